@@ -66,7 +66,6 @@ def check_fleet(fleet: EngineFleet, concurrency: int, control: Control) -> None:
 
     Args:
         concurrency: Requests in flight of a closed loop.
-        control: Options of the simulation.
     """
     _at_least("the number of engine types", len(fleet.groups), 1)
     if len(fleet.groups) > MAX_ENGINE_TYPES:

@@ -100,11 +100,7 @@ class EngineFleet(NamedTuple):
 
 
 def equal_engines(prices: StepPrices, limits: SchedulerLimits, replicas: Replicas) -> EngineFleet:
-    """Return a fleet of identical engines.
-
-    Args:
-        prices: Price tables of a step.
-    """
+    """Return a fleet of identical engines."""
     group = ReplicaGroup(
         prices,
         limits,

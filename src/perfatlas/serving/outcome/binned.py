@@ -28,7 +28,6 @@ def binned_series(
     A row is valid until the next one; means are over time. Peaks between rows are not visible.
 
     Args:
-        series: State over time.
         kv_blocks: KV cache blocks of all schedulers.
         most: Maximum number of bins; at most one per row.
 
@@ -70,7 +69,6 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
     """Return the power of all GPUs in the bins of `binned_series`.
 
     Args:
-        series: State over time.
         most: Maximum number of bins.
 
     Returns:

@@ -77,11 +77,7 @@ class Latencies:
 
 
 def release_columns(*tables: tuple[Any, ...] | Latencies) -> None:
-    """Return the memory of columns that are on disk to the operating system; their values stay.
-
-    Args:
-        tables: Requests, results and latencies.
-    """
+    """Return the memory of columns that are on disk to the operating system; their values stay."""
     for table in tables:
         for column in vars(table).values() if isinstance(table, Latencies) else table:
             if isinstance(column, np.ndarray):
@@ -96,7 +92,6 @@ def request_latencies(
     """Return the latencies of completed requests.
 
     Args:
-        outcome: Results of the simulation.
         seen: Delays between engine and client.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
@@ -236,7 +231,6 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
     The columns are time_s, running, waiting, kv_used_share and replicas (serving).
 
     Args:
-        series: State over time.
         kv_blocks: KV cache blocks of all schedulers.
     """
     return {

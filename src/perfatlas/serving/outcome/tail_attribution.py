@@ -47,7 +47,6 @@ def tail_parts(
     The parts sum to the mean.
 
     Args:
-        outcome: Results of the simulation.
         groups: Engines, in order of their indices.
         seen: Delays between engine and client.
     """

@@ -34,7 +34,6 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
     """Return the time of each step of one rank, or of ranks with equal loads (R,) [s].
 
     Args:
-        prices: The price tables.
         loads: Contents of the steps, within the limits of the tables.
     """
     steps, decodes_R = loads.decodes_R.size, loads.decodes_R

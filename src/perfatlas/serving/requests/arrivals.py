@@ -167,9 +167,6 @@ def ramp_arrivals(
 def think_times(count: int, mean_s: float, seed: int) -> Ticks:
     """Return exponentially distributed times between an answer and the next turn (N,) [ps].
 
-    Args:
-        mean_s: Mean [s].
-
     Raises:
         InvalidSpecError: The mean is out of range.
 

@@ -50,9 +50,6 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
     Args:
         ratio: 0 (no spread) to below 1: the `--random-range-ratio` of `vllm bench serve`.
 
-    Raises:
-        InvalidSpecError: A value is out of range.
-
     Source: vLLM's random dataset: floor(n (1 - r)) to ceil(n (1 + r)), the lower one at least 1.
 
     Example:

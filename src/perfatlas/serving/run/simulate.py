@@ -83,7 +83,6 @@ def run_fleet(
 
     Args:
         concurrency: Requests in flight of a closed loop; 0 for an open loop.
-        control: Options of the simulation.
 
     Raises:
         InfeasibleError: The initial state does not fit into memory.

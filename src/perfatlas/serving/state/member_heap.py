@@ -46,7 +46,6 @@ def drop(heap_H: Rows, request_N: Rows, size: int, place: int) -> None:
 
     Args:
         heap_H: Nodes (H,).
-        request_N: Requests (N,).
         size: Number of members before.
         place: Position of the member; 0 is the minimum.
     """

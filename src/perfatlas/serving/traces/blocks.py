@@ -14,13 +14,15 @@ import zlib
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
 BLOCK_BYTES: Final = 1 << 23
 LONGEST_LINE_BYTES: Final = 1 << 26
@@ -42,7 +44,7 @@ class Block(NamedTuple):
     first: int  # Number of the first row
     # Returns the rows as an Arrow table with the requested columns, one row per line from `first`
     # on; None if that is not possible
-    table: Callable[[], Any]
+    table: Callable[[], pa.Table | None]
     # Yields number and cells of each non-blank row
     rows: Callable[[], Iterator[tuple[int, Mapping[str, object]]]]
 
@@ -57,7 +59,7 @@ def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
 
 
-def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]:
+def jsonl_blocks(path: str | Path, schema: Mapping[str, pa.DataType]) -> Iterator[Block]:
     """Yield the objects of a JSON Lines file."""
     for first, data in line_blocks(path):
         yield Block(
@@ -69,7 +71,7 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]
 
 
 def csv_blocks(
-    path: str | Path, schema: Mapping[str, Any], required: Sequence[str]
+    path: str | Path, schema: Mapping[str, pa.DataType], required: Sequence[str]
 ) -> Iterator[Block]:
     """Yield the records of a CSV file with a header.
 
@@ -125,7 +127,7 @@ def parquet_blocks(
         raise refuse(path, "", f"is not a Parquet file: {problem}") from problem
 
 
-def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, object]]]:  # noqa: ANN401
+def _batch_rows(batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, Mapping[str, object]]]:
     yield from enumerate(batch.to_pylist(), first)
 
 
@@ -185,7 +187,7 @@ def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]
             )
 
 
-def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _jsonl_table(data: bytes, schema: Mapping[str, pa.DataType]) -> pa.Table | None:
     import pyarrow as pa
     import pyarrow.json as pj
 
@@ -230,7 +232,7 @@ def _is_plain(line: bytes) -> bool:
     )
 
 
-def _csv_table(data: bytes, names: list[str], schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _csv_table(data: bytes, names: list[str], schema: Mapping[str, pa.DataType]) -> pa.Table | None:
     import pyarrow as pa
     import pyarrow.csv as pc
 

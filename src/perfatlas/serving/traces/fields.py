@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from perfatlas.serving.traces.blocks import Block
@@ -52,7 +53,7 @@ class TraceField:
     required: bool = True  # Whether the file must have it
 
 
-def arrow_types(fields: Sequence[TraceField]) -> dict[str, Any]:
+def arrow_types(fields: Sequence[TraceField]) -> dict[str, pa.DataType]:
     """Return the Arrow type of each field."""
     import pyarrow as pa
 
@@ -61,7 +62,7 @@ def arrow_types(fields: Sequence[TraceField]) -> dict[str, Any]:
     return {field.name: types.get(field.kind, pa.int64()) for field in fields}
 
 
-def csv_schema(fields: Sequence[TraceField]) -> tuple[dict[str, Any], list[str]]:
+def csv_schema(fields: Sequence[TraceField]) -> tuple[dict[str, pa.DataType], list[str]]:
     """Return the Arrow types of fields and the names that a file must have, for `csv_blocks`."""
     return arrow_types(fields), [field.name for field in fields if field.required]
 
@@ -121,7 +122,7 @@ def label_of(text: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def _from_table(block: Block, table: Any, fields: Sequence[TraceField]) -> Columns | None:  # noqa: ANN401
+def _from_table(block: Block, table: pa.Table, fields: Sequence[TraceField]) -> Columns | None:
     cells: dict[str, NDArray[Any]] = {}
     hash_H, count_B = np.zeros(0, np.int64), np.zeros(table.num_rows, np.int64)
     for field in fields:
@@ -146,7 +147,7 @@ def _from_table(block: Block, table: Any, fields: Sequence[TraceField]) -> Colum
     return Columns(block.place, number_B, cells, hash_H, count_B)
 
 
-def _values(column: Any, field: TraceField) -> NDArray[Any] | None:  # noqa: ANN401
+def _values(column: pa.ChunkedArray, field: TraceField) -> NDArray[Any] | None:
     """Return the cells of an Arrow column; None if one is missing, invalid or of another type."""
     import pyarrow as pa
 
@@ -170,7 +171,7 @@ def _within(values: NDArray[Any], low: float, high: float) -> bool:
     return bool(np.all((values >= low) & (values <= high)))
 
 
-def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
+def _labels(column: pa.ChunkedArray) -> NDArray[np.int64] | None:
     import pyarrow as pa
 
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
@@ -185,7 +186,7 @@ def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
     return label_L[place_B]
 
 
-def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  # noqa: ANN401
+def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return the values of all lists and the length of each; None if one is not plain."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -56,9 +56,6 @@ class _Demand:
 def expected_goodput(fleet: model.Fleet, units: int, strategy: model.Strategy) -> Expected:
     """Return the long-run goodput of a job by the closed form that applies to it.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Example:
         >>> from perfatlas.reliability.fleet.closed_form import expected_goodput
         >>> from perfatlas.reliability.fleet.model import Level, Restart, Strategy, one_cause
@@ -81,9 +78,6 @@ def expected_goodput(fleet: model.Fleet, units: int, strategy: model.Strategy) -
 def known_mtti_s(job: model.Job, strategy: model.Strategy) -> float | None:
     """Return the mean time to interruption of an exposed job [s], where rates determine it.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Returns:
         None where only a simulation applies: ageing parts, retired lemons, false fixes, silent
         errors, slow units that are replaced, warm spares, partly failed units, elastic operation,
@@ -105,9 +99,7 @@ def restart_remark(strategy: model.Strategy, mtti_s: float, goodput: float) -> s
     """Return a remark where restarts take longer than the mean time to failure.
 
     Args:
-        strategy: The fault-tolerance strategy of the job.
         mtti_s: Mean time to the next failure while the job is exposed [s].
-        goodput: Useful share of its time.
 
     Returns:
         "" where restarts are shorter, or failures cannot occur during a restart.

@@ -87,7 +87,6 @@ def spares_for(
 
     Raises:
         InfeasibleError: More than `most` spares would be needed.
-        InvalidSpecError: A number outside its range.
 
     Example:
         >>> from perfatlas.reliability.fleet.closed_form import spares_for
@@ -149,9 +148,6 @@ def birth_death_blocked(
         crews: Maximum concurrent repairs; None for no limit.
         warm: Whether idle spares fail like active nodes; nothing fails while the job waits.
 
-    Raises:
-        InvalidSpecError: A number outside its range.
-
     Source: steady state of the birth-death chain of failed nodes: up (nodes, or nodes + spares - j
         if warm) times the rate, down min(j, crews) over the mean repair.
 
@@ -181,9 +177,6 @@ def failed_nodes(
         crews: Maximum concurrent repairs; None for no limit.
         warm: Whether idle spares fail like active nodes; nothing fails while the job waits. A
             failure domain may hold nodes of the job and spares.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
 
     Source: a birth-death chain with batch births: in steady state the failure flow from j or fewer
         to more than j nodes equals the repair flow back. With single births it is the product of

@@ -6,7 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws.columns import (
-        FloatArray, Validity, not_negative, positive, whole, with_validity,
+        FloatArray, Validity, not_negative, positive, whole,
     )
     from perfatlas.reliability.fleet.laws.hazards import (
         ENDLESS, LONGEST, age_at, hazard_at, ticks_at,

@@ -47,11 +47,7 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
 
 
 def check_fleet(fleet: Fleet) -> None:
-    """Raise for a fleet with invalid rates, shares or repairs.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
-    """
+    """Raise for a fleet with invalid rates, shares or repairs."""
     _count("units", fleet.units, MOST_UNITS)
     _count("gpus_per_unit", fleet.gpus_per_unit, MOST_UNITS)
     _count("parts_per_unit", fleet.parts_per_unit, MOST_UNITS)
@@ -101,16 +97,6 @@ def check_once(kind: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _check_burst(where: str, units: int, most: int) -> None:
-    if not 1 <= units <= 64:
-        raise quantities.InvalidSpecError(f"{where}: units = {units}: expected 1 to 64 at once")
-    if units > most:
-        raise quantities.InvalidSpecError(
-            f"{where}: units = {units} at once in a fleet of {quantities.counted(most, 'unit')}:"
-            f" expected at most {most}"
-        )
-
-
 def _check_cause(cause: Cause, fleet: Fleet) -> None:
     where = f"cause {cause.name!r}"
     _finite(f"{where}: per_unit", cause.per_unit)
@@ -133,7 +119,15 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
     if cause.takes == "part" and fleet.parts_per_unit == 1:
         raise quantities.InvalidSpecError(f"{where}: takes = 'part' needs parts_per_unit above 1")
     if cause.takes == "unit":
-        _check_burst(where, cause.units, fleet.units)
+        if not 1 <= cause.units <= 64:
+            raise quantities.InvalidSpecError(
+                f"{where}: units = {cause.units}: expected 1 to 64 at once"
+            )
+        if cause.units > fleet.units:
+            raise quantities.InvalidSpecError(
+                f"{where}: units = {cause.units} at once in a fleet of"
+                f" {quantities.counted(fleet.units, 'unit')}: expected at most {fleet.units}"
+            )
     _finite(f"{where}: age_s", cause.age_s)
     if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
         raise quantities.InvalidSpecError(
@@ -155,11 +149,7 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
 
 
 def check_strategy(strategy: Strategy, units: int) -> None:
-    """Raise for a strategy with invalid times or levels.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
-    """
+    """Raise for a strategy with invalid times or levels."""
     where = f"strategy {strategy.name!r}"
     _finite(f"{where}: interval_s", strategy.interval_s, lowest=1e-3)
     _finite(f"{where}: verify_s", strategy.verify_s)
@@ -269,20 +259,6 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     _known(f"{where}: after slowdowns", "restart", strategy.slow_restart, restarts)
     if strategy.maintenance is not None:
         _known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
-
-
-def check_events(rate_per_s: float, horizon_s: float) -> None:
-    """Raise for a replica with too many events.
-
-    Args:
-        rate_per_s: Total rate of all causes [1/s].
-    """
-    if rate_per_s * horizon_s > laws.MOST_EVENTS:
-        raise quantities.InvalidSpecError(
-            f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
-            f" {quantities.two_digits(1 / rate_per_s)} s: the limit per replica is"
-            f" {laws.MOST_EVENTS:,}; check the unit of the rates or shorten the horizon"
-        )
 
 
 def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:

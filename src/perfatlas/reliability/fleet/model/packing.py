@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.compiled import NODE
-from perfatlas.quantities import DAY_S, InvalidSpecError, significant
+from perfatlas.quantities import DAY_S, InvalidSpecError, significant, two_digits
 from perfatlas.reliability.fleet.laws import (
     JOB,
     MEMBER,
@@ -34,7 +34,7 @@ from perfatlas.reliability.fleet.laws import (
     mean_s,
     residual,
 )
-from perfatlas.reliability.fleet.model.checks import cause_rate_per_s, check_events, check_job
+from perfatlas.reliability.fleet.model.checks import cause_rate_per_s, check_job
 from perfatlas.reliability.fleet.model.identity import has_unit_ages, has_unit_lemons, what_differs
 from perfatlas.reliability.fleet.model.model import NO_TIME, REACHES
 
@@ -139,13 +139,11 @@ def pack(
     """Return a job for compiled code.
 
     Args:
-        strategy: Its fault-tolerance strategy.
         horizon_s: Simulated time [s].
         work_s: Work to complete [s]; None runs until the horizon.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
     """
     check_job(fleet, units, strategy, horizon_s)
     laws = PackedLaws()
@@ -163,7 +161,13 @@ def pack(
         raise InvalidSpecError(
             f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
         )
-    check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
+    rate_per_s = sum(stream.rate_per_s for stream in streams)
+    if rate_per_s * horizon_s > MOST_EVENTS:
+        raise InvalidSpecError(
+            f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
+            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MOST_EVENTS:,}; check the"
+            " unit of the rates or shorten the horizon"
+        )
     lemons = _pack_causes(plan, streams, fleet, strategy, laws)
     for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
         row["stages"] = len(repair.stages)
@@ -192,11 +196,7 @@ def pack(
 
 
 def ticks(seconds: float) -> int:
-    """Return a time in whole ticks.
-
-    Args:
-        seconds: Time [s].
-    """
+    """Return a time in whole ticks."""
     return round(seconds * TICKS_PER_SECOND)
 
 

@@ -66,7 +66,6 @@ def run_replicas(
     """Run replicas one after the other; return their number, smaller where a heap was too small.
 
     Args:
-        plan_1: The plan (1,).
         job_1: Buffer for a job (1,); afterwards the final state of the last replica.
         outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
     """

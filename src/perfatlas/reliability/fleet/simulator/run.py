@@ -31,12 +31,8 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> J
     Replica r sees the same failures under every strategy that exposes it to the same parts: random
     numbers are indexed by seed, replica, cause and draw.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Raises:
         InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
 
     Limits: surviving parts keep their age, as do parts of an idle unit or of a unit repaired for
         another part; a part in a spare that takes over has the age of the part it replaces. A
@@ -72,14 +68,12 @@ def simulate_until(
     """Return enough replicas for a 95% interval of the mean goodput of the requested width.
 
     Args:
-        strategy: Its fault-tolerance strategy.
         half_width: Relative half-width of the interval, such as 0.002.
         relative_to: Goodput that it is relative to; None for the mean.
         most_replicas: Maximum number of replicas; `converged` is false where it is reached.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
 
     Source: sequential sampling with a growing sample; checked after 64, 128, 256, ... replicas,
         rarely enough that early stopping hardly biases the interval, and only after some failures,

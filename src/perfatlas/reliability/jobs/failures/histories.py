@@ -206,7 +206,6 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     ones for every horizon. The failures of a longer horizon start with those of a shorter one.
 
     Args:
-        fleet: The fleet: units, causes and repairs.
         horizon_s: How long [s].
 
     Raises:

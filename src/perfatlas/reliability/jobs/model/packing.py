@@ -158,9 +158,6 @@ def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]
 
     Args:
         policy: The policy, for required locality.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
     """
     plan_1 = _plan(cluster, policy, check_cluster(cluster), None)
     bad_J, _ = _misfits(_jobs(jobs, cluster), plan_1[0])

@@ -15,7 +15,7 @@ from perfatlas.reliability.telemetry.fleets.cause import FEWEST
 from perfatlas.reliability.telemetry.history import JOB, PROCESS, lasting_states
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.fits import CauseRow, LemonNodes
+    from perfatlas.reliability.telemetry.fits import CauseRow
     from perfatlas.reliability.telemetry.fleets.fit import FleetFit
     from perfatlas.reliability.telemetry.fleets.records import CauseFit
     from perfatlas.reliability.telemetry.history import Lifetimes
@@ -68,6 +68,17 @@ def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict
     if cause.under_jobs:
         exposure_kind = "job-hours" if cause.component == JOB else "node-hours under jobs"
     fleet_s = rate.exposure_s / rate.events / fit.watches[cause.component].units
+    lemon_nodes: list[dict[str, Any]] = []
+    if (lemons := cause.lemons) is not None:
+        lemon_nodes = [
+            {
+                "node": lemons.units[index],
+                "events": int(lemons.events_U[index]),
+                "probability": laws.short(float(lemons.probability_U[index])),
+                "mean_time_between": laws.time_text(1.0 / float(lemons.rate_per_s_U[index])),
+            }
+            for index in range(lemons.flagged)
+        ]
     remarks = list(cause.remarks)
     not_told = repair.not_told if repair else intervals.failures
     if not_told and taken != "none":
@@ -101,7 +112,7 @@ def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict
         "repairs": repair.seen.failures if repair else 0,
         "repairs_not_told": not_told,
         "repair_interval": laws.law_interval(repair.best) if repair and repair.best else None,
-        "lemon_nodes": _lemon_rows(cause.lemons),
+        "lemon_nodes": lemon_nodes or None,
         "remarks": remarks,
     }
 
@@ -136,20 +147,6 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
         "node": laws.short(1.0 / (1.0 + downtime)),
         **{name: count for name, count in figures.items() if count},
     }
-
-
-def _lemon_rows(lemons: LemonNodes | None) -> list[dict[str, Any]] | None:
-    if lemons is None or not lemons.flagged:
-        return None
-    return [
-        {
-            "node": lemons.units[row],
-            "events": int(lemons.events_U[row]),
-            "probability": laws.short(float(lemons.probability_U[row])),
-            "mean_time_between": laws.time_text(1.0 / float(lemons.rate_per_s_U[row])),
-        }
-        for row in range(lemons.flagged)
-    ]
 
 
 def file_row(file: FileCounts) -> dict[str, Any]:

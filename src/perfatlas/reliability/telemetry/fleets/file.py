@@ -33,7 +33,6 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
 
     Args:
         path: The file; the evidence goes to the same name with .evidence.toml.
-        fit: What a history says of the fleet.
 
     Raises:
         InvalidSpecError: A file cannot be written.
@@ -49,11 +48,7 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
 
 
 def fleet_document(fit: FleetFit) -> dict[str, Any]:
-    """Return a fitted fleet as the document that `write_fleet` writes.
-
-    Args:
-        fit: What a history says of the fleet.
-    """
+    """Return a fitted fleet as the document that `write_fleet` writes."""
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
     kept, rest = fit.causes[: laws.MOST_CAUSES], fit.causes[laws.MOST_CAUSES :]
     taken = laws.repairs_taken(fit)

@@ -68,7 +68,6 @@ def fit_fleet(
     Args:
         watches: Observation window and number of units by component; `job` has one unit, for causes
             that stop the whole job.
-        options: Assumptions that the logs do not contain.
 
     Raises:
         InvalidSpecError: A component has no observation window, an event lies outside it, there are
@@ -113,7 +112,6 @@ def fleet_rates(
 
     Args:
         watches: Observation window and number of units by component.
-        options: Assumptions that the logs do not contain.
     """
     return tuple(_rates(_seen(history, watches, nodes, options), watches, options))
 

@@ -83,7 +83,6 @@ def import_logs(
     Args:
         name: One of `format_names`.
         paths: The logs, in time order.
-        options: Information that the logs omit.
 
     Raises:
         InvalidSpecError: The format is unknown, there is no log, a log is invalid, or one is passed

@@ -70,7 +70,6 @@ class JsonLog:
     """A log of JSON objects, read once.
 
     Args:
-        path: The file.
         key: Name of the list, for a log in one document.
     """
 
@@ -106,7 +105,6 @@ class Item:
 
     Args:
         number: Its line or record.
-        unit: Numbered unit: line or record.
     """
 
     def __init__(

@@ -119,12 +119,16 @@ class _Assembler:
         wanted = len(self.header.names) - 1
         if sum(self.bars) < wanted:
             return
-        for cells_of in (self._exact, self._mended):
-            for skipped in self._starts(wanted):
-                cells = cells_of(self.pending[skipped:])
-                if cells is not None:
-                    yield self._record(skipped, cells)
-                    return
+        for skipped in self._starts(wanted):
+            cells = self._split(self.pending[skipped:])
+            if len(cells) == wanted + 1 and self._fits(cells):
+                yield self._record(skipped, cells)
+                return
+        for skipped in self._starts(wanted):
+            mended = self._mended(self.pending[skipped:])
+            if mended is not None:
+                yield self._record(skipped, mended)
+                return
         while sum(self.bars) > 2 * wanted:
             self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
             self.bars.pop(0)
@@ -191,10 +195,6 @@ class _Assembler:
             text = text.removesuffix(self.header.bar)
         return text.split(self.header.bar)
 
-    def _exact(self, lines: Sequence[LogLine]) -> list[str] | None:
-        cells = self._split(lines)
-        return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
-
     def _mended(self, lines: Sequence[LogLine]) -> list[str] | None:
         """Return the fields with delimiters restored in free text, if unambiguous."""
         cells = self._split(lines)
@@ -231,10 +231,6 @@ def _is_job(text: str) -> bool:
     return True
 
 
-def _is_state(text: str) -> bool:
-    return _STATE.fullmatch(text.strip()) is not None
-
-
 def _is_time(text: str) -> bool:
     return text.strip().lower() in UNKNOWN_TIMES or _STAMP.fullmatch(text.strip()) is not None
 
@@ -249,7 +245,7 @@ def _is_duration(text: str) -> bool:
 
 _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "JobID": _is_job,
-    "State": _is_state,
+    "State": lambda text: _STATE.fullmatch(text.strip()) is not None,
     **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
     **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
 }

@@ -66,10 +66,7 @@ def observation_windows(
 
 
 def utc(time_s: float) -> str:
-    """Return a time as ISO 8601 text in UTC, to the second.
-
-    Args:
-        time_s: The time [s since 1970-01-01 UTC].
+    """Return a time [s since 1970-01-01 UTC] as ISO 8601 text in UTC, to the second.
 
     Example:
         >>> from perfatlas.reliability.telemetry.history import utc

@@ -130,11 +130,7 @@ class HistoryBuilder:
         return len(self._start) - 1
 
     def recover(self, event: int, recovered_s: float) -> None:
-        """Set the recovery time of an event.
-
-        Args:
-            recovered_s: Recovery time [s].
-        """
+        """Set the recovery time of an event."""
         self._recovered[event] = recovered_s
 
     def end_file(self, counts: FileCounts) -> None:

@@ -98,11 +98,7 @@ class RunsBuilder:
         self._files: list[FileCounts] = []
 
     def add(self, run: Run, line: int, tally: Tally) -> None:
-        """Add a record, or merge it with an earlier one.
-
-        Args:
-            tally: Counts of the file.
-        """
+        """Add a record, or merge it with an earlier one."""
         submit_s = -1.0 if math.isnan(run.submit_s) else run.submit_s
         key = (run.job, run.run, submit_s, run.start_s)
         row = self._rows.get(key)

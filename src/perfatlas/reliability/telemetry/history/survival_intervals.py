@@ -173,9 +173,6 @@ def operating_intervals(
 def check_window(history: History, events_E: Bool, watch: ObservationWindow) -> None:
     """Raise for an event outside an observation window.
 
-    Args:
-        events_E: The events (E,).
-
     Raises:
         InvalidSpecError: An event lies outside it.
     """

@@ -201,7 +201,6 @@ def refuse(
         line: Number of the line or record, 0 for the whole file.
         problem: Description of the problem and the remedy.
         column: Field, "" for none.
-        unit: Numbered unit: line or record.
 
     Example:
         >>> from perfatlas.reliability.telemetry.reading import refuse

@@ -78,7 +78,6 @@ def checked_s(seconds: float, written: object) -> float:
     """Return a time within the valid range [s since 1970-01-01 UTC].
 
     Args:
-        seconds: The time [s].
         written: The time as written in the log, for the message.
 
     Raises:
