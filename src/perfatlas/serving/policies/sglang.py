@@ -216,7 +216,13 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
     taken = 0
     if scheduler.partial != NO_INDEX:
         i = scheduler.partial
-        chunk = _next_chunk(sim, i, budget, room)
+        request = sim.request_N[i]
+        most = min(budget, int(room))
+        if most <= 0:
+            most = budget
+        held = blocks.count(sim, request.placed) * sim.block_size - request.placed
+        free = sim.scheduler_S[request.scheduler].free * sim.block_size
+        chunk = int(min(request.isl + request.generated - request.computed, most, free + held))
         if chunk <= 0:
             return
         run_chunk(sim, i, chunk)
@@ -246,18 +252,6 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
             scheduler.full = 1
         if room <= 0 or budget <= 0:
             break
-
-
-@part
-def _next_chunk(sim: SimulationState, i: int, budget: int, room: float) -> int:
-    """Return the tokens of the next chunk of the partially computed prompt."""
-    request = sim.request_N[i]
-    most = min(budget, int(room))
-    if most <= 0:
-        most = budget
-    held = blocks.count(sim, request.placed) * sim.block_size - request.placed
-    free = sim.scheduler_S[request.scheduler].free * sim.block_size
-    return int(min(request.isl + request.generated - request.computed, most, free + held))
 
 
 @part

@@ -74,7 +74,11 @@ def decode_all(sim: SimulationState, s: int, now: int) -> None:
     scheduler = sim.scheduler_S[s]
     residue = -scheduler.step % sim.block_size
     while sim.growth_SB[s, residue] > scheduler.free:
-        _pause_last(sim, s)
+        i = scheduler.running_tail
+        while has_ended(sim, i):  # the last started request that is not ending is paused
+            i = sim.request_N[i].before
+        preempt(sim, i)
+        queue_first(sim, i)
     blocks.allocate_steps(sim, s, 1)
     if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
         join(sim, s, sim.max_num_seqs - (scheduler.running - scheduler.leaving), now)
@@ -102,16 +106,6 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
         budget -= scheduler.tokens
     if scheduler.partial == NO_INDEX:
         _start(sim, s, budget, now)
-
-
-@part
-def _pause_last(sim: SimulationState, s: int) -> None:
-    """Pause the last started request that is not ending; it restarts from the head of the queue."""
-    i = sim.scheduler_S[s].running_tail
-    while has_ended(sim, i):
-        i = sim.request_N[i].before
-    preempt(sim, i)
-    queue_first(sim, i)
 
 
 @part

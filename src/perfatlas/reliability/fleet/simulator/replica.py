@@ -176,20 +176,14 @@ def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
             return
         job.draining = 1
     elif job.back <= job.now:
-        _regrow(plan, job, stores)
+        took = job.took
+        come_back(plan, job, stores, job.now)
+        if plan.regrows == 1:
+            fill_up(plan, job, stores)
+        if job.took > took:
+            spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
+            new_speed(plan, job)
     plan_events(plan, job, stores)
-
-
-@part
-def _regrow(plan: JobPlan, job: JobState, stores: Stores) -> None:
-    """Take repaired units back, and into the job if it regrows."""
-    took = job.took
-    come_back(plan, job, stores, job.now)
-    if plan.regrows == 1:
-        fill_up(plan, job, stores)
-    if job.took > took:
-        spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
-        new_speed(plan, job)
 
 
 @part

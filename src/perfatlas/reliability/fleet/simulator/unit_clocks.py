@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.compiled import exponential, inlined, part, push
+from perfatlas.compiled import exponential, part, push
 from perfatlas.reliability.fleet.laws import MOST_CAUSES, age_at, hazard_at
 from perfatlas.reliability.fleet.simulator.random_streams import FRESH, RENEWED, stream
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 OF_UNITS: Final = 2 * MOST_CAUSES  # items of the heap from here on are slots
 PARTS_PER_UNIT: Final = 2**20  # parts of one unit and cause, with their own random numbers
-
-
-@inlined
-def is_powered(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> bool:
-    """Return whether a unit can fail: it is in the job, or a powered spare."""
-    return bool(stores.spot_D[unit] < job.active + plan.warm * job.idle)
 
 
 @part
@@ -61,8 +55,14 @@ def power_up(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
         row.away = job.exposed
         row.left = 0
         for cause in range(plan.memoryless, plan.causes):
-            if plan.cause[cause].member >= 0:
-                _start_parts(plan, job, stores, unit, cause)
+            kind = plan.cause[cause]
+            if kind.member >= 0:  # draw the first failure of the original parts
+                member = stores.member_DA[unit * plan.members + kind.member]
+                before = int(unit * kind.per_unit + 1e-9)
+                member.left = int((unit + 1) * kind.per_unit + 1e-9) - before
+                member.renewed = 0
+                member.hazard = hazard_at(plan.law[kind.first_law], stores.knots_2K, kind.age)
+                _next_original(plan, job, stores, unit, cause)
         return
     row.away += job.exposed - row.left
     slot = row.parked
@@ -71,18 +71,6 @@ def power_up(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
         following = stores.slot_H[slot].link
         _wait_for(plan, job, stores, slot)
         slot = following
-
-
-@part
-def _start_parts(plan: JobPlan, job: JobState, stores: Stores, unit: int, cause: int) -> None:
-    """Draw the first failure of the original parts of a unit."""
-    row = plan.cause[cause]
-    member = stores.member_DA[unit * plan.members + row.member]
-    before = int(unit * row.per_unit + 1e-9)
-    member.left = int((unit + 1) * row.per_unit + 1e-9) - before
-    member.renewed = 0
-    member.hazard = hazard_at(plan.law[row.first_law], stores.knots_2K, row.age)
-    _next_original(plan, job, stores, unit, cause)
 
 
 @part
@@ -155,7 +143,7 @@ def come_due(plan: JobPlan, job: JobState, stores: Stores, slot: int, time: floa
     """
     row = stores.slot_H[slot]
     unit, cause, due = row.unit, row.cause, row.due
-    if not is_powered(plan, job, stores, unit):
+    if stores.spot_D[unit] >= job.active + plan.warm * job.idle:  # it is not powered
         row.link = stores.unit_D[unit].parked
         stores.unit_D[unit].parked = slot
         return -1
