@@ -36,16 +36,6 @@ def binned_series(
         `running_requests`, `waiting_requests` and `kv_used_share` (blocks in use by requests over
         all; unused cached blocks count as free); and the mean of `serving_replicas`. For a series
         without rows, `bin_width_s` is None and the lists are empty.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.outcome import binned_series
-        >>> from perfatlas.serving.outcome import Series
-        >>> second = 10**12
-        >>> rows = np.array([[0, 2, 0, 4, 1], [second, 4, 1, 8, 1], [4 * second, 0, 0, 0, 1]])
-        >>> found = binned_series(Series(*rows.T), 16, 2)
-        >>> found["time_s"], found["running_requests"], found["kv_used_share_max"]
-        ([0.0, 2.0], [3.0, 4.0], [0.5, 0.5])
     """
     time_W = series.time_W / TICKS_PER_SECOND
     edges = _edges(time_W, most)

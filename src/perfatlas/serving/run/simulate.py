@@ -48,25 +48,6 @@ def run(
 
     Limits: Loads used for routing are never stale. Requests end only at their output length. Turns
         after a rejected one arrive `think_N` after its rejection.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.config import SchedulerLimits
-        >>> from perfatlas.serving.prices.tables import StepPrices
-        >>> from perfatlas.serving.requests.columns import plain_requests
-        >>> from perfatlas.serving.run.simulate import run
-        >>> nothing = np.zeros((3, 1), np.int64)
-        >>> prices = StepPrices(
-        ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100),
-        ...     decode_experts_B=np.zeros(3), mixed_experts_T=np.zeros(101), head_B=np.zeros(3),
-        ...     context_K=np.zeros(1), decode_base_BK=nothing, decode_slope_BK=nothing,
-        ...     queries_Q=np.array([0, 100]), before_P=np.array([0, 200]),
-        ...     prefill_added_QP=np.zeros((2, 2)),
-        ...     prefill_last_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
-        ...     host_overlapped=False)
-        >>> requests = plain_requests(np.zeros(1), np.array([100]), np.array([5]))
-        >>> run(requests, prices, SchedulerLimits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 40
-        [140]
     """
     fleet = config.equal_engines(prices, limits, replicas)
     return run_fleet(requests, fleet, concurrency=concurrency, control=control)

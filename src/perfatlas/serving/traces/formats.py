@@ -29,22 +29,11 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, TraceWindow], Trace]]]
 def read_requests(
     path: str | Path, request_format: str = OWN_FORMAT, window: TraceWindow = WHOLE_TRACE
 ) -> Trace:
-    r"""Return the requests of a file, with warnings.
+    """Return the requests of a file, with warnings.
 
     Raises:
         InvalidSpecError: The format is unknown, the file cannot be read, or a row is invalid; the
             message contains the line.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from perfatlas.serving.traces import read_requests
-        >>> row = '{"timestamp": 5, "input_length": 600, "output_length": 9, "hash_ids": [4, 7]}'
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "trace.jsonl"
-        ...     _ = file.write_text(row + "\n")
-        ...     read_requests(file, "mooncake").requests.hash_H.tolist()
-        [4, 7]
     """
     if request_format not in REQUEST_FORMATS:
         raise InvalidSpecError(

@@ -48,23 +48,13 @@ _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 def read_own(
     path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE, hash_block: int = 0
 ) -> reading.Trace:
-    r"""Return the requests of a file in perfatlas's own format.
+    """Return the requests of a file in perfatlas's own format.
 
     Args:
         path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
         hash_block: Tokens per hashed block; 0 infers it from the numbers of hashes.
 
     Limits: `arrival_s` applies to all turns; think times are not supported.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from perfatlas.serving.traces.own import read_own
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "requests.csv"
-        ...     _ = file.write_text("arrival_s,isl,osl\n0,512,64\n0.25,2048,16\n")
-        ...     read_own(file).requests.arrival_N.tolist()
-        [0, 250000000000]
     """
     trace = reading.GrowingTrace(path=path, clock=reading.SECONDS, window=window)
     blocks = _HashedBlocks(path, hash_block)
