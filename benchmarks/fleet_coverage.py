@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.reliability.telemetry.fleets import FleetOptions, fleet_rates
 from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.history import joined, observation_windows
-from perfatlas.reliability.telemetry.reading import Clock
+from perfatlas.reliability.telemetry.reading import LogClock
 from tests.reliability.telemetry.clusters import DAY_S, LOGS, START_S, cluster
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ JOINED: Final = (
 FORMATS: Final = {"kubernetes_pods": "kubernetes"}  # of logs that are not named by their format
 MTBF_DAYS: Final = 45.0
 LEVEL: Final = 0.9
-_UTC: Final = ImportOptions(clock=Clock(zone="UTC"))
+_UTC: Final = ImportOptions(clock=LogClock(zone="UTC"))
 
 
 def holds(one: Cluster, history: History) -> bool:

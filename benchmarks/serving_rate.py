@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from timing import Row, timed
 
-from perfatlas.serving.config import Limits, Replicas
+from perfatlas.serving.config import Replicas, SchedulerLimits
 from perfatlas.serving.policies import policy_names
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECTION: Final = "serving simulator, output tokens per second"
-LIMITS = Limits(max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, kv_blocks=60_000)
+LIMITS = SchedulerLimits(
+    max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, kv_blocks=60_000
+)
 SLOPE = 5_000_000_000 // (256 * 4096)  # ps per key
 
 
@@ -65,7 +67,7 @@ def serving_rows(
         yield _rate(f"the same, rules {rules}", poisson, LIMITS._replace(rules=rules), runs)
 
 
-def _rate(name: str, requests: Requests, limits: Limits, runs: int) -> Row:
+def _rate(name: str, requests: Requests, limits: SchedulerLimits, runs: int) -> Row:
     timing, outcome = timed(lambda: run(requests, _prices(), limits, Replicas(4)), runs=runs)
     tokens = int(requests.osl_N[outcome.finished_N >= 0].sum())
     count = requests.isl_N.shape[0]

@@ -15,7 +15,7 @@ from perfatlas.serving.engine import advance
 from perfatlas.serving.run.initial_state import initial_states
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.config import EngineFleet
     from perfatlas.serving.requests import Requests
     from perfatlas.serving.state import SimulationState
 
@@ -47,7 +47,7 @@ class Records:
         return Record(found) if isinstance(found, np.void) else Records(found)
 
 
-def interpreted(requests: Requests, fleet: Fleet) -> SimulationState:
+def interpreted(requests: Requests, fleet: EngineFleet) -> SimulationState:
     """Return the results of requests, from the state of the first engine type."""
     sims = initial_states(requests, fleet, concurrency=0, control=Control())
     plain = []

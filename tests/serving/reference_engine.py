@@ -19,7 +19,7 @@ from tests.serving.reference_vllm import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.config import Fleet, ReplicaGroup
+    from perfatlas.serving.config import EngineFleet, ReplicaGroup
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.prices.tables import Ticks
     from perfatlas.serving.requests import Requests
@@ -114,7 +114,7 @@ def link_time(group: ReplicaGroup, tokens: int) -> int:
 class Simulation:
     """Order at equal times: steps end, requests arrive, steps start."""
 
-    def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
+    def __init__(self, requests: Requests, fleet: EngineFleet, concurrency: int = 0) -> None:
         self.requests = requests
         self.fleet = fleet
         self.routing = fleet.routing

@@ -9,7 +9,7 @@ import numpy as np
 from tests.serving.reference_engine import Replica, Simulation
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.config import EngineFleet
     from perfatlas.serving.requests import Requests
     from tests.serving.reference_blocks import Sequence
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class FrontedSimulation(Simulation):
     """Engines with front-end times."""
 
-    def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
+    def __init__(self, requests: Requests, fleet: EngineFleet, concurrency: int = 0) -> None:
         self.asked: dict[int, int] = {}
         self.read: dict[int, int] = {}
         self.readers = [0] * fleet.readers

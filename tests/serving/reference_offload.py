@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.config import Limits
+    from perfatlas.serving.config import SchedulerLimits
     from tests.serving.reference_blocks import Sequence
 
 
@@ -37,7 +37,7 @@ class Shelf:
 class Tiers:
     """Host memory and SSD of a scheduler."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SchedulerLimits) -> None:
         self.limits = limits
         self.host = Shelf(limits.host_blocks)
         self.ssd = Shelf(limits.ssd_blocks)

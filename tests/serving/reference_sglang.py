@@ -13,14 +13,14 @@ from tests.serving.reference_blocks import Part, Sequence
 from tests.serving.reference_vllm import Scheduler
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Limits
+    from perfatlas.serving.config import SchedulerLimits
 
 CLIP = 4096
 RETRACT_STEPS = 20
 
 
 class SglangScheduler(Scheduler):
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SchedulerLimits) -> None:
         super().__init__(limits)
         self.batch: list[Sequence] = []  # running_batch
         self.last: list[Sequence] = []  # last_batch, where it ran prompts
@@ -255,7 +255,7 @@ class Adder:
 class SglangDecodeScheduler(SglangScheduler):
     """A decode engine: disaggregation/decode.py, process_decode_queue() and its successors."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SchedulerLimits) -> None:
         super().__init__(limits)
         self.retracted_queue: list[Sequence] = []
         self.ready: list[Sequence] = []  # waiting_queue of the engine; `waiting` is its prealloc

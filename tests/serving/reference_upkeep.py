@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tests.serving.reference_engine import Replica, Simulation
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.config import EngineFleet
     from perfatlas.serving.requests import Requests
     from tests.serving.reference_blocks import Sequence
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ChangingSimulation(Simulation):
     """Order at equal times: steps end, replicas change, requests arrive, steps start."""
 
-    def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
+    def __init__(self, requests: Requests, fleet: EngineFleet, concurrency: int = 0) -> None:
         self.availability = fleet.availability
         super().__init__(requests, fleet, concurrency)
         count = len(self.replicas)

@@ -12,7 +12,7 @@ from tests.serving.reference_blocks import Part, Pool, Sequence
 from tests.serving.reference_offload import Tiers
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Limits
+    from perfatlas.serving.config import SchedulerLimits
 
 
 WORD = 2**64 - 1
@@ -26,7 +26,7 @@ def _hash(value: int) -> int:
 
 
 class Scheduler:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SchedulerLimits) -> None:
         self.limits = limits
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []

@@ -42,7 +42,7 @@ def flat_prices(
     )
 
 
-def random_prices(draw: np.random.Generator, limits: config.Limits) -> StepPrices:
+def random_prices(draw: np.random.Generator, limits: config.SchedulerLimits) -> StepPrices:
     """Random tables, as nothing may depend on increasing times."""
     batch, tokens = limits.max_num_seqs + 1, limits.max_num_batched_tokens
     context_K = np.concatenate([[0], np.cumsum(draw.integers(1, 40, draw.integers(0, 5)))])
@@ -87,13 +87,13 @@ def scaled(prices: StepPrices, factor: int) -> StepPrices:
     return prices._replace(**{name: getattr(prices, name) * factor for name in times})
 
 
-def random_limits(draw: np.random.Generator) -> config.Limits:
+def random_limits(draw: np.random.Generator) -> config.SchedulerLimits:
     """Random limits, mostly tight."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
     rules = str(draw.choice(["vllm", "sglang", *policy_names()]))
     drafts = int(draw.choice([0, 0, 1, 3])) if rules == "vllm" else 0
-    return config.Limits(
+    return config.SchedulerLimits(
         max_num_seqs=seqs,
         draft_tokens=drafts,
         acceptance=tuple(float(chance) for chance in draw.random(drafts)),
@@ -149,7 +149,7 @@ def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
     )
 
 
-def random_fleet(draw: np.random.Generator, groups: int = 1) -> config.Fleet:
+def random_fleet(draw: np.random.Generator, groups: int = 1) -> config.EngineFleet:
     """One to three engines of one to three ranks for each type."""
     made = []
     for _ in range(groups):
@@ -162,14 +162,14 @@ def random_fleet(draw: np.random.Generator, groups: int = 1) -> config.Fleet:
         balance_ratio=float(draw.choice([1.0, 1.5, 3.0])),
     )
     routing = str(draw.choice([*config.ROUTINGS, "prefix_aware"]))
-    return config.Fleet(tuple(made), routing, seed=int(draw.integers(100)), affinity=affinity)
+    return config.EngineFleet(tuple(made), routing, seed=int(draw.integers(100)), affinity=affinity)
 
 
 def _drawn_rules(draw: np.random.Generator, role: str) -> str:
     return str(draw.choice(names_where(lambda policy: role in policy.roles)))
 
 
-def random_pools(draw: np.random.Generator) -> config.Fleet:
+def random_pools(draw: np.random.Generator) -> config.EngineFleet:
     """Two pools with links, mostly as fast as steps."""
     fleet = random_fleet(draw, groups=2)
     groups = []

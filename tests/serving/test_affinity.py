@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import Affinity, Control, Limits, Replicas
+from perfatlas.serving.config import Affinity, Control, Replicas, SchedulerLimits
 from perfatlas.serving.requests import Requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)
-ROOMY = Limits(8, 64, 4, 100, prefix_caching=True)
+ROOMY = SchedulerLimits(8, 64, 4, 100, prefix_caching=True)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 

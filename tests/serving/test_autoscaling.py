@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.config import Availability, Control, Limits, Replicas, Scaler
+from perfatlas.serving.config import Availability, Control, Replicas, Scaler, SchedulerLimits
 from perfatlas.serving.engine import advance
 from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK, run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
 
 FLAT = flat_prices(10, 100)
-ROOMY = Limits(8, 64, 4, 2000)
+ROOMY = SchedulerLimits(8, 64, 4, 2000)
 SCALER = Scaler(1, 1, 2.0, period=50, stable=300, start_up=100)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 

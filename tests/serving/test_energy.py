@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import Control, Fleet, Limits, ReplicaGroup
+from perfatlas.serving.config import Control, EngineFleet, ReplicaGroup, SchedulerLimits
 from perfatlas.serving.prices import ENERGY_TABLES, EnergyPrices
 from perfatlas.serving.run.simulate import run_fleet
 from tests.serving.serving_support import flat_prices, random_prices, requests_of, scaled
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices import StepPrices
 
 MS = 10**9
-ROOMY = Limits(4, 64, 4, 100)
+ROOMY = SchedulerLimits(4, 64, 4, 100)
 HIGH = 1e9  # nJ/ps: no limit
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
@@ -31,7 +31,7 @@ def energies(prices: StepPrices, factor: int, **changes: float) -> EnergyPrices:
 
 
 def simulated(rows: list[tuple[int, int, int]], group: ReplicaGroup, control: Control) -> Outcome:
-    return run_fleet(requests_of(rows), Fleet((group,)), control=control)
+    return run_fleet(requests_of(rows), EngineFleet((group,)), control=control)
 
 
 @BOTH
@@ -69,7 +69,7 @@ def test_a_prompt_spends_what_its_step_spends_beyond_its_decodes(control: Contro
 @BOTH
 def test_proportional_energy_is_power_times_busy_time(control: Control, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    limits = Limits(int(draw.integers(1, 9)), 64, 4, 60)
+    limits = SchedulerLimits(int(draw.integers(1, 9)), 64, 4, 60)
     prices = random_prices(draw, limits)._replace(host_step=0, host_sequence=0, host_prefill=0)
     prices = scaled(prices, 10**6)  # interpolated times are rounded down
     rows = [

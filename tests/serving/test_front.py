@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import Control, Fleet, Limits, Replicas, equal_engines
+from perfatlas.serving.config import Control, EngineFleet, Replicas, SchedulerLimits, equal_engines
 from perfatlas.serving.outcome import ClientDelays, request_latencies, tail_parts
 from perfatlas.serving.outcome.metrics import gap_statistics
 from perfatlas.serving.requests import plain_requests
@@ -24,10 +24,10 @@ from tests.serving.serving_support import (
 )
 
 PRICES = flat_prices(10, 100)
-LIMITS = Limits(8, 64, 4, 100)
+LIMITS = SchedulerLimits(8, 64, 4, 100)
 
 
-def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
+def _compare(draw: np.random.Generator, fleet: EngineFleet) -> None:
     least = min(group.limits.kv_blocks * group.limits.block_size for group in fleet.groups)
     requests = random_requests(draw, int(draw.choice([1, 8, 40])), min(max(2, least // 4), 100))
     concurrency = int(draw.choice([0, 0, 1, 5, 30]))

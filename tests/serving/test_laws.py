@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.config import Control, Limits, Replicas
+from perfatlas.serving.config import Control, Replicas, SchedulerLimits
 from perfatlas.serving.engine import advance
 from perfatlas.serving.policies import policy_names
 from perfatlas.serving.requests import plain_requests
@@ -19,7 +19,7 @@ from tests.serving.serving_support import (
     random_requests,
 )
 
-ONE_BY_ONE = Limits(1, 40_000, 16, 10_000)
+ONE_BY_ONE = SchedulerLimits(1, 40_000, 16, 10_000)
 
 
 def _mean_wait(
@@ -72,7 +72,9 @@ def test_littles_law_holds() -> None:
     arrival_N = np.cumsum(draw.exponential(4e9, 20_000)).astype(np.int64)
     requests = plain_requests(arrival_N, np.full(20_000, 50), draw.integers(1, 60, 20_000))
     prices = flat_prices(400_000_000, 500_000_000)
-    outcome = run(requests, prices, Limits(8, 512, 16, 200), control=Control(series_rows=4096))
+    outcome = run(
+        requests, prices, SchedulerLimits(8, 512, 16, 200), control=Control(series_rows=4096)
+    )
     stay_N = outcome.finished_N - outcome.arrival_N
     series = outcome.series
     inside = (series.running_W + series.waiting_W).mean()
@@ -139,14 +141,14 @@ def test_tokens_are_neither_lost_nor_made() -> None:
     draw = np.random.default_rng(6)
     isl_N, osl_N = draw.integers(1, 100, 500), draw.integers(1, 100, 500)
     requests = plain_requests(np.zeros(500, np.int64), isl_N, osl_N)
-    outcome = run(requests, flat_prices(10, 100), Limits(1, 8, 16, 100))
+    outcome = run(requests, flat_prices(10, 100), SchedulerLimits(1, 8, 16, 100))
     assert outcome.steps == (-(-isl_N // 8) + osl_N - 1).sum()
     assert outcome.finished_N.max() == (100 * -(-isl_N // 8) + 10 * (osl_N - 1)).sum()
 
 
 def test_same_seed_same_bytes() -> None:
     draw = np.random.default_rng(7)
-    limits = Limits(4, 16, 4, 30, prefix_caching=True)
+    limits = SchedulerLimits(4, 16, 4, 30, prefix_caching=True)
     requests = random_requests(draw, 60, 40)
     prices = random_prices(draw, limits)
     replicas = Replicas(3, 1, "random", seed=5)

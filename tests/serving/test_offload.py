@@ -13,7 +13,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Availability, Control, Fleet, Limits, Outage, ReplicaGroup
+from perfatlas.serving.config import (
+    Availability,
+    Control,
+    EngineFleet,
+    Outage,
+    ReplicaGroup,
+    SchedulerLimits,
+)
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
@@ -44,9 +51,9 @@ def _requests(rows: list[tuple[int, int, int]], hashes: list[list[int]]) -> Requ
     )
 
 
-def _limits(kv_blocks: int, **tiers: int) -> Limits:
+def _limits(kv_blocks: int, **tiers: int) -> SchedulerLimits:
     asked: dict[str, Any] = {"host_move": 7, "ssd_move": 50, **tiers}
-    return Limits(4, 64, 4, kv_blocks, prefix_caching=True, **asked)
+    return SchedulerLimits(4, 64, 4, kv_blocks, prefix_caching=True, **asked)
 
 
 @BOTH
@@ -106,10 +113,12 @@ def _equal(one: Outcome, other: Outcome) -> None:
     assert one.busy_F.tolist() == other.busy_F.tolist()
 
 
-def _alone(draw: np.random.Generator) -> tuple[Requests, Limits]:
+def _alone(draw: np.random.Generator) -> tuple[Requests, SchedulerLimits]:
     """Requests that run one at a time and each fit the GPU."""
     size = int(draw.choice([1, 2, 4, 8]))
-    limits = Limits(1, 16 + size, size, int(draw.integers(60, 80)) // size + 1, prefix_caching=True)
+    limits = SchedulerLimits(
+        1, 16 + size, size, int(draw.integers(60, 80)) // size + 1, prefix_caching=True
+    )
     requests = random_requests(draw, 40, 30)
     # answers, which turns find again on the GPU, are not kept below it
     alone_N = np.full(40, -1)
@@ -132,7 +141,9 @@ def test_endless_tiers_without_delay_are_a_gpu_that_forgets_nothing(seed: int) -
 @given(seed=st.integers(0, 2**32))
 def test_tiers_of_a_gpu_that_evicts_nothing_find_nothing_more(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    limits = Limits(8, 64, 4, 10_000, prefix_caching=True, async_scheduling=bool(draw.integers(2)))
+    limits = SchedulerLimits(
+        8, 64, 4, 10_000, prefix_caching=True, async_scheduling=bool(draw.integers(2))
+    )
     requests = random_requests(draw, 60, 60)
     prices = random_prices(draw, limits)
     tiers = limits._replace(host_blocks=int(draw.integers(1, 50)), ssd_blocks=500)
@@ -177,10 +188,12 @@ def test_tiers_of_pools_and_of_replicas_that_fail_are_refused() -> None:
     requests, limits = _requests(ROWS, HASHES), _limits(20, host_blocks=8)
     pools = tuple(ReplicaGroup(PRICES, limits, role=role) for role in ("prefill", "decode"))
     with pytest.raises(UnsupportedError, match="in role prefill"):
-        run_fleet(requests, Fleet(pools))
-    failing = Fleet((ReplicaGroup(PRICES, limits),), availability=Availability((Outage(0, 5, 9),)))
+        run_fleet(requests, EngineFleet(pools))
+    failing = EngineFleet(
+        (ReplicaGroup(PRICES, limits),), availability=Availability((Outage(0, 5, 9),))
+    )
     with pytest.raises(UnsupportedError, match="outages or autoscaling"):
         run_fleet(requests, failing)
     unlike = (ReplicaGroup(PRICES, limits), ReplicaGroup(PRICES, limits._replace(host_blocks=0)))
     with pytest.raises(UnsupportedError, match="all engine types or none"):
-        run_fleet(requests, Fleet(unlike))
+        run_fleet(requests, EngineFleet(unlike))

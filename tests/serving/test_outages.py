@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 FLAT = flat_prices(10, 100)
-ROOMY = config.Limits(8, 64, 4, 100)
+ROOMY = config.SchedulerLimits(8, 64, 4, 100)
 BOTH = pytest.mark.parametrize("control", [config.Control(), config.Control(coalesce=False)])
 
 
@@ -263,5 +263,5 @@ def test_unsupported_combinations_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="not supported with two pools"):
         run_fleet(
             requests,
-            config.Fleet(pools, availability=config.Availability((config.Outage(0, 0, 10),))),
+            config.EngineFleet(pools, availability=config.Availability((config.Outage(0, 0, 10),))),
         )

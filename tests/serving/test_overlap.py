@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.config import Control, SchedulerLimits
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)
-AHEAD = Limits(4, 64, 4, 100, async_scheduling=True)
+AHEAD = SchedulerLimits(4, 64, 4, 100, async_scheduling=True)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 

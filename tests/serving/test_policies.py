@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import ROLES, Limits, Replicas, equal_engines
-from perfatlas.serving.policies import POLICIES, Policy, check_policies, find_policy
+from perfatlas.serving.config import ROLES, Replicas, SchedulerLimits, equal_engines
+from perfatlas.serving.policies import POLICIES, BatchingPolicy, check_policies, find_policy
 from tests.serving.serving_support import flat_prices
 
 # A decode step takes 10 ps, one with a prompt 100 ps. Arrivals (0, 10, 50, 125), outputs (3, 2, 1,
@@ -53,9 +53,9 @@ def test_every_name_has_one_policy_for_each_of_its_roles() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda one: f"{one.name}-{one.roles[-1]}")
-def test_what_a_policy_reads_and_fixes_are_limits(policy: Policy) -> None:
+def test_what_a_policy_reads_and_fixes_are_limits(policy: BatchingPolicy) -> None:
     fixed = {name for each in policy.fixed.values() for name in each}
-    assert policy.reads | fixed <= set(Limits._fields)
+    assert policy.reads | fixed <= set(SchedulerLimits._fields)
     assert set(policy.fixed) <= set(policy.roles) <= set(ROLES)
 
 
@@ -99,6 +99,6 @@ def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
 def test_unsupported_options_of_a_policy_are_refused(
     limits: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    asked = Limits(4, 64, 4, 100)._replace(**limits)
+    asked = SchedulerLimits(4, 64, 4, 100)._replace(**limits)
     with pytest.raises(error, match=words):
         check_policies(equal_engines(flat_prices(10, 100), asked, Replicas()))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Control, Fleet, Limits, Link, ReplicaGroup
+from perfatlas.serving.config import Control, EngineFleet, Link, ReplicaGroup, SchedulerLimits
 from perfatlas.serving.engine import advance
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.initial_state import initial_states
@@ -23,10 +23,10 @@ from tests.serving.serving_support import (
     requests_of,
 )
 
-ROOMY = Limits(8, 64, 4, 100)
+ROOMY = SchedulerLimits(8, 64, 4, 100)
 PREFILL = ReplicaGroup(flat_prices(10, 100), ROOMY, role="prefill", link=Link(per_token=(2,)))
 DECODE = ReplicaGroup(flat_prices(10, 100), ROOMY, role="decode", link=Link(per_token=(5,)))
-POOLS = Fleet((PREFILL, DECODE), latency=7)
+POOLS = EngineFleet((PREFILL, DECODE), latency=7)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 

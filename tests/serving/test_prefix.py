@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.config import Control, SchedulerLimits
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
@@ -31,8 +31,8 @@ def _requests(
     )
 
 
-def _limits(kv_blocks: int, *, shared: bool = True) -> Limits:
-    return Limits(4, 64, 4, kv_blocks, prefix_caching=shared)
+def _limits(kv_blocks: int, *, shared: bool = True) -> SchedulerLimits:
+    return SchedulerLimits(4, 64, 4, kv_blocks, prefix_caching=shared)
 
 
 @BOTH

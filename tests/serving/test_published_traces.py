@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, spread_batches
-from perfatlas.serving.traces import Window
+from perfatlas.serving.traces import TraceWindow
 from perfatlas.serving.traces.azure import read_azure
 from perfatlas.serving.traces.mooncake import read_mooncake
 from tests.serving.support import check_invariants, hit_share, mean_rate, request_trace
@@ -75,14 +75,14 @@ def test_azure(name: str, rows: int, span_s: float, isl: float, osl: float, cv: 
 
 def test_azure_times_are_kept_to_the_last_digit() -> None:
     # 18:17:03.9799600 to 18:17:04.0319600
-    requests = read_azure(request_trace("azure_llm_2023_code.csv"), Window(first=2)).requests
+    requests = read_azure(request_trace("azure_llm_2023_code.csv"), TraceWindow(first=2)).requests
     assert requests.arrival_N.tolist() == [0, 52_000_000_000]
 
 
 def test_a_window_reads_the_part_of_the_whole() -> None:
     path = request_trace("mooncake_conversation.jsonl")
     whole = read_mooncake(path).requests
-    part = read_mooncake(path, Window(start_s=600.0, end_s=1200.0)).requests
+    part = read_mooncake(path, TraceWindow(start_s=600.0, end_s=1200.0)).requests
     check_invariants(part)
     time_s = whole.arrival_N / TICKS_PER_SECOND
     inside_N = (time_s >= 600.0) & (time_s < 1200.0)

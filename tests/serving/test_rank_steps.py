@@ -9,13 +9,13 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import Control, Limits, Replicas
+from perfatlas.serving.config import Control, Replicas, SchedulerLimits
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.run.simulate import run
 from tests.serving.price_support import context, table
 from tests.serving.serving_support import flat_prices, requests_of
 
-LIMITS = Limits(8, 64, 4, 100)
+LIMITS = SchedulerLimits(8, 64, 4, 100)
 MOE: dict[str, object] = {"model": "Qwen/Qwen3-30B-A3B", "attention_dp": 4, "ep": 4}
 ALONE: dict[str, object] = {"attention_dp": 1, "tp": 4, "ep": 4}
 

@@ -10,14 +10,14 @@ import itertools
 import numpy as np
 import pytest
 
-from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.config import Control, SchedulerLimits
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of, scaled
 
 MS = 10**9
 PRICES = scaled(flat_prices(10, 100), MS)
-ROOMY = Limits(4, 64, 4, 100)
+ROOMY = SchedulerLimits(4, 64, 4, 100)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 

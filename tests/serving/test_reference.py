@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.serving.config import Control, Limits, Link
+from perfatlas.serving.config import Control, Link, SchedulerLimits
 from perfatlas.serving.run import run_fleet
 from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import (
@@ -16,7 +16,7 @@ from tests.serving.serving_support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.config import EngineFleet
     from perfatlas.serving.outcome import Offloaded
 
 SCALE = 3_000_000
@@ -32,7 +32,7 @@ def slower(link: Link) -> Link:
     return Link(link.borders, times, per_token)
 
 
-def compare(draw: np.random.Generator, fleet: Fleet) -> None:
+def compare(draw: np.random.Generator, fleet: EngineFleet) -> None:
     least = min(group.limits.kv_blocks * group.limits.block_size for group in fleet.groups)
     longest = max(2, least // int(draw.choice([2, 4, 8])))
     count = int(draw.choice([1, 5, 20, 40, 80]))
@@ -104,7 +104,7 @@ def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
     compare(draw, random_pools(draw))
 
 
-def _with_tiers(draw: np.random.Generator, limits: Limits) -> Limits:
+def _with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> SchedulerLimits:
     """One or two tiers that are smaller than, equal to or larger than the GPU."""
     rooms = (0, 1, limits.kv_blocks // 2, limits.kv_blocks, 4 * limits.kv_blocks, 100_000)
     host, ssd = (int(draw.choice(rooms)) for _ in range(2))

@@ -16,7 +16,7 @@ from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)
-ROOMY = config.Limits(8, 64, 4, 100)
+ROOMY = config.SchedulerLimits(8, 64, 4, 100)
 BOTH = pytest.mark.parametrize("control", [config.Control(), config.Control(coalesce=False)])
 
 
@@ -95,7 +95,11 @@ def test_ranks_take_four_waiting_for_one_running(control: config.Control) -> Non
     # at rank 1.
     requests = requests_of([(0, 4, 50), (0, 4, 50), (1, 4, 1), (2, 4, 1)])
     outcome = run(
-        requests, FLAT, config.Limits(1, 64, 4, 100), config.Replicas(1, 2), control=control
+        requests,
+        FLAT,
+        config.SchedulerLimits(1, 64, 4, 100),
+        config.Replicas(1, 2),
+        control=control,
     )
     # ranks of one engine share its index; both queues drain after the 50th tokens at 100 + 490
     assert outcome.replica_N.tolist() == [0, 0, 0, 0]
@@ -149,7 +153,7 @@ def test_kinds_of_engines_take_the_time_and_the_cache_they_have(control: config.
     slow = config.ReplicaGroup(FLAT, ROOMY._replace(max_num_seqs=1))
     fast = config.ReplicaGroup(flat_prices(4, 40), ROOMY._replace(kv_blocks=8, block_size=8), 2)
     rows = [(0, 4, 11), (0, 4, 11), (0, 4, 11), (0, 4, 11), (50, 4, 11)]
-    outcome = run_fleet(requests_of(rows), config.Fleet((slow, fast)), control=control)
+    outcome = run_fleet(requests_of(rows), config.EngineFleet((slow, fast)), control=control)
     assert outcome.replica_N.tolist() == [0, 1, 2, 0, 1]
     assert outcome.first_token_N.tolist() == [100, 40, 40, 300, 92]
     assert outcome.finished_N.tolist() == [200, 116, 80, 400, 132]
@@ -158,7 +162,8 @@ def test_kinds_of_engines_take_the_time_and_the_cache_they_have(control: config.
 def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
     small = config.ReplicaGroup(FLAT, ROOMY._replace(kv_blocks=2))
     outcome = run_fleet(
-        requests_of([(0, 9, 1), (0, 4, 1)]), config.Fleet((config.ReplicaGroup(FLAT, ROOMY), small))
+        requests_of([(0, 9, 1), (0, 4, 1)]),
+        config.EngineFleet((config.ReplicaGroup(FLAT, ROOMY), small)),
     )
     assert outcome.replica_N.tolist() == [-1, 0]
 
@@ -166,18 +171,18 @@ def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
 def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
     requests = requests_of([(0, 4, 2)] * config.MAX_ENGINE_TYPES)
     groups = (config.ReplicaGroup(FLAT, ROOMY),) * config.MAX_ENGINE_TYPES
-    assert run_fleet(requests, config.Fleet(groups)).replica_N.tolist() == list(
+    assert run_fleet(requests, config.EngineFleet(groups)).replica_N.tolist() == list(
         range(config.MAX_ENGINE_TYPES)
     )
     with pytest.raises(InvalidSpecError, match="17 engine types; the maximum is 16"):
-        run_fleet(requests, config.Fleet((*groups, groups[0])))
+        run_fleet(requests, config.EngineFleet((*groups, groups[0])))
 
 
 def test_the_tail_counts_a_prompt_by_the_prices_of_its_kind() -> None:
     fast, slow = config.ReplicaGroup(flat_prices(4, 40), ROOMY), config.ReplicaGroup(FLAT, ROOMY)
     requests = requests_of([(0, 4, 1), (0, 4, 1)])
     for groups in ((fast, slow), (slow, fast)):
-        outcome = run_fleet(requests, config.Fleet(groups))
+        outcome = run_fleet(requests, config.EngineFleet(groups))
         parts = tail_parts(requests, outcome, groups)["tail_ttft_s"]
         assert parts["prompt"] == pytest.approx(100e-12)
         assert parts["shared"] == pytest.approx(0.0, abs=1e-18)

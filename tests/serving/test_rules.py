@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.config import Control, SchedulerLimits
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
@@ -16,7 +16,7 @@ from tests.serving.serving_support import flat_prices, requests_of
 FLAT = flat_prices(10, 100)
 RISING = flat_prices(10, 100, per_token=1)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
-ROOMY = Limits(4, 64, 4, 100)
+ROOMY = SchedulerLimits(4, 64, 4, 100)
 NO_EVICT = "trtllm_guaranteed_no_evict"
 MAX_UTILIZATION = "trtllm_max_utilization"
 
@@ -81,7 +81,7 @@ def test_a_prompt_that_does_not_fit_whole_is_cut_or_waits(
     control: Control, *, rules: str, chunked: bool, first: int
 ) -> None:
     requests = requests_of([(0, 4, 5), (1, 8, 1)])
-    limits = Limits(4, 8, 4, 100, rules=rules, chunked_prefill=chunked)
+    limits = SchedulerLimits(4, 8, 4, 100, rules=rules, chunked_prefill=chunked)
     outcome = run(requests, RISING, limits, control=control)
     assert outcome.first_token_N.tolist() == [104, first]
 
@@ -91,7 +91,7 @@ def test_chunks_of_whole_blocks_may_be_none(control: Control) -> None:
     # 6 tokens a step, blocks of 4: beside three that decode 3 tokens are left, no block: D waits
     # 0-106 A, B 2 x 2, C 2;  106-126 two decodes end A, B, C;  126-230 D 4;  230-333 D 3
     requests = requests_of([(0, 2, 3), (0, 2, 3), (0, 2, 3), (0, 7, 1)])
-    limits = Limits(4, 6, 4, 100, rules=NO_EVICT)
+    limits = SchedulerLimits(4, 6, 4, 100, rules=NO_EVICT)
     outcome = run(requests, RISING, limits, control=control)
     assert outcome.scheduled_N.tolist() == [0, 0, 0, 126]
     assert _finished(outcome) == [126, 126, 126, 333]
@@ -105,7 +105,7 @@ def test_a_slot_ahead_is_free_at_once_or_late(
     # two slots; A has its last token at 110. The step of 110 is decided at 100: TensorRT-LLM knows
     # that A will be complete and does not count it
     requests = requests_of([(0, 4, 2), (0, 4, 90), (0, 4, 1)])
-    limits = Limits(2, 64, 4, 100, rules=rules, async_scheduling=True)
+    limits = SchedulerLimits(2, 64, 4, 100, rules=rules, async_scheduling=True)
     outcome = run(requests, FLAT, limits, control=control)
     assert outcome.scheduled_N.tolist() == [0, 0, scheduled]
 
@@ -113,10 +113,10 @@ def test_a_slot_ahead_is_free_at_once_or_late(
 @pytest.mark.parametrize("rules", [NO_EVICT, MAX_UTILIZATION, "static"])
 def test_requests_larger_than_any_step_are_rejected(rules: str) -> None:
     # 4 blocks of 4; the last token counts too: 10 + 6 fit, 10 + 7 do not
-    limits = Limits(2, 64, 4, 4, rules=rules)
+    limits = SchedulerLimits(2, 64, 4, 4, rules=rules)
     outcome = run(requests_of([(0, 10, 6), (0, 10, 7)]), FLAT, limits)
     assert outcome.replica_N.tolist() == [0, -1]
-    limits = Limits(2, 9, 4, 40, rules=rules, chunked_prefill=False)
+    limits = SchedulerLimits(2, 9, 4, 40, rules=rules, chunked_prefill=False)
     outcome = run(requests_of([(0, 9, 6), (0, 10, 6)]), FLAT, limits)
     assert outcome.replica_N.tolist() == [0, -1]
 
@@ -128,7 +128,7 @@ def test_contradicting_rules_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="rules vllm requires chunked_prefill"):
         run(requests, FLAT, ROOMY._replace(chunked_prefill=False))
     with pytest.raises(InvalidSpecError, match="max_num_batched_tokens 4 is below block_size 16"):
-        run(requests, FLAT, Limits(4, 4, 16, 9, rules=NO_EVICT))
+        run(requests, FLAT, SchedulerLimits(4, 4, 16, 9, rules=NO_EVICT))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.limits import Control, Limits, Replicas
+from perfatlas.serving.config.limits import Control, Replicas, SchedulerLimits
 from perfatlas.serving.run import simulate as run_module
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests.columns import Requests
 
 PRICES = flat_prices(10, 100)
-LIMITS = Limits(4, 64, 4, 100)
+LIMITS = SchedulerLimits(4, 64, 4, 100)
 REQUESTS = requests_of([(0, 8, 4), (50, 8, 4)])
 
 
@@ -64,7 +64,7 @@ def test_contradicting_requests_are_refused(requests: Requests, message: str) ->
         (LIMITS._replace(max_num_batched_tokens=513), r"queries_Q is .*512.*513 or more"),
     ],
 )
-def test_contradicting_limits_are_refused(limits: Limits, message: str) -> None:
+def test_contradicting_limits_are_refused(limits: SchedulerLimits, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         run(REQUESTS, PRICES, limits)
 
@@ -133,7 +133,7 @@ def test_contradicting_replicas_are_refused(replicas: Replicas, message: str) ->
 
 
 def test_tables_beyond_memory_are_refused() -> None:
-    limits = Limits(60, 64, 1, 10**9, prefix_caching=True)
+    limits = SchedulerLimits(60, 64, 1, 10**9, prefix_caching=True)
     with pytest.raises(InfeasibleError, match=r"up to 900000010 KV blocks.*fewer replicas"):
         run(
             requests_of([(0, 9 * 10**8, 10)]),
@@ -159,7 +159,7 @@ def test_a_simulation_that_outruns_its_clock_is_refused() -> None:
     with pytest.raises(
         InvalidSpecError, match=r"reaches its limit of 5e\+06 s with 1 requests left"
     ):
-        run(requests_of([(0, 8, 6000)]), slow, Limits(4, 64, 16, 1000))
+        run(requests_of([(0, 8, 6000)]), slow, SchedulerLimits(4, 64, 16, 1000))
 
 
 def test_no_requests_is_an_empty_outcome() -> None:

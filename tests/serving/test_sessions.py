@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import Limits
+from perfatlas.serving.config import SchedulerLimits
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, Turns, sessions
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices
@@ -76,7 +76,7 @@ def test_the_next_turn_finds_the_answer_before_it(rules: str) -> None:
     column = np.array([4, 6, 5])
     turns = Turns(asked_N=column, osl_N=column, think_N=0 * column)
     talk = sessions(np.array([0]), np.array([3]), turns, hash_block=1)
-    limits = Limits(4, 64, 1, 200, prefix_caching=True, rules=rules)
+    limits = SchedulerLimits(4, 64, 1, 200, prefix_caching=True, rules=rules)
     outcome = run(talk, flat_prices(10, 100), limits)
     # prompts of 4, 14 and 25 tokens
     assert outcome.cached_N.tolist() == [0, 4 + 4 - 1, 14 + 6 - 1]
@@ -94,7 +94,7 @@ def test_an_answer_the_next_prompt_does_not_hold_is_not_found() -> None:
         hash_H=hashes,
         hash_block=1,
     )
-    limits = Limits(4, 64, 1, 200, prefix_caching=True)
+    limits = SchedulerLimits(4, 64, 1, 200, prefix_caching=True)
     assert run(talk, flat_prices(10, 100), limits).cached_N.tolist() == [0, 3]
 
 

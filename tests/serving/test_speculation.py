@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.config import Control, SchedulerLimits
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
-ROOMY = Limits(4, 64, 4, 100)
+ROOMY = SchedulerLimits(4, 64, 4, 100)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 AHEAD = pytest.mark.parametrize("ahead", [False, True])
 
@@ -58,7 +58,7 @@ def test_drafts_take_budget_rows_and_keys(control: Control) -> None:
         head_B=1000 * np.arange(65),
         decode_slope_BK=np.ones((65, 1), np.int64),
     )
-    limits = Limits(2, 8, 4, 100, draft_tokens=2, acceptance=(0.0, 0.0))
+    limits = SchedulerLimits(2, 8, 4, 100, draft_tokens=2, acceptance=(0.0, 0.0))
     outcome = run(requests_of([(0, 4, 4), (1, 8, 1)]), prices, limits, control=control)
     assert outcome.first_token_N.tolist() == [1100, 8315]
     assert outcome.finished_N.tolist() == [11334, 8315]
@@ -80,7 +80,7 @@ def test_steps_are_as_many_as_their_probabilities_make() -> None:
     # tokens of a step: 1 + 0.8 + 0.8 x 0.5 = 2.2; sd 0.87 a step, of 40,000 steps 0.004
     count = 100
     requests = plain_requests(np.zeros(count, np.int64), np.full(count, 4), np.full(count, 881))
-    limits = Limits(1, 64, 16, 1000, draft_tokens=2, acceptance=(0.8, 0.5))
+    limits = SchedulerLimits(1, 64, 16, 1000, draft_tokens=2, acceptance=(0.8, 0.5))
     outcome = run(requests, flat_prices(10, 100)._replace(tokens_per_decode=3), limits)
     assert 880 * count / (outcome.steps - count) == pytest.approx(2.2, abs=0.02)
 

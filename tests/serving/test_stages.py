@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Availability, Fleet, Limits, Replicas
+from perfatlas.serving.config import Availability, EngineFleet, Replicas, SchedulerLimits
 from perfatlas.serving.config.engines import equal_engines
 from tests.examples import few
 from tests.serving.interpreted import interpreted
@@ -17,17 +17,19 @@ from tests.serving.serving_support import flat_prices, requests_of
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
 
-LIMITS = Limits(8, 64, 4, 1000)
+LIMITS = SchedulerLimits(8, 64, 4, 1000)
 PROMPT, DECODE = 120, 12  # ps of a step with and without prompts, through all stages
 RULES = ("vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization")
 
 
-def fleet_of(layers: tuple[int, ...], limits: Limits = LIMITS, ranks: int = 1) -> Fleet:
+def fleet_of(
+    layers: tuple[int, ...], limits: SchedulerLimits = LIMITS, ranks: int = 1
+) -> EngineFleet:
     prices = flat_prices(DECODE, PROMPT, tokens=64)
     return equal_engines(prices, limits, Replicas(stage_layers=layers, ranks=ranks))
 
 
-def simulated(rows: list[tuple[int, int, int]], fleet: Fleet) -> SimulationState:
+def simulated(rows: list[tuple[int, int, int]], fleet: EngineFleet) -> SimulationState:
     with np.errstate(over="ignore"):  # hashes of blocks wrap around
         state = interpreted(requests_of(rows), fleet)
     assert (state.finished_N >= 0).all()
@@ -89,7 +91,7 @@ def test_random_requests_end_on_any_pipeline(rules: str, *, prefix_caching: bool
         (int(time), int(draw.integers(1, 100)), int(draw.integers(1, 16)))
         for time in np.sort(draw.integers(0, 900, 14))
     ]
-    few = Limits(4, 64, 4, 40, rules=rules, prefix_caching=prefix_caching)
+    few = SchedulerLimits(4, 64, 4, 40, rules=rules, prefix_caching=prefix_caching)
     for layers, ranks in (((2, 1, 1), 1), ((1, 1), 2)):
         state = simulated(rows, fleet_of(layers, few, ranks))
         assert (state.first_token_N <= state.finished_N).all()
@@ -101,7 +103,7 @@ def test_random_requests_end_on_any_pipeline(rules: str, *, prefix_caching: bool
 def test_no_more_sequences_run_than_the_limit() -> None:
     # of vLLM, over all batches; of SGLang, divided by them
     for rules, most in (("vllm", 2), ("sglang", 2)):
-        limits = Limits(2, 64, 4, 1000, rules=rules)
+        limits = SchedulerLimits(2, 64, 4, 1000, rules=rules)
         rows = [(0, 64, 40)] * 6
         state = simulated(rows, fleet_of((1, 1), limits))
         events = [(time, 1) for time in state.scheduled_N] + [(t, -1) for t in state.finished_N]

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.serving.traces import Window, blocks as trace_blocks, read_requests
+from perfatlas.serving.traces import TraceWindow, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.own import read_own
 from tests.serving.support import FIXTURES, check_invariants, hashes_of
 
@@ -185,10 +185,10 @@ def test_unsorted_times_are_sorted_with_a_count(tmp_path: Path) -> None:
 
 def test_windows_cut_while_reading(tmp_path: Path) -> None:
     path = write_own(tmp_path, ".jsonl", ROWS)
-    assert read_own(path, Window(start_s=0.1, end_s=2.5)).requests.arrival_N.tolist() == [0]
-    assert read_own(path, Window(first=2)).requests.isl_N.tolist() == [40, 16]
+    assert read_own(path, TraceWindow(start_s=0.1, end_s=2.5)).requests.arrival_N.tolist() == [0]
+    assert read_own(path, TraceWindow(first=2)).requests.isl_N.tolist() == [40, 16]
     with pytest.raises(InvalidSpecError, match="no requests in the selected window"):
-        read_own(path, Window(start_s=3.0))
+        read_own(path, TraceWindow(start_s=3.0))
 
 
 row = st.fixed_dictionaries(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.serving.traces import Window, blocks as trace_blocks, read_requests
+from perfatlas.serving.traces import TraceWindow, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from perfatlas.vocabulary.fields import LONGEST_S
 from tests.serving.support import FIXTURES, check_invariants
@@ -29,9 +29,9 @@ HEADERS = {
 }
 
 
-def refusal(path: Path, name: str, window: Window | None = None) -> str:
+def refusal(path: Path, name: str, window: TraceWindow | None = None) -> str:
     with pytest.raises(InvalidSpecError) as error:
-        read_requests(path, name, window or Window())
+        read_requests(path, name, window or TraceWindow())
     message = str(error.value)
     assert path.name in message
     return message
@@ -123,7 +123,7 @@ def test_a_trace_longer_than_a_simulation_is_read_by_windows(tmp_path: Path) -> 
     path = tmp_path / "a.csv"
     path.write_text(f"arrival_s,isl,osl\n0,5,5\n{LONGEST_S + 1},6,6\n{LONGEST_S + 2},7,7\n")
     assert "read a window" in refusal(path, "perfatlas")
-    trace = read_requests(path, "perfatlas", Window(start_s=LONGEST_S))
+    trace = read_requests(path, "perfatlas", TraceWindow(start_s=LONGEST_S))
     assert trace.requests.isl_N.tolist() == [6, 7]
     assert trace.requests.arrival_N.tolist() == [10**12, 2 * 10**12]
 
@@ -133,7 +133,7 @@ def test_a_trace_longer_than_a_simulation_is_read_by_windows(tmp_path: Path) -> 
 )
 def test_empty_windows_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(InvalidSpecError, match="window"):
-        Window(**fields)  # type: ignore[arg-type]
+        TraceWindow(**fields)  # type: ignore[arg-type]
 
 
 @given(

@@ -14,7 +14,7 @@ from tests.serving.serving_support import random_fleet, random_requests
 from tests.serving.test_reference import COLUMNS, MANY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.config import EngineFleet
     from perfatlas.serving.requests import Requests
 
 
@@ -55,7 +55,9 @@ def random_scaler(draw: np.random.Generator, replicas: int) -> Availability:
     return Availability(scaler=scaler)
 
 
-def random_scenario(draw: np.random.Generator, *, scales: bool) -> tuple[Requests, Fleet, int]:
+def random_scenario(
+    draw: np.random.Generator, *, scales: bool
+) -> tuple[Requests, EngineFleet, int]:
     """Requests, engines with outages or autoscaling, and the concurrency of a closed loop."""
     fleet = random_fleet(draw, groups=int(draw.choice([1, 1, 2])))
     if scales:
@@ -70,7 +72,7 @@ def random_scenario(draw: np.random.Generator, *, scales: bool) -> tuple[Request
     return requests, fleet._replace(availability=availability), int(draw.choice([0, 0, 1, 3, 12]))
 
 
-def _compare(requests: Requests, fleet: Fleet, concurrency: int) -> None:
+def _compare(requests: Requests, fleet: EngineFleet, concurrency: int) -> None:
     slow = ChangingSimulation(requests, fleet, concurrency).run()
     for coalesce in (True, False):
         control = Control(coalesce=coalesce)

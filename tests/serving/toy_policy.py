@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies import Policy, register
+from perfatlas.serving.policies import BatchingPolicy, register
 from perfatlas.serving.sequences import admit_head, blocks, leave_queue, queue_first, run_chunk
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def schedule_newest(sim: SimulationState, s: int, now: int) -> None:
         run_chunk(sim, i, sim.request_N[i].isl)
 
 
-NEWEST_FIRST = Policy(
+NEWEST_FIRST = BatchingPolicy(
     name="newest_first",
     title="the toy",
     description="the newest request runs alone",

@@ -19,7 +19,7 @@ from perfatlas.sampling import standard_errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfatlas.reliability.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import JobOutcome
 
 MOST_ERRORS: Final = 3.0  # standard errors
 FINER: Final = 4  # factor on the replicas of a second simulation
@@ -163,7 +163,7 @@ def families(rows: Sequence[Agreement]) -> list[dict[str, Any]]:
     return found
 
 
-def measured_goodput(outcome: Outcome) -> Measured:
+def measured_goodput(outcome: JobOutcome) -> Measured:
     """Return the simulated goodput of replicas."""
     return Measured(
         outcome.goodput,

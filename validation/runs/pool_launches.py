@@ -10,7 +10,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.serving.config import Limits
+    from perfatlas.serving.config import SchedulerLimits
     from validation.runs.serving_matches import Match
     from validation.runs.serving_rows import ServingRun
 
@@ -63,7 +63,7 @@ class PoolLaunch:
             found |= {f"{role}_{name}": given[name] for name in EXPERTS if name in given}
         return found
 
-    def changes(self, role: str, worker: ServingRun, limits: Limits) -> dict[str, Any]:
+    def changes(self, role: str, worker: ServingRun, limits: SchedulerLimits) -> dict[str, Any]:
         """Return the scheduler limits without a vocabulary name.
 
         Args:

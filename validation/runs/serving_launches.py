@@ -11,7 +11,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.serving.config import Limits
+    from perfatlas.serving.config import SchedulerLimits
     from validation.runs.serving_matches import Match
     from validation.runs.serving_rows import ServingRun
 
@@ -62,7 +62,7 @@ class Launch:
             found[RECV_INTERVAL] = given[run.concurrency >= MANY_REQUESTS]
         return found
 
-    def changes(self, limits: Limits) -> dict[str, Any]:
+    def changes(self, limits: SchedulerLimits) -> dict[str, Any]:
         """Return the scheduler limits without a vocabulary name.
 
         Args:

@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal, weibull_of_mean
-from perfatlas.reliability.fleet.simulator import Outcome, simulate
+from perfatlas.reliability.fleet.simulator import JobOutcome, simulate
 
 H = 3600.0
 DAY = 24 * H
@@ -47,7 +47,7 @@ def posed(causes: tuple[model.Cause, ...], **spares: Any) -> tuple[model.Job, mo
     return model.Job(fleet=fleet, units=20, horizon_s=60 * DAY), strategy
 
 
-def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
+def mean_of(outcome: JobOutcome, column: str) -> tuple[float, float]:
     """Return the mean of a column and its standard error."""
     value_R = outcome.column(column)
     return float(value_R.mean()), float(value_R.std(ddof=1)) / math.sqrt(value_R.size)

@@ -34,7 +34,7 @@ from perfatlas.reliability.fleet.model import (
     collective_init_s,
     one_cause,
 )
-from perfatlas.reliability.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
+from perfatlas.reliability.fleet.simulator import JobOutcome, exact_sum, simulate, simulate_until
 from tests.examples import scaled_examples
 
 H = 3600.0
@@ -51,7 +51,7 @@ def days(fleet: Fleet, units: int, count: float) -> Job:
     return Job(fleet=fleet, units=units, horizon_s=count * DAY)
 
 
-def share(outcome: Outcome, bucket: str) -> float:
+def share(outcome: JobOutcome, bucket: str) -> float:
     return outcome.shares()[bucket]
 
 

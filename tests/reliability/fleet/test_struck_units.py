@@ -23,7 +23,7 @@ from perfatlas.reliability.fleet.model import (
     Strategy,
 )
 from perfatlas.reliability.fleet.model.model import Effect
-from perfatlas.reliability.fleet.simulator import Outcome, simulate
+from perfatlas.reliability.fleet.simulator import JobOutcome, simulate
 
 H = 3600.0
 DAY = 86400.0
@@ -37,7 +37,7 @@ def repaired(lasts: Constant | Exponential, **fields: object) -> tuple[Repair, .
     return (Repair(name="swap", stages=(stage,), relapse=relapse),)  # type: ignore[arg-type]
 
 
-def near(outcome: Outcome, column: str, exact: float) -> None:
+def near(outcome: JobOutcome, column: str, exact: float) -> None:
     """Within three and a half standard errors, which are small."""
     value_R = outcome.column(column)
     error = float(value_R.std(ddof=1)) / math.sqrt(value_R.size)

@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import BUCKETS, TICKS_PER_SECOND, Constant, Exponential
-from perfatlas.reliability.fleet.simulator import Outcome, simulate
+from perfatlas.reliability.fleet.simulator import JobOutcome, simulate
 
 H = 3600.0
 STRATEGY = model.Strategy(
@@ -55,7 +55,7 @@ def test_a_failure_in_the_last_write_loses_the_work_there_was(
     assert told["finished"] == 2620.0 + 300.0 + redone
 
 
-def waits(repair: model.Repair, replicas: int) -> Outcome:
+def waits(repair: model.Repair, replicas: int) -> JobOutcome:
     cause = model.Cause(name="unit", lifetime=Exponential(mean_s=1000 * H), shared=1.0)
     fleet = model.Fleet(units=1, causes=(cause,), repairs=(repair,))
     strategy = replace(STRATEGY, interval_s=10 * H, spares=model.Spares(count=0))

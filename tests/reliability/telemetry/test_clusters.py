@@ -14,7 +14,7 @@ from perfatlas.reliability.telemetry.history import (
     read_history,
     write_history,
 )
-from perfatlas.reliability.telemetry.reading import Clock
+from perfatlas.reliability.telemetry.reading import LogClock
 from tests.reliability.telemetry.clusters import DAY_S, START_S, cluster
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history import History
     from tests.reliability.telemetry.clusters import Cluster
 
-UTC = ImportOptions(clock=Clock(zone="UTC"))
+UTC = ImportOptions(clock=LogClock(zone="UTC"))
 
 
 def fitted(one: Cluster, history: History) -> FleetFit:

@@ -8,7 +8,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.formats import ImportOptions, format_names, import_logs
 from perfatlas.reliability.telemetry.history import read_history, write_history
-from perfatlas.reliability.telemetry.reading import Clock
+from perfatlas.reliability.telemetry.reading import LogClock
 from tests.reliability.telemetry.support import lines, written
 from tests.reliability.telemetry.test_sacct import DAY, log, row
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMATS = format_names()
-UTC = ImportOptions(clock=Clock(zone="UTC"))
+UTC = ImportOptions(clock=LogClock(zone="UTC"))
 
 
 def one_of_each(tmp_path: Path) -> dict[str, tuple[Path, ImportOptions]]:

@@ -17,7 +17,7 @@ from perfatlas.reliability.telemetry.formats import read_sacct
 from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
-from perfatlas.reliability.telemetry.reading import Clock
+from perfatlas.reliability.telemetry.reading import LogClock
 from perfatlas.reliability.telemetry.reading.lines import LONGEST_LINE_BYTES
 from tests.reliability.telemetry.support import check_law
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Path], tuple[FileCounts, ...]]
 
-CLOCK = Clock(zone="UTC", year=2026, boot_s=0.0, node="n")
+CLOCK = LogClock(zone="UTC", year=2026, boot_s=0.0, node="n")
 READERS: dict[str, Reader] = {
     "sacct": lambda path: read_sacct([path], zone="UTC").files,
     "xid": lambda path: read_xid_log([path], clock=CLOCK).files,

@@ -18,7 +18,7 @@ from perfatlas.reliability.telemetry.history import (
     xid_code,
     xid_meaning,
 )
-from perfatlas.reliability.telemetry.reading import Clock
+from perfatlas.reliability.telemetry.reading import LogClock
 from tests.reliability.telemetry.support import check_law, shared
 
 if TYPE_CHECKING:
@@ -87,15 +87,15 @@ def test_forms_of_lines(tmp_path: Path, text: str, device: str, cause: str, mean
 @pytest.mark.parametrize(
     ("head", "clock"),
     [
-        ("2026-03-02T02:00:00.000000+0100 gpu7 kernel: ", Clock()),
-        ("2026-03-02 01:00:00 gpu7 kernel: ", Clock(zone="UTC")),
-        ("Mar  2 01:00:00 gpu7 kernel: [  123.456789] ", Clock(zone="UTC", year=2026)),
-        ("[Mon Mar  2 01:00:00 2026] ", Clock(zone="UTC", node="gpu7")),
-        ("[ 3600.000000] ", Clock(boot_s=1772409600.0, node="gpu7")),
-        ("6,1234,3600000000,-;", Clock(boot_s=1772409600.0, node="gpu7")),
+        ("2026-03-02T02:00:00.000000+0100 gpu7 kernel: ", LogClock()),
+        ("2026-03-02 01:00:00 gpu7 kernel: ", LogClock(zone="UTC")),
+        ("Mar  2 01:00:00 gpu7 kernel: [  123.456789] ", LogClock(zone="UTC", year=2026)),
+        ("[Mon Mar  2 01:00:00 2026] ", LogClock(zone="UTC", node="gpu7")),
+        ("[ 3600.000000] ", LogClock(boot_s=1772409600.0, node="gpu7")),
+        ("6,1234,3600000000,-;", LogClock(boot_s=1772409600.0, node="gpu7")),
     ],
 )
-def test_one_moment_in_every_stamp(tmp_path: Path, head: str, clock: Clock) -> None:
+def test_one_moment_in_every_stamp(tmp_path: Path, head: str, clock: LogClock) -> None:
     history = read_xid_log([log(tmp_path, f"{head}NVRM: Xid (PCI:0000:61:00): 79")], clock=clock)
     assert history.start_s_E.tolist() == [1772413200.0]
     assert history.node.text() == ["gpu7"]
@@ -104,7 +104,7 @@ def test_one_moment_in_every_stamp(tmp_path: Path, head: str, clock: Clock) -> N
 def test_a_year_turns_with_its_months(tmp_path: Path) -> None:
     stamps = ("Dec 31 23:59:59", "Jan  1 00:00:01", "Dec 31 23:59:58", "Jan  1 00:00:02")
     lines = [f"{s} n kernel: NVRM: Xid (PCI:0000:0{i}:00): 79" for i, s in enumerate(stamps)]
-    history = read_xid_log([log(tmp_path, *lines)], clock=Clock(zone="UTC", year=2025))
+    history = read_xid_log([log(tmp_path, *lines)], clock=LogClock(zone="UTC", year=2025))
     assert (history.start_s_E - history.start_s_E[0]).tolist() == [0.0, 1.0, 3.0, 4.0]
 
 

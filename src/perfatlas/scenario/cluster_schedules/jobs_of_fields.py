@@ -17,7 +17,7 @@ from perfatlas.reliability.jobs.traces import read_job_table, runs_as_jobs
 
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Policy
-    from perfatlas.reliability.jobs.traces import Trace
+    from perfatlas.reliability.jobs.traces import JobTrace
     from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
@@ -64,7 +64,7 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
     )
 
 
-def _accounting(inputs: Schedule) -> Trace:
+def _accounting(inputs: Schedule) -> JobTrace:
     """Return the runs of Slurm accounting; other lines are counted as ignored."""
     from perfatlas.reliability.telemetry.formats import read_sacct
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.generated import generated
 from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
-from perfatlas.serving.traces import Window, read_requests
+from perfatlas.serving.traces import TraceWindow, read_requests
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
@@ -75,7 +75,7 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
 
 
 def _read(traffic: Traffic) -> ResolvedTraffic:
-    window = Window(
+    window = TraceWindow(
         first=traffic.num_requests,
         start_s=traffic.requests_from_s,
         end_s=math.inf if traffic.requests_to_s is None else traffic.requests_to_s,

@@ -17,7 +17,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
+from perfatlas.serving.config import MAX_SCHEDULERS, Replicas, SchedulerLimits
 from perfatlas.serving.outcome import ClientDelays
 from perfatlas.serving.prices import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, whole_ticks
@@ -179,7 +179,7 @@ class Deployment:
     scenario: Scenario
     question: Candidates
     memory: MemoryColumns
-    limits: Limits  # Limits of one scheduler
+    limits: SchedulerLimits  # Limits of one scheduler
     replicas: Replicas  # Number of replicas and their routing
     table: PriceTable
     front: FrontEnd  # Front end of a replica
@@ -326,7 +326,11 @@ def check_count(name: str, engines: int, ranks: int) -> None:
 
 
 def _table(
-    scenario: Scenario, question: Candidates, limits: Limits, requests: Requests, known: Priced
+    scenario: Scenario,
+    question: Candidates,
+    limits: SchedulerLimits,
+    requests: Requests,
+    known: Priced,
 ) -> PriceTable:
     """Return step prices up to rounded limits, so that similar loads share a table."""
     longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()) + 2 * limits.draft_tokens)
@@ -363,7 +367,7 @@ def _rounded_up(value: int) -> int:
 
 def _limits(
     question: Candidates, memory: MemoryColumns, traffic: Traffic, requests: Requests
-) -> Limits:
+) -> SchedulerLimits:
     requested = question.limits
     block = int(requested.block_size[0])
     derived = derived_blocks(question, memory) - question.profile.memory.reserved_blocks
@@ -383,7 +387,7 @@ def _limits(
     chunked = profile.chunked_prefill
     if traffic.scheduler is not None or traffic.chunked_prefill is not None:
         chunked = traffic.chunked_prefill is not False
-    return Limits(
+    return SchedulerLimits(
         max_num_seqs=max(most, 1),
         max_num_batched_tokens=budget,
         block_size=block,

@@ -18,7 +18,7 @@ from perfatlas.scenario.deployments.engine_deployment import (
 )
 from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import split_pools
-from perfatlas.serving.config import Control, Fleet, Link, ReplicaGroup
+from perfatlas.serving.config import Control, EngineFleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
 from perfatlas.vocabulary.fields import LARGEST_COUNT, Pools, fields_of
@@ -52,7 +52,7 @@ class Handover(NamedTuple):
 
     links: tuple[Link, ...]  # Transfer time over the NICs of a rank, by pool
     latency: int  # Network latency [ps]
-    first_from: str  # Source of the first token, as in `serving.Fleet`
+    first_from: str  # Source of the first token, as in `serving.EngineFleet`
     source: str  # Documentation reference of `first_from`
 
 
@@ -235,7 +235,7 @@ def _link(question: Candidates) -> Link:
     return Link(borders, times, per_token)
 
 
-def fleet_of(ready: Service) -> Fleet:
+def fleet_of(ready: Service) -> EngineFleet:
     """Return the engines of a service and their router."""
     roles = tuple(ready.named) or ("both",) * len(ready.pools)
     links = ready.handover.links if ready.named else (Link(),) * len(ready.pools)
@@ -257,7 +257,7 @@ def fleet_of(ready: Service) -> Fleet:
     )
     replicas = ready.entry.replicas
     entries = ready.pools if ready.heterogeneous else ready.pools[:1]
-    return Fleet(
+    return EngineFleet(
         groups,
         replicas.routing,
         replicas.seed,

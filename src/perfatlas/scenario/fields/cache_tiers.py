@@ -15,7 +15,7 @@ from perfatlas.vocabulary.metrics import share
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
-    from perfatlas.serving.config import Limits
+    from perfatlas.serving.config import SchedulerLimits
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
     from perfatlas.step import Candidates
@@ -38,7 +38,7 @@ class CacheTiers(InputFields, KvOffloading):
 class TierSizes(NamedTuple):
     """The cache tiers of a scheduler."""
 
-    limits: dict[str, Any]  # Fields of `serving.Limits`
+    limits: dict[str, Any]  # Fields of `serving.SchedulerLimits`
     block_bytes: float  # Bytes of a block over all ranks [bytes]
     note: str  # Assumptions; empty without tiers
 
@@ -109,7 +109,7 @@ def _ticks(time_s: float) -> int:
 
 
 def tier_results(
-    limits: Limits, block_bytes: float, requests: Requests, outcome: Outcome
+    limits: SchedulerLimits, block_bytes: float, requests: Requests, outcome: Outcome
 ) -> dict[str, Any]:
     """Return the results of the cache tiers by name; empty without tiers.
 

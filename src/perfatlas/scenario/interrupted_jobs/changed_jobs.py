@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.reliability.fleet.laws import Law
-    from perfatlas.reliability.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import JobOutcome
     from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
@@ -67,7 +67,7 @@ class Gains(NamedTuple):
         return [f"no effect on this job in any replica: {', '.join(self.without_effect)}"]
 
 
-def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> Gains:
+def single_changes(inputs: FleetGoodput, ready: FleetJob, before: JobOutcome) -> Gains:
     """Return the gains of single changes, largest first.
 
     Args:

@@ -15,7 +15,7 @@ from perfatlas.scenario.interrupted_jobs.job_fields import SimpleGoodput
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import JobOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ def bucket_rows(shares: dict[str, float], gpu_s: float | None) -> list[dict[str,
     ]
 
 
-def half_width_text(half_width: float, outcome: Outcome) -> str:
+def half_width_text(half_width: float, outcome: JobOutcome) -> str:
     """Return how narrow the interval of the mean is, and how narrow it was to be."""
     met = outcome.half_width / outcome.goodput if outcome.goodput else 0.0
     replicas = quantities.counted(outcome.ticks_RF.shape[0], "replica")

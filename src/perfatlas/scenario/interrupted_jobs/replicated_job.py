@@ -19,7 +19,7 @@ from perfatlas.scenario.interrupted_jobs.interruptions import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import JobOutcome
     from perfatlas.scenario.interrupted_jobs.interruptions import Interruptions
     from perfatlas.scenario.interrupted_jobs.job_fields import SimpleGoodput
 
@@ -86,7 +86,7 @@ def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyon
 
 
 def _lost_work_remarks(
-    inputs: SimpleGoodput, interruptions: Interruptions, found: Outcome
+    inputs: SimpleGoodput, interruptions: Interruptions, found: JobOutcome
 ) -> list[str]:
     """Return a remark on an MTTI shorter than a restart."""
     if inputs.restart_s <= interruptions.mtti_s:
@@ -134,7 +134,7 @@ def _interval(inputs: SimpleGoodput, interruptions: Interruptions) -> tuple[floa
     return inputs.checkpoint_interval_s or best_s or likely_s, best_s
 
 
-def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
+def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> JobOutcome:
     """Return enough replicas of the job for the requested half-width."""
     expected = inputs.duration_s / mtti_s
     most = int(min(MOST_FAILURES / max(expected, 1.0), MOST_REPLICAS))

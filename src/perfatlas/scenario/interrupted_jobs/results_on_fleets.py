@@ -14,7 +14,7 @@ from perfatlas.reliability.fleet.closed_form import (
 )
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.reliability.fleet.simulator import (
-    Outcome,
+    JobOutcome,
     exact_sum,
     simulate,
 )
@@ -41,7 +41,7 @@ def most_replicas(ready: FleetJob) -> int:
     return int(min(max(MOST_FAILURES / max(failures, 1.0), 2.0), MOST_REPLICAS))
 
 
-def ended_shares(outcome: Outcome) -> dict[str, float]:
+def ended_shares(outcome: JobOutcome) -> dict[str, float]:
     """Return the share of each category in the time until replicas ended; they sum to 1."""
     total = exact_sum(outcome.ended_R)
     return {
@@ -49,7 +49,7 @@ def ended_shares(outcome: Outcome) -> dict[str, float]:
     }
 
 
-def fleet_results(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
+def fleet_results(inputs: FleetGoodput, ready: FleetJob, outcome: JobOutcome) -> dict[str, Any]:
     """Return the results of a simulated job, without the interval of its goodput."""
     replicas = outcome.ticks_RF.shape[0]
     ended_s = exact_sum(outcome.ended_R) / TICKS_PER_SECOND / replicas
@@ -84,7 +84,7 @@ def fleet_results(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> di
 
 
 def goodput_ends(
-    inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float
+    inputs: FleetGoodput, ready: FleetJob, outcome: JobOutcome, share: float
 ) -> dict[str, float]:
     """Return the interval of goodput, from the failure rates and the error of the mean.
 
@@ -111,7 +111,7 @@ def goodput_ends(
 
 
 def _costs(
-    inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
+    inputs: FleetGoodput, ready: FleetJob, outcome: JobOutcome, results: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the cost of job and spares [USD], where a price is set."""
     if inputs.usd_per_gpu_hour is None:
@@ -152,7 +152,7 @@ def factors(inputs: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     return found | {"product": math.prod(found.values())}
 
 
-def closed_form_text(expected: Expected, outcome: Outcome) -> str:
+def closed_form_text(expected: Expected, outcome: JobOutcome) -> str:
     """Return the closed-form result for the same job, as text."""
     if expected.goodput is None:
         return expected.form
@@ -192,7 +192,7 @@ def _strategy_text(strategy: model.Strategy) -> str:
     return "; ".join(texts)
 
 
-def fleet_assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
+def fleet_assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: JobOutcome) -> list[str]:
     """Return the assumptions of a simulated job, as sentences."""
     fleet = ready.job.fleet
     count = outcome.ticks_RF.shape[0]

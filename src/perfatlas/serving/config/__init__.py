@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from perfatlas.serving.config.availability import FOREVER, Availability, Outage, Scaler
     from perfatlas.serving.config.availability_checks import check_availability
     from perfatlas.serving.config.checks import (
-        check_energy, check_fleet, check_limits, check_links, check_prices, check_requests,
+        check_energy, check_fleet, check_front, check_limits, check_links, check_prices,
+        check_requests,
     )
     from perfatlas.serving.config.engines import (
-        ARRIVAL, DECODE, FIRST_FROM, MAX_ENGINE_TYPES, PREFILL, RECOMPUTED, ROLES, Fleet, Link,
-        ReplicaGroup, equal_engines,
+        ARRIVAL, DECODE, FIRST_FROM, MAX_ENGINE_TYPES, PREFILL, RECOMPUTED, ROLES, EngineFleet,
+        Link, ReplicaGroup, equal_engines,
     )
-    from perfatlas.serving.config.front_end_checks import check_front
     from perfatlas.serving.config.limits import (
-        MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control, Limits,
-        Replicas,
+        MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control, Replicas,
+        SchedulerLimits,
     )
     from perfatlas.serving.config.offload_checks import check_offload
 else:

@@ -10,7 +10,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from perfatlas.serving.config.availability import Outage, Scaler
-    from perfatlas.serving.config.engines import Fleet
+    from perfatlas.serving.config.engines import EngineFleet
 
 MAX_SYNCS: Final = 1_000_000  # size of an autoscaler's history
 
@@ -19,7 +19,7 @@ def _time(ticks: int) -> str:
     return f"{ticks / TICKS_PER_SECOND:g} s"
 
 
-def check_availability(fleet: Fleet, last: int) -> None:
+def check_availability(fleet: EngineFleet, last: int) -> None:
     """Validate outages and autoscaler of a fleet.
 
     Args:
@@ -49,14 +49,8 @@ def check_availability(fleet: Fleet, last: int) -> None:
             "outages refer to fixed replicas and cannot be combined with an autoscaler; remove one"
             " of them"
         )
-    _check_outages(availability.outages, number, last)
-    if availability.scaler is not None:
-        _check_scaler(availability.scaler, number, last)
-
-
-def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
     before: dict[int, Outage] = {}
-    for outage in sorted(outages, key=lambda outage: (outage.replica, outage.start)):
+    for outage in sorted(availability.outages, key=lambda outage: (outage.replica, outage.start)):
         name = f"replica {outage.replica}"
         if not 0 <= outage.replica < number:
             raise InvalidSpecError(
@@ -83,6 +77,8 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
                 f" {_time(earlier.start)}, {back}; outages of a replica must not overlap"
             )
         before[outage.replica] = outage
+    if availability.scaler is not None:
+        _check_scaler(availability.scaler, number, last)
 
 
 def _check_scaler(scaler: Scaler, number: int, last: int) -> None:

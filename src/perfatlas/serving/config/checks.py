@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UnsupportedError,
+    did_you_mean,
+    repr_for_error,
+    significant,
+)
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
 from perfatlas.serving.config.limits import MAX_SCHEDULERS, ROUTINGS
 from perfatlas.serving.prices import ENERGY_TABLES
@@ -18,13 +24,20 @@ from perfatlas.serving.prices import ENERGY_TABLES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.config.engines import Fleet, Link
-    from perfatlas.serving.config.limits import Affinity, Control, Limits
+    from perfatlas.serving.config.engines import EngineFleet
+    from perfatlas.serving.config.limits import Control, SchedulerLimits
     from perfatlas.serving.prices import EnergyPrices, StepPrices
     from perfatlas.serving.requests import Requests
 
+# tables of experts, and of the linear layers of which they are a part
+EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mixed_linear_T"}
+LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
+LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
+LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
+MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
 
-def check_stages(fleet: Fleet) -> None:
+
+def check_stages(fleet: EngineFleet) -> None:
     """Validate pipeline stages, which are simulated for identical replicas without outages."""
     staged = [group for group in fleet.groups if group.stage_layers]
     if not staged:
@@ -48,40 +61,11 @@ def check_stages(fleet: Fleet) -> None:
             )
 
 
-def check_router(routing: str, affinity: Affinity) -> None:
-    """Validate the routing policy and its thresholds.
-
-    Args:
-        affinity: Thresholds of `prefix_aware`.
-    """
-    if routing not in ROUTINGS:
-        raise InvalidSpecError(
-            f"routing {repr_for_error(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
-            f"{did_you_mean(routing, ROUTINGS)}"
-        )
-    share, apart, ratio = affinity
-    if not 0.0 <= share <= 1.0:
-        raise InvalidSpecError(f"match_share is {share}; it must be between 0 and 1")
-    if apart < 0:
-        raise InvalidSpecError(f"balance_apart is {apart}; it must be at least 0 requests")
-    if not ratio >= 1.0:
-        raise InvalidSpecError(f"balance_ratio is {ratio}; it must be at least 1")
-
-
-# tables of experts, and of the linear layers of which they are a part
-EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mixed_linear_T"}
-LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
-LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
-LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
-MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
-
-
-def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
+def check_fleet(fleet: EngineFleet, concurrency: int, control: Control) -> None:
     """Validate the engines and the routing of a fleet.
 
     Args:
         concurrency: Requests in flight of a closed loop.
-        control: Options of the simulation.
     """
     _at_least("the number of engine types", len(fleet.groups), 1)
     if len(fleet.groups) > MAX_ENGINE_TYPES:
@@ -116,19 +100,30 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("control.series_rows", control.series_rows),
     ):
         _at_least(name, value, 0)
-    check_router(fleet.routing, fleet.affinity)
+    routing = fleet.routing
+    if routing not in ROUTINGS:
+        raise InvalidSpecError(
+            f"routing {repr_for_error(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"{did_you_mean(routing, ROUTINGS)}"
+        )
+    share, apart, ratio = fleet.affinity
+    if not 0.0 <= share <= 1.0:
+        raise InvalidSpecError(f"match_share is {share}; it must be between 0 and 1")
+    if apart < 0:
+        raise InvalidSpecError(f"balance_apart is {apart}; it must be at least 0 requests")
+    if not ratio >= 1.0:
+        raise InvalidSpecError(f"balance_ratio is {ratio}; it must be at least 1")
     check_stages(fleet)
 
 
-def _check_roles(fleet: Fleet) -> None:
+def _check_roles(fleet: EngineFleet) -> None:
     """Validate the roles of engines, and the options of two pools."""
     roles = [group.role for group in fleet.groups]
     known = sorted(roles, key=lambda role: role == "decode") == roles
     if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
         raise InvalidSpecError(
             f"roles {repr_for_error(', '.join(roles))}: either all are both, or prefill is"
-            " followed by"
-            " decode"
+            " followed by decode"
         )
     if fleet.first_from not in FIRST_FROM:
         raise InvalidSpecError(
@@ -143,11 +138,18 @@ def _check_roles(fleet: Fleet) -> None:
             )
 
 
-def check_links(fleet: Fleet, requests: Requests) -> None:
+def check_links(fleet: EngineFleet, requests: Requests) -> None:
     """Validate that transfer times of KV caches do not overflow the clock."""
     longest = int(requests.isl_N.max(initial=0))
     for k, group in enumerate(fleet.groups):
-        _check_link(k, group.link)
+        borders, times, per_token = group.link
+        known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
+        if not known or any(b <= a for a, b in pairwise(borders)):
+            raise InvalidSpecError(
+                f"the link of engine type {k} has borders {repr_for_error(str(borders))}; they must"
+                " be ascending from 0, each with a time and a slope"
+            )
+        _at_least(f"the link of engine type {k}", min(*times, *per_token), 0)
         time = group.link.time(longest)
         if time > LONGEST_STEP:
             raise InvalidSpecError(
@@ -156,42 +158,34 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
             )
 
 
-def _check_link(k: int, link: Link) -> None:
-    """Validate the breakpoints of a link: from 0, ascending, with non-negative times."""
-    borders, times, per_token = link
-    known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
-    if not known or any(b <= a for a, b in pairwise(borders)):
-        raise InvalidSpecError(
-            f"the link of engine type {k} has borders {repr_for_error(str(borders))}; they must"
-            " be ascending"
-            " from 0, each with a time and a slope"
-        )
-    _at_least(f"the link of engine type {k}", min(*times, *per_token), 0)
-
-
-def check_limits(limits: Limits) -> None:
+def check_limits(limits: SchedulerLimits) -> None:
     """Validate the limits of a scheduler."""
     for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
         _at_least(name, getattr(limits, name), 1)
-    _check_chunks(limits)
+    for name in ("scheduler_recv_interval", "reserved_decode_tokens"):
+        _at_least(name, getattr(limits, name), 1)
+    for name in ("batch_wait_timeout_iters", "batch_wait_max_tokens", "rank_balance_iters"):
+        _at_least(name, getattr(limits, name), 0)
+    if not 0.0 < limits.new_token_ratio <= 1.0:
+        raise InvalidSpecError(
+            f"new_token_ratio is {limits.new_token_ratio}; it must be above 0 and at most 1"
+        )
     _check_drafts(limits)
     if limits.long_prefill_token_threshold != 0:
         raise UnsupportedError(
             f"long_prefill_token_threshold {repr_for_error(limits.long_prefill_token_threshold)}"
-            " is not "
-            "supported: several prompts would be partially computed; set it to 0"
+            " is not supported: several prompts would be partially computed; set it to 0"
         )
 
 
-def _check_drafts(limits: Limits) -> None:
+def _check_drafts(limits: SchedulerLimits) -> None:
     drafts = limits.draft_tokens
     for name in ("draft_tokens", "draft_seed"):
         _at_least(name, getattr(limits, name), 0)
     if len(limits.acceptance) != drafts or not all(0.0 <= p <= 1.0 for p in limits.acceptance):
         raise InvalidSpecError(
             f"acceptance is {repr_for_error(str(limits.acceptance))}; {drafts} draft_tokens need"
-            " one "
-            "probability for each position"
+            " one probability for each position"
         )
     if limits.max_num_seqs * (1 + drafts) > limits.max_num_batched_tokens:
         raise InvalidSpecError(
@@ -201,15 +195,20 @@ def _check_drafts(limits: Limits) -> None:
         )
 
 
-def _check_chunks(limits: Limits) -> None:
-    _at_least("scheduler_recv_interval", limits.scheduler_recv_interval, 1)
-    _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
-    for name in ("batch_wait_timeout_iters", "batch_wait_max_tokens", "rank_balance_iters"):
-        _at_least(name, getattr(limits, name), 0)
-    if not 0.0 < limits.new_token_ratio <= 1.0:
-        raise InvalidSpecError(
-            f"new_token_ratio is {limits.new_token_ratio}; it must be above 0 and at most 1"
-        )
+def check_front(fleet: EngineFleet, requests: Requests) -> None:
+    """Validate that front-end times do not overflow the clock."""
+    sends = max((group.stream_token for group in fleet.groups), default=0)
+    for name, each, tokens in (
+        ("read_token", fleet.read_token, requests.isl_N),
+        ("stream_token", sends, requests.osl_N),
+    ):
+        total = each * int(tokens.sum())
+        if total > MAX_DURATION_PS:
+            raise InvalidSpecError(
+                f"{name} {each}: front ends need {significant(total / 1e12)} s for"
+                f" {int(tokens.sum()):,} tokens; the maximum is 1,000,000 s: simulate fewer"
+                " requests"
+            )
 
 
 def check_requests(requests: Requests, last: int) -> None:
@@ -285,7 +284,7 @@ def _check_hashes(requests: Requests) -> None:
         )
 
 
-def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None:
+def check_prices(prices: StepPrices, limits: SchedulerLimits, requests: Requests) -> None:
     """Validate that price tables cover all steps that the limits allow."""
     longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
     longest = min(longest, limits.kv_blocks * limits.block_size)  # longer ones never run
@@ -296,7 +295,13 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         (0, limits.max_num_batched_tokens, longest),
         strict=True,
     ):
-        _check_borders(name, border, reach)
+        fewest = 1 if reach == 0 else 2
+        rising = border.shape[0] >= fewest and border[0] == 0 and (np.diff(border) > 0).all()
+        if not rising or border[-1] < reach:
+            raise InvalidSpecError(
+                f"{name} is {repr_for_error(str(border.tolist()))}; it needs at least {fewest}"
+                f" ascending borders from 0 to {reach} or more"
+            )
     rows = limits.max_num_seqs * (1 + limits.draft_tokens) + 1
     _at_least("the number of entries of head_B", prices.head_B.shape[0], rows)
     batch = prices.decode_linear_B.shape[0]
@@ -372,7 +377,7 @@ def _check_lines(prices: StepPrices) -> None:
         raise InvalidSpecError("decode_slope_BK must not be negative in its last, unbounded column")
 
 
-def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
+def _check_products(prices: StepPrices, limits: SchedulerLimits, longest: int) -> None:
     """Validate that sums over sequences and products with tokens fit into 64 bits."""
     width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
     for name, factor, words in (
@@ -387,16 +392,6 @@ def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
                 f"{name} is up to {most} ps; times {factor} {words} this overflows 64 bits; use"
                 " cheaper steps, shorter requests or closer borders"
             )
-
-
-def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
-    least = 1 if reach == 0 else 2
-    rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
-    if not rising or border[-1] < reach:
-        raise InvalidSpecError(
-            f"{name} is {repr_for_error(str(border.tolist()))}; it needs at least {least} ascending"
-            f" borders from 0 to {reach} or more"
-        )
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -9,7 +9,7 @@ from perfatlas.serving.config.availability import Availability
 from perfatlas.serving.config.limits import Affinity
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.limits import Limits, Replicas
+    from perfatlas.serving.config.limits import Replicas, SchedulerLimits
     from perfatlas.serving.prices import EnergyPrices, StepPrices
 
 
@@ -49,7 +49,7 @@ class ReplicaGroup(NamedTuple):
     """Identical engines of a fleet."""
 
     prices: StepPrices  # Price tables of a step
-    limits: Limits  # Limits of each scheduler
+    limits: SchedulerLimits  # Limits of each scheduler
     number: int = 1
     ranks: int = 1  # Attention-data-parallel ranks per engine, as in `Replicas`
     # `both` phases of a request, or one of two pools: `prefill` engines run prompts up to the first
@@ -74,7 +74,7 @@ class ReplicaGroup(NamedTuple):
         return max(len(self.stage_layers), 1)
 
 
-class Fleet(NamedTuple):
+class EngineFleet(NamedTuple):
     """Engines of one or several types behind one router, numbered in order of type.
 
     Limits: The router does not know which engine is faster. A request that exceeds the limits of
@@ -99,12 +99,8 @@ class Fleet(NamedTuple):
     read_token: int = 0  # Time of a thread per prompt token [ps]; see `front`
 
 
-def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:
-    """Return a fleet of identical engines.
-
-    Args:
-        prices: Price tables of a step.
-    """
+def equal_engines(prices: StepPrices, limits: SchedulerLimits, replicas: Replicas) -> EngineFleet:
+    """Return a fleet of identical engines."""
     group = ReplicaGroup(
         prices,
         limits,
@@ -115,7 +111,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         stream_backlog=replicas.stream_backlog,
         stage_layers=replicas.stage_layers,
     )
-    return Fleet(
+    return EngineFleet(
         (group,),
         replicas.routing,
         replicas.seed,

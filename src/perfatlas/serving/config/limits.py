@@ -16,7 +16,7 @@ ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
 MAX_SCHEDULERS: Final = 100_000
 
 
-class Limits(NamedTuple):
+class SchedulerLimits(NamedTuple):
     """Limits of one scheduler, named as in vLLM V1.
 
     Limits: The prefix cache of every engine shares whole blocks and evicts the least recently

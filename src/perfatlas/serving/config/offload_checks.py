@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.engines import Fleet
-    from perfatlas.serving.config.limits import Limits
+    from perfatlas.serving.config.engines import EngineFleet
+    from perfatlas.serving.config.limits import SchedulerLimits
     from perfatlas.serving.requests import Requests
 
 LONGEST_MOVE: Final = 1_000_000_000_000_000_000  # ps: all copies of a step fit into 64 bits
 MAX_BLOCKS: Final = 1 << 30  # per tier
 
 
-def check_offload(fleet: Fleet, requests: Requests) -> None:
+def check_offload(fleet: EngineFleet, requests: Requests) -> None:
     """Validate the cache tiers below the GPU.
 
     Args:
@@ -52,7 +52,7 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
             )
 
 
-def _check_sizes(limits: Limits, requests: Requests) -> None:
+def _check_sizes(limits: SchedulerLimits, requests: Requests) -> None:
     for name in ("host_blocks", "ssd_blocks"):
         value = getattr(limits, name)
         if not 0 <= value <= MAX_BLOCKS:

@@ -148,12 +148,6 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
 
 
 @part
-def is_in_transfer(sim: SimulationState, i: int) -> bool:
-    """Return whether a request waits for its KV cache transfer."""
-    return bool(sim.travel_N[i].stage == FETCHED)
-
-
-@part
 def end_steps(groups: tuple[SimulationState, ...], now: int) -> None:
     """End all steps due at this time.
 
@@ -379,7 +373,7 @@ def _advance_transfer(groups: tuple[SimulationState, ...], i: int, now: int) -> 
         index, clock.decode_turn = route(sim, i, pool, clock.decode_turn)
         travel.replica = index
         queue_at(groups[sim.group_F[index]], i, index, now)
-    elif is_in_transfer(sim, i):
+    elif travel.stage == FETCHED:
         send_kv(groups, i, now)
     elif receive_kv(groups, i, now):
         on_request_end(sim, i, now)
@@ -404,7 +398,12 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
     sim = groups[0]
     clock = sim.clock_1[0]
     if clock.rows == sim.series_WV.shape[0]:
-        _thin(sim)
+        # drop every second row of the full series and double its interval
+        clock.rows //= 2
+        clock.pause *= 2
+        for kept in range(clock.rows):
+            for v in range(sim.series_WV.shape[1]):
+                sim.series_WV[kept, v] = sim.series_WV[2 * kept, v]
     running = 0
     waiting = 0
     used = 0
@@ -426,14 +425,3 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
     sim.series_WV[clock.rows, 5] = int(energy_until(groups, now) * MICROJOULES)
     clock.rows += 1
     clock.due = now + clock.pause
-
-
-@part
-def _thin(sim: SimulationState) -> None:
-    """Drop every second row of a full time series and double its interval."""
-    clock = sim.clock_1[0]
-    clock.rows //= 2
-    clock.pause *= 2
-    for w in range(clock.rows):
-        for v in range(sim.series_WV.shape[1]):
-            sim.series_WV[w, v] = sim.series_WV[2 * w, v]

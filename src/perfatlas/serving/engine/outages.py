@@ -56,24 +56,17 @@ def apply_failure(sim: SimulationState, place: int, what: int, now: int) -> None
         if what == CRASH:
             replica.doomed = 1
     if replica.doomed:
-        if replica.steps > 0:
-            _halt(sim, r, now)
+        if replica.steps > 0:  # it stops at its next step boundary
+            if not sim.async_scheduling:
+                truncate_batch(sim, r, now)
+            elif replica.decided == 0:
+                delay = now - replica.start
+                replica.steps = steps_until(replica.base, replica.rise, replica.steps, delay)
+                end = replica.start + batch_time(replica.base, replica.rise, replica.steps)
+                _plan_ahead(sim, r, end)
+                replica.decided = 1
+                sim.end_R[r] = end
         take_down(sim, r, now)
-
-
-@part
-def _halt(sim: SimulationState, r: int, now: int) -> None:
-    """Let a replica stop at its next step boundary."""
-    replica = sim.replica_R[r]
-    if not sim.async_scheduling:
-        truncate_batch(sim, r, now)
-    elif replica.decided == 0:
-        delay = now - replica.start
-        replica.steps = steps_until(replica.base, replica.rise, replica.steps, delay)
-        end = replica.start + batch_time(replica.base, replica.rise, replica.steps)
-        _plan_ahead(sim, r, end)
-        replica.decided = 1
-        sim.end_R[r] = end
 
 
 @part
@@ -163,23 +156,17 @@ def clear(sim: SimulationState, r: int) -> None:
         for b in range(sim.growers_SB.shape[1]):
             sim.growers_SB[s, b].head = NO_INDEX
             sim.growers_SB[s, b].tail = NO_INDEX
-        _empty_cache(sim, s)
-
-
-@part
-def _empty_cache(sim: SimulationState, s: int) -> None:
-    """Empty the prefix cache of a scheduler, if it has one."""
-    blocks = sim.block_SK.shape[1]
-    for k in range(blocks):
-        row = sim.block_SK[s, k]
-        row.known = 0
-        row.references = 0
-        row.before = k - 1
-        row.after = k + 1 if k + 1 < blocks else NO_INDEX
-    if blocks > 0:
-        for u in range(sim.bucket_SU.shape[1]):
-            sim.bucket_SU[s, u].head = NO_INDEX
-            sim.bucket_SU[s, u].tail = NO_INDEX
-    rows = sim.spare_SH.shape[1]
-    for h in range(rows):
-        sim.spare_SH[s, h] = rows - 1 - h
+        blocks = sim.block_SK.shape[1]  # of the prefix cache, 0 without one
+        for k in range(blocks):
+            row = sim.block_SK[s, k]
+            row.known = 0
+            row.references = 0
+            row.before = k - 1
+            row.after = k + 1 if k + 1 < blocks else NO_INDEX
+        if blocks > 0:
+            for u in range(sim.bucket_SU.shape[1]):
+                sim.bucket_SU[s, u].head = NO_INDEX
+                sim.bucket_SU[s, u].tail = NO_INDEX
+        rows = sim.spare_SH.shape[1]
+        for h in range(rows):
+            sim.spare_SH[s, h] = rows - 1 - h

@@ -43,26 +43,24 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
     chosen = least
     follows = False
     if not apart:
-        matched, owner = _longest_match(sim, i)
-        if matched > sim.match_share * sim.request_N[i].isl:
+        matched = 0  # length of the longest matching prefix [tokens]
+        owner = NO_INDEX  # its first replica
+        for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
+            found = _owner(sim, sim.node_H[h])
+            if found == NO_INDEX:
+                break
+            owner = found
+            matched += sim.hash_block
+        if min(matched, sim.request_N[i].isl) > sim.match_share * sim.request_N[i].isl:
             chosen = owner
             follows = True
-    _remember(sim, i, chosen)
-    return int(chosen), turn if follows else (least + 1) % sim.entries
-
-
-@part
-def _longest_match(sim: SimulationState, i: int) -> tuple[int, int]:
-    """Return the length of the longest matching prefix [tokens], and its first replica."""
-    matched = 0
-    owner = NO_INDEX
+    era = sim.replica_F[chosen].era
     for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
-        found = _owner(sim, sim.node_H[h])
-        if found == NO_INDEX:
-            break
-        owner = found
-        matched += sim.hash_block
-    return min(matched, sim.request_N[i].isl), owner
+        node = sim.node_H[h]
+        if _owner(sim, node) == NO_INDEX:
+            sim.owner_T[node] = chosen
+        sim.got_TF[node, chosen] = era
+    return int(chosen), turn if follows else (least + 1) % sim.entries
 
 
 @part
@@ -76,17 +74,6 @@ def _owner(sim: SimulationState, node: int) -> int:
             sim.owner_T[node] = r
             return int(r)
     return NO_INDEX
-
-
-@part
-def _remember(sim: SimulationState, i: int, r: int) -> None:
-    """Add a routed prompt to the tree."""
-    era = sim.replica_F[r].era
-    for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
-        node = sim.node_H[h]
-        if _owner(sim, node) == NO_INDEX:
-            sim.owner_T[node] = r
-        sim.got_TF[node, r] = era
 
 
 @part

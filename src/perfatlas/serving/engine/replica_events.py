@@ -73,7 +73,14 @@ def scale(groups: tuple[SimulationState, ...], now: int) -> None:
         wanted = min(wanted, max(current + STEP_UP, 2 * current), sim.replica_F.shape[0])
         _start(sim, wanted - current, now)
     else:
-        _stop(sim, current - max(wanted, scaler.low))
+        fewer = current - max(wanted, scaler.low)
+        for status in (STARTING, UP):  # starting ones first, then those with the highest index
+            for index in range(sim.replica_F.shape[0] - 1, -1, -1):
+                replica = sim.replica_F[index]
+                if fewer > 0 and replica.status == status:
+                    replica.status = OFF if status == STARTING else DRAINING
+                    drop_replica(sim, index)
+                    fewer -= 1
         _end_changes(groups, now)
 
 
@@ -152,18 +159,6 @@ def _start(sim: SimulationState, more: int, now: int) -> None:
 
 
 @part
-def _stop(sim: SimulationState, fewer: int) -> None:
-    """Stop replicas: starting ones first, then those with the highest index."""
-    for status in (STARTING, UP):
-        for index in range(sim.replica_F.shape[0] - 1, -1, -1):
-            replica = sim.replica_F[index]
-            if fewer > 0 and replica.status == status:
-                replica.status = OFF if status == STARTING else DRAINING
-                drop_replica(sim, index)
-                fewer -= 1
-
-
-@part
 def next_change(sim: SimulationState, time: int) -> int:
     """Return the time of the next event, including replica changes while requests remain.
 
@@ -210,7 +205,11 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
     if sim.scaler_1.shape[0] > 0 and clock.left > 0:
         scale(groups, now)
     if clock.door > 0 and serves(sim):
-        _readmit(sim, now)
+        i = clock.door_head
+        while clock.door > 0:
+            clock.door -= 1
+            schedule_arrival(sim, i, now)
+            i = sim.request_N[i].after
     return bool(cut_now)
 
 
@@ -234,14 +233,3 @@ def wait_at_router(sim: SimulationState, i: int) -> None:
         sim.request_N[clock.door_tail].after = i
     clock.door_tail = i
     clock.door += 1
-
-
-@part
-def _readmit(sim: SimulationState, now: int) -> None:
-    """Let the requests that wait at the router arrive again."""
-    clock = sim.clock_1[0]
-    i = clock.door_head
-    while clock.door > 0:
-        clock.door -= 1
-        schedule_arrival(sim, i, now)
-        i = sim.request_N[i].after

@@ -75,7 +75,17 @@ def _note_steps(sim: SimulationState, s: int, steps: int, now: int) -> None:
         before = 0
         if scheduler.paused:
             first = now - batch_time(replica.base, replica.rise, steps) + replica.base
-            _end_pause(sim, s, first)
+            scheduler.paused = 0
+            fresh = scheduler.fresh
+            i = scheduler.running_tail
+            while i != NO_INDEX:  # gaps of sequences that were paused while prompts ran
+                if i != scheduler.partial:
+                    if fresh == 0:
+                        last = max(last_joined(sim, i), scheduler.last_end)
+                        _count_gaps(sim, (first - last, 0), 1, 1)
+                    else:
+                        fresh -= 1
+                i = sim.request_N[i].before
             before = 1
         elif scheduler.joiners > 0:
             _record_first_tokens(
@@ -89,23 +99,6 @@ def _note_steps(sim: SimulationState, s: int, steps: int, now: int) -> None:
     elif scheduler.decoding > 0:
         scheduler.paused = 1
         scheduler.delay += replica.base
-
-
-@part
-def _end_pause(sim: SimulationState, s: int, now: int) -> None:
-    """Record the gaps of sequences that were paused while prompts ran."""
-    scheduler = sim.scheduler_S[s]
-    scheduler.paused = 0
-    fresh = scheduler.fresh
-    i = scheduler.running_tail
-    while i != NO_INDEX:
-        if i != scheduler.partial:
-            if fresh == 0:
-                last = max(last_joined(sim, i), scheduler.last_end)
-                _count_gaps(sim, (now - last, 0), 1, 1)
-            else:
-                fresh -= 1
-        i = sim.request_N[i].before
 
 
 @part

@@ -28,7 +28,6 @@ def binned_series(
     A row is valid until the next one; means are over time. Peaks between rows are not visible.
 
     Args:
-        series: State over time.
         kv_blocks: KV cache blocks of all schedulers.
         most: Maximum number of bins; at most one per row.
 
@@ -37,16 +36,6 @@ def binned_series(
         `running_requests`, `waiting_requests` and `kv_used_share` (blocks in use by requests over
         all; unused cached blocks count as free); and the mean of `serving_replicas`. For a series
         without rows, `bin_width_s` is None and the lists are empty.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.outcome import binned_series
-        >>> from perfatlas.serving.outcome import Series
-        >>> second = 10**12
-        >>> rows = np.array([[0, 2, 0, 4, 1], [second, 4, 1, 8, 1], [4 * second, 0, 0, 0, 1]])
-        >>> found = binned_series(Series(*rows.T), 16, 2)
-        >>> found["time_s"], found["running_requests"], found["kv_used_share_max"]
-        ([0.0, 2.0], [3.0, 4.0], [0.5, 0.5])
     """
     time_W = series.time_W / TICKS_PER_SECOND
     edges = _edges(time_W, most)
@@ -70,7 +59,6 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
     """Return the power of all GPUs in the bins of `binned_series`.
 
     Args:
-        series: State over time.
         most: Maximum number of bins.
 
     Returns:

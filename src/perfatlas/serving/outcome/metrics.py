@@ -77,11 +77,7 @@ class Latencies:
 
 
 def release_columns(*tables: tuple[Any, ...] | Latencies) -> None:
-    """Return the memory of columns that are on disk to the operating system; their values stay.
-
-    Args:
-        tables: Requests, results and latencies.
-    """
+    """Return the memory of columns that are on disk to the operating system; their values stay."""
     for table in tables:
         for column in vars(table).values() if isinstance(table, Latencies) else table:
             if isinstance(column, np.ndarray):
@@ -96,7 +92,6 @@ def request_latencies(
     """Return the latencies of completed requests.
 
     Args:
-        outcome: Results of the simulation.
         seen: Delays between engine and client.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
@@ -109,7 +104,13 @@ def request_latencies(
             columns[name][first : first + AT_A_TIME] = values_B
         release_pages(*columns.values())
         release_columns(requests, outcome)
-    return Latencies(**columns, kv_transfer_s=_transfers_s(outcome, place_N), place_N=place_N)
+    transfer_s = np.zeros(0)
+    if outcome.travels.handed_N.size:
+        handed_N, arrived_N = (
+            times_N[place_N] for times_N in (outcome.travels.handed_N, outcome.travels.arrived_N)
+        )
+        transfer_s = np.where(arrived_N >= 0, (arrived_N - handed_N) / TICKS_PER_SECOND, np.nan)
+    return Latencies(**columns, kv_transfer_s=transfer_s, place_N=place_N)
 
 
 def _latencies(
@@ -132,14 +133,6 @@ def _latencies(
         "tpot_s": np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
         "request_latency_s": (last - arrival) / TICKS_PER_SECOND + seen.late_s,
     }
-
-
-def _transfers_s(outcome: Outcome, place_N: NDArray[np.int64]) -> NDArray[np.float64]:
-    travels = outcome.travels
-    if not travels.handed_N.size:
-        return np.zeros(0)
-    handed_N, arrived_N = travels.handed_N[place_N], travels.arrived_N[place_N]
-    return np.where(arrived_N >= 0, (arrived_N - handed_N) / TICKS_PER_SECOND, np.nan)
 
 
 def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | None]:
@@ -203,7 +196,15 @@ def request_columns(
         "preemptions": outcome.preempted_N.tolist(),
     }
     if outcome.travels.handed_N.size:
-        columns |= _travel_columns(outcome)
+        travels = outcome.travels
+        went_N, came_N = travels.handed_N >= 0, travels.arrived_N >= 0
+        prefilled_s = (travels.handed_N - outcome.arrival_N) / TICKS_PER_SECOND
+        transfer_s = (travels.arrived_N - travels.handed_N) / TICKS_PER_SECOND
+        columns |= {
+            "decode_replica": [None if r < 0 else r for r in travels.replica_N.tolist()],
+            "prefilled_s": [v if k else None for v, k in zip(prefilled_s, went_N, strict=True)],
+            "kv_transfer_s": [v if k else None for v, k in zip(transfer_s, came_N, strict=True)],
+        }
     if outcome.offloaded.moved_N.size:
         columns["host_tokens"] = outcome.offloaded.host_N.tolist()
         columns["ssd_tokens"] = outcome.offloaded.ssd_N.tolist()
@@ -224,26 +225,12 @@ def request_columns(
     return columns
 
 
-def _travel_columns(outcome: Outcome) -> dict[str, list[Any]]:
-    """Return per-request transfers between two pools, with None for missing values."""
-    travels = outcome.travels
-    went_N, came_N = travels.handed_N >= 0, travels.arrived_N >= 0
-    prefilled_s = (travels.handed_N - outcome.arrival_N) / TICKS_PER_SECOND
-    transfer_s = (travels.arrived_N - travels.handed_N) / TICKS_PER_SECOND
-    return {
-        "decode_replica": [None if r < 0 else r for r in travels.replica_N.tolist()],
-        "prefilled_s": [v if k else None for v, k in zip(prefilled_s, went_N, strict=True)],
-        "kv_transfer_s": [v if k else None for v, k in zip(transfer_s, came_N, strict=True)],
-    }
-
-
 def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
     """Return the time series as columns of a table.
 
     The columns are time_s, running, waiting, kv_used_share and replicas (serving).
 
     Args:
-        series: State over time.
         kv_blocks: KV cache blocks of all schedulers.
     """
     return {

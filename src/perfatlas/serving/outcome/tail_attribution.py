@@ -47,7 +47,6 @@ def tail_parts(
     The parts sum to the mean.
 
     Args:
-        outcome: Results of the simulation.
         groups: Engines, in order of their indices.
         seen: Delays between engine and client.
     """
@@ -62,7 +61,15 @@ def tail_parts(
         place_K = found.place_N[slowest_K]
         transfer_K = _transfer_times(outcome, place_K)
         between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
-        prompt_s_K = np.minimum(_alone_s(requests, outcome, groups, place_K), between_s_K)
+        alone_s_K = np.zeros(place_K.size)
+        replica_K = outcome.replica_N[place_K]
+        first = 0
+        for group in groups:
+            there_K = (replica_K >= first) & (replica_K < first + group.number)
+            first += group.number
+            if there_K.any():
+                alone_s_K[there_K] = _alone_at_s(requests, outcome, group, place_K[there_K])
+        prompt_s_K = np.minimum(alone_s_K, between_s_K)
         failure_s_K = _failure_s(outcome, place_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
@@ -73,7 +80,9 @@ def tail_parts(
         if outcome.fronted.read_N.size:
             columns["tokenize"] = found.read_s[slowest_K]
         if outcome.fronted.late_last_N.size:
-            columns["stream"] = _late_s(outcome, place_K, name)
+            fronted = outcome.fronted
+            late_N = fronted.late_first_N if name == "ttft_s" else fronted.late_last_N
+            columns["stream"] = late_N[place_K] / TICKS_PER_SECOND
         if outcome.offloaded.moved_N.size:
             moved_s_K = outcome.offloaded.moved_N[place_K] / TICKS_PER_SECOND
             columns["load"] = np.minimum(moved_s_K, columns["shared"])
@@ -124,14 +133,6 @@ def _transfer_times(outcome: Outcome, place_K: NDArray[np.int64]) -> _TransferTi
     )
 
 
-def _late_s(outcome: Outcome, place_K: NDArray[np.int64], name: str) -> FloatArray:
-    """Return the front-end delay of the token that ends a latency (K,) [s]."""
-    fronted = outcome.fronted
-    late_N = fronted.late_first_N if name == "ttft_s" else fronted.late_last_N
-    late_s_K: FloatArray = late_N[place_K] / TICKS_PER_SECOND
-    return late_s_K
-
-
 def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
     """Return the time from the first arrival of requests to their last retry (K,) [s]."""
     if not outcome.operated.again_N.size:
@@ -158,21 +159,6 @@ def _decoding(
         "interference": interference_K / TICKS_PER_SECOND,
         "preemption": lost_K / TICKS_PER_SECOND,
     }
-
-
-def _alone_s(
-    requests: Requests, outcome: Outcome, groups: Sequence[ReplicaGroup], place_K: NDArray[np.int64]
-) -> FloatArray:
-    """Return the time of prompts if they ran alone on their engines (K,) [s]."""
-    total_s_K = np.zeros(place_K.size)
-    replica_K = outcome.replica_N[place_K]
-    first = 0
-    for group in groups:
-        there_K = (replica_K >= first) & (replica_K < first + group.number)
-        first += group.number
-        if there_K.any():
-            total_s_K[there_K] = _alone_at_s(requests, outcome, group, place_K[there_K])
-    return total_s_K
 
 
 def _alone_at_s(

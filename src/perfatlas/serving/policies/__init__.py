@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.policies.dispatch import (
         can_hold, enqueue, on_idle, on_last_token, schedule, steady_steps,
     )
-    from perfatlas.serving.policies.policy import Policy
+    from perfatlas.serving.policies.policy import BatchingPolicy
     from perfatlas.serving.policies.table import (
         POLICIES, find_policy, names_where, policies_named, policy_names, register,
     )

@@ -51,7 +51,7 @@ def fits_in_cache(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: A
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class BatchingPolicy:
     """A scheduling policy: a row in `POLICIES`.
 
     Functions are compiled into the event loop, marked `part`, and get the engines of one type as
@@ -63,7 +63,7 @@ class Policy:
         3
     """
 
-    # Value of `Limits.rules` that selects it; several rows may share one for different roles
+    # Value of `SchedulerLimits.rules` that selects it; rows of different roles may share one
     name: str
     title: str  # Name of the scheduler in messages
     description: str  # How it schedules, as a sentence

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, PREFILL
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     admit_head,
     blocks,
@@ -216,7 +216,13 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
     taken = 0
     if scheduler.partial != NO_INDEX:
         i = scheduler.partial
-        chunk = _next_chunk(sim, i, budget, room)
+        request = sim.request_N[i]
+        most = min(budget, int(room))
+        if most <= 0:
+            most = budget
+        held = blocks.count(sim, request.placed) * sim.block_size - request.placed
+        free = sim.scheduler_S[request.scheduler].free * sim.block_size
+        chunk = int(min(request.isl + request.generated - request.computed, most, free + held))
         if chunk <= 0:
             return
         run_chunk(sim, i, chunk)
@@ -246,18 +252,6 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
             scheduler.full = 1
         if room <= 0 or budget <= 0:
             break
-
-
-@part
-def _next_chunk(sim: SimulationState, i: int, budget: int, room: float) -> int:
-    """Return the tokens of the next chunk of the partially computed prompt."""
-    request = sim.request_N[i]
-    most = min(budget, int(room))
-    if most <= 0:
-        most = budget
-    held = blocks.count(sim, request.placed) * sim.block_size - request.placed
-    free = sim.scheduler_S[request.scheduler].free * sim.block_size
-    return int(min(request.isl + request.generated - request.computed, most, free + held))
 
 
 @part
@@ -328,7 +322,7 @@ def fits_with_spare_block(sim: SimulationState, i: int, tokens: int) -> bool:  #
     return bool(tokens + sim.block_size < sim.kv_blocks * sim.block_size)
 
 
-SGLANG: Final = Policy(
+SGLANG: Final = BatchingPolicy(
     name="sglang",
     title="SGLang",
     description=(

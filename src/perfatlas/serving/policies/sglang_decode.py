@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.policies.sglang import (
     MAX_EXPECTED,
     SGLANG,
@@ -198,7 +198,7 @@ def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:
     return bool(fits_with_spare_block(sim, i, tokens) and need <= sim.kv_blocks * sim.block_size)
 
 
-SGLANG_DECODE: Final = Policy(
+SGLANG_DECODE: Final = BatchingPolicy(
     name=SGLANG.name,
     title=SGLANG.title,
     description=SGLANG.description,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.policies.trtllm import READS, check_while_waiting, decode_all, run_prompts
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def schedule_static(sim: SimulationState, s: int, now: int) -> None:
         run_prompts(sim, s, now)
 
 
-STATIC: Final = Policy(
+STATIC: Final = BatchingPolicy(
     name="static",
     title="static batching",
     description=(

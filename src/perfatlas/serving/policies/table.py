@@ -11,10 +11,10 @@ from perfatlas.serving.policies import sglang, sglang_decode, static, trtllm, vl
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.serving.policies.policy import Policy
+    from perfatlas.serving.policies.policy import BatchingPolicy
 
 # compiled code identifies a policy by its index
-POLICIES: Final[list[Policy]] = [
+POLICIES: Final[list[BatchingPolicy]] = [
     vllm.VLLM,
     sglang.SGLANG,
     sglang_decode.SGLANG_DECODE,
@@ -24,7 +24,7 @@ POLICIES: Final[list[Policy]] = [
 ]
 
 
-def register(policy: Policy) -> None:
+def register(policy: BatchingPolicy) -> None:
     """Register a scheduling policy, before the first simulation of a process.
 
     Raises:
@@ -56,12 +56,12 @@ def policy_names() -> tuple[str, ...]:
     return names_where(lambda _: True)
 
 
-def policies_where(holds: Callable[[Policy], bool]) -> list[Policy]:
+def policies_where(holds: Callable[[BatchingPolicy], bool]) -> list[BatchingPolicy]:
     """Return the policies that satisfy a predicate."""
     return [policy for policy in POLICIES if holds(policy)]
 
 
-def names_where(holds: Callable[[Policy], bool]) -> tuple[str, ...]:
+def names_where(holds: Callable[[BatchingPolicy], bool]) -> tuple[str, ...]:
     """Return the distinct names of the policies that satisfy a predicate.
 
     Example:
@@ -72,7 +72,7 @@ def names_where(holds: Callable[[Policy], bool]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(policy.name for policy in policies_where(holds)))
 
 
-def policies_named(name: str) -> list[Policy]:
+def policies_named(name: str) -> list[BatchingPolicy]:
     """Return the policies of a name, one for each role or group of roles.
 
     Raises:
@@ -88,11 +88,11 @@ def policies_named(name: str) -> list[Policy]:
     return found
 
 
-def find_policy(name: str, role: str = "both") -> Policy:
+def find_policy(name: str, role: str = "both") -> BatchingPolicy:
     """Return the scheduling policy of engines.
 
     Args:
-        name: Value of `Limits.rules`.
+        name: Value of `SchedulerLimits.rules`.
         role: Role of the engines, one of `ROLES`.
 
     Raises:

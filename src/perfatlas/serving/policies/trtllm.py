@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     UNLIMITED_STEPS,
     admit_head,
@@ -74,7 +74,11 @@ def decode_all(sim: SimulationState, s: int, now: int) -> None:
     scheduler = sim.scheduler_S[s]
     residue = -scheduler.step % sim.block_size
     while sim.growth_SB[s, residue] > scheduler.free:
-        _pause_last(sim, s)
+        i = scheduler.running_tail
+        while has_ended(sim, i):  # the last started request that is not ending is paused
+            i = sim.request_N[i].before
+        preempt(sim, i)
+        queue_first(sim, i)
     blocks.allocate_steps(sim, s, 1)
     if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
         join(sim, s, sim.max_num_seqs - (scheduler.running - scheduler.leaving), now)
@@ -102,16 +106,6 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
         budget -= scheduler.tokens
     if scheduler.partial == NO_INDEX:
         _start(sim, s, budget, now)
-
-
-@part
-def _pause_last(sim: SimulationState, s: int) -> None:
-    """Pause the last started request that is not ending; it restarts from the head of the queue."""
-    i = sim.scheduler_S[s].running_tail
-    while has_ended(sim, i):
-        i = sim.request_N[i].before
-    preempt(sim, i)
-    queue_first(sim, i)
 
 
 @part
@@ -224,7 +218,7 @@ def check_while_waiting(sim: SimulationState, s: int) -> int:
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))
 BALANCING: Final = READS | {"rank_balance_iters"}
-GUARANTEED_NO_EVICT: Final = Policy(
+GUARANTEED_NO_EVICT: Final = BatchingPolicy(
     name="trtllm_guaranteed_no_evict",
     title="TensorRT-LLM",
     description=(
@@ -239,7 +233,7 @@ GUARANTEED_NO_EVICT: Final = Policy(
     schedule=schedule_trtllm,
     steady_steps=check_while_waiting,
 )
-MAX_UTILIZATION: Final = Policy(
+MAX_UTILIZATION: Final = BatchingPolicy(
     name="trtllm_max_utilization",
     title="TensorRT-LLM",
     description=(

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     UNLIMITED_STEPS,
     admit_head,
@@ -51,32 +51,32 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    if sim.draft_tokens == 0:
-        _keep_decoding(sim, s)
+    if sim.draft_tokens == 0:  # the last admitted is preempted while a block is missing
+        residue = -scheduler.step % sim.block_size
+        if sim.growth_SB[s, residue] <= scheduler.free:
+            blocks.allocate_steps(sim, s, 1)
+        elif sim.prefix_caching:
+            _grow_one_by_one(sim, s, residue)
+        else:
+            while sim.growth_SB[s, residue] > scheduler.free:
+                preempt_last(sim, s)
+            blocks.allocate_steps(sim, s, 1)
     else:
         reserve(sim, s)
     if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
         join(sim, s, sim.max_num_seqs - scheduler.running, now)
     scheduler.decodes = scheduler.decoding
     if scheduler.partial != NO_INDEX:
-        _continue_prompt(sim, s)
+        request = sim.request_N[scheduler.partial]
+        budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
+        chunk = min(request.isl + request.generated - request.computed, budget)
+        need = blocks.count(sim, request.computed + chunk) - blocks.count(sim, request.placed)
+        if need > scheduler.free:
+            preempt_last(sim, s)
+        else:
+            run_chunk(sim, scheduler.partial, chunk)
     if scheduler.preempted == 0:
         _admit(sim, s, now)
-
-
-@part
-def _keep_decoding(sim: SimulationState, s: int) -> None:
-    """Allocate blocks to decoding sequences, preempting the last admitted while one is missing."""
-    scheduler = sim.scheduler_S[s]
-    residue = -scheduler.step % sim.block_size
-    if sim.growth_SB[s, residue] <= scheduler.free:
-        blocks.allocate_steps(sim, s, 1)
-    elif sim.prefix_caching:
-        _grow_one_by_one(sim, s, residue)
-    else:
-        while sim.growth_SB[s, residue] > scheduler.free:
-            preempt_last(sim, s)
-        blocks.allocate_steps(sim, s, 1)
 
 
 @part
@@ -94,20 +94,6 @@ def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
         if sim.preempted_N[i] > before:  # it preempted itself
             break
         i = blocks.grow_one(sim, s, i)
-
-
-@part
-def _continue_prompt(sim: SimulationState, s: int) -> None:
-    """Run the next chunk of the partially computed prompt, or preempt it."""
-    scheduler = sim.scheduler_S[s]
-    request = sim.request_N[scheduler.partial]
-    budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
-    chunk = min(request.isl + request.generated - request.computed, budget)
-    need = blocks.count(sim, request.computed + chunk) - blocks.count(sim, request.placed)
-    if need > scheduler.free:
-        preempt_last(sim, s)
-    else:
-        run_chunk(sim, scheduler.partial, chunk)
 
 
 @part
@@ -175,7 +161,7 @@ def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG00
     return bool(blocks.count(sim, tokens + 2 * sim.draft_tokens - 1) <= sim.kv_blocks)
 
 
-VLLM: Final = Policy(
+VLLM: Final = BatchingPolicy(
     name="vllm",
     title="vLLM",
     description=(

@@ -34,7 +34,6 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
     """Return the time of each step of one rank, or of ranks with equal loads (R,) [s].
 
     Args:
-        prices: The price tables.
         loads: Contents of the steps, within the limits of the tables.
     """
     steps, decodes_R = loads.decodes_R.size, loads.decodes_R
@@ -53,16 +52,6 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
     last_R = np.full(steps, -np.inf)
     np.maximum.at(last_R, loads.step_M, _read(prices, prices.prefill_last_QP, loads))
     prefill_R = prefill_R + np.where(mixed_R, last_R, 0.0)
-    gpu_R = linear_R + prices.head_B[loads.sampled_R] + _decode_ticks(prices, loads) + prefill_R
-    host_R = prices.host_step + (decodes_R + chunks_R) * prices.host_sequence
-    host_R = host_R + np.where(mixed_R, prices.host_prefill, 0)
-    total_R = np.maximum(gpu_R, host_R) if prices.host_overlapped else gpu_R + host_R
-    time_s_R: FloatArray = total_R / TICKS_PER_SECOND
-    return time_s_R
-
-
-def _decode_ticks(prices: StepPrices, loads: StepLoads) -> Counts:
-    """Return the time of decode operators outside the linear part (R,) [ps]."""
     batch_R, keys_R = loads.decodes_R, loads.keys_R
     mean_R = keys_R // np.maximum(batch_R, 1)
     cell_R = np.searchsorted(prices.context_K, mean_R, side="right") - 1
@@ -70,7 +59,12 @@ def _decode_ticks(prices: StepPrices, loads: StepLoads) -> Counts:
     ticks_R: Counts = (
         prices.decode_base_BK[batch_R, cell_R] + prices.decode_slope_BK[batch_R, cell_R] * beyond_R
     )
-    return ticks_R
+    gpu_R = linear_R + prices.head_B[loads.sampled_R] + ticks_R + prefill_R
+    host_R = prices.host_step + (decodes_R + chunks_R) * prices.host_sequence
+    host_R = host_R + np.where(mixed_R, prices.host_prefill, 0)
+    total_R = np.maximum(gpu_R, host_R) if prices.host_overlapped else gpu_R + host_R
+    time_s_R: FloatArray = total_R / TICKS_PER_SECOND
+    return time_s_R
 
 
 def _read(prices: StepPrices, table_QP: Ticks, loads: StepLoads) -> FloatArray:

@@ -114,11 +114,7 @@ class EnergyPrices(NamedTuple):
 
 
 def no_energy(prices: StepPrices) -> EnergyPrices:
-    """Return energies of zero for steps whose device has none.
-
-    Args:
-        prices: The tables of time.
-    """
+    """Return energies of zero for steps whose device has none."""
     tables = {time: np.zeros_like(getattr(prices, time)) for time in ENERGY_TABLES.values()}
     named = {name: tables[time] for name, time in ENERGY_TABLES.items()}
     return EnergyPrices(**named, dynamic_power=0.0, on_power=0.0, rank_gpus=0)

@@ -93,7 +93,6 @@ def price_table(
     captured graph computes beyond the sampled sequences are part of `decode_linear_B`.
 
     Args:
-        context: Model, engine, system and plan of one candidate.
         limits: Range of the table. Cost and size grow with max_num_seqs: use the number of
             sequences that fit the KV cache if that is lower than the engine's limit.
         quantities: Columns of the priced record to tabulate, time first; by default time, and the

@@ -167,9 +167,6 @@ def ramp_arrivals(
 def think_times(count: int, mean_s: float, seed: int) -> Ticks:
     """Return exponentially distributed times between an answer and the next turn (N,) [ps].
 
-    Args:
-        mean_s: Mean [s].
-
     Raises:
         InvalidSpecError: The mean is out of range.
 
@@ -222,8 +219,7 @@ def _check_span(last_s: float, count: int) -> None:
     if not last_s <= LONGEST_S:
         raise InvalidSpecError(
             f"the last of {count} requests would arrive after {significant(last_s)} s; a simulation"
-            " is "
-            f"limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
+            f" is limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
         )
 
 

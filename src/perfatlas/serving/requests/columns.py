@@ -84,7 +84,6 @@ def cached_start(requests: Requests, cached_N: NDArray[np.int64], hash_block: in
     A prefix cache has that part of every prompt once the longest was computed.
 
     Args:
-        requests: Requests without hashes.
         cached_N: Tokens of the common prompt (N,); a started block is common.
         hash_block: Tokens per hashed block.
 

@@ -75,7 +75,17 @@ def sessions(
     session_N = np.repeat(np.arange(turns_S.shape[0]), turns_S)
     said_N = turns.asked_N + turns.osl_N
     isl_N = shared_prefix + _since_first(said_N, first_S, session_N) - turns.osl_N
-    _check_prompts(isl_N, session_N, hash_block)
+    if isl_N.max() > LONGEST_TOKENS:
+        raise InvalidSpecError(
+            f"session {session_N[np.argmax(isl_N)]} reaches a prompt of {isl_N.max()} tokens; the "
+            f"maximum is {LONGEST_TOKENS}"
+        )
+    hashes = int((-(-isl_N // hash_block)).sum())
+    if hashes > MAX_HASHES:
+        raise InvalidSpecError(
+            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} hashed"
+            f" blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter prompts"
+        )
     think_N = turns.think_N.copy()
     think_N[first_S] = 0
     arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
@@ -100,21 +110,6 @@ def sessions(
         hash_H=_hashes(isl_N[order_N], base_N[order_N], hash_block, shared_prefix // hash_block),
         hash_block=hash_block,
     )
-
-
-def _check_prompts(isl_N: Int, session_N: Int, hash_block: int) -> None:
-    """Refuse prompts that are too long, or whose hashes together take too much memory."""
-    if isl_N.max() > LONGEST_TOKENS:
-        raise InvalidSpecError(
-            f"session {session_N[np.argmax(isl_N)]} reaches a prompt of {isl_N.max()} tokens; the "
-            f"maximum is {LONGEST_TOKENS}"
-        )
-    hashes = int((-(-isl_N // hash_block)).sum())
-    if hashes > MAX_HASHES:
-        raise InvalidSpecError(
-            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} hashed"
-            f" blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter prompts"
-        )
 
 
 def _since_first(value_N: Int, first_S: Int, session_N: Int) -> Int:

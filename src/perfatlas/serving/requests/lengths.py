@@ -23,7 +23,7 @@ LONGEST_TOKENS: Final = 10**9  # of one prompt or output; larger values are unit
 _Z99: Final = 2.3263478740408408  # 99% quantile of the standard normal distribution
 
 
-class LogNormal(NamedTuple):
+class LogNormalLengths(NamedTuple):
     """A lognormal length: exp(mu + sigma z) with z standard normal; the median is exp(mu)."""
 
     mu: float
@@ -49,9 +49,6 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
 
     Args:
         ratio: 0 (no spread) to below 1: the `--random-range-ratio` of `vllm bench serve`.
-
-    Raises:
-        InvalidSpecError: A value is out of range.
 
     Source: vLLM's random dataset: floor(n (1 - r)) to ceil(n (1 + r)), the lower one at least 1.
 
@@ -97,7 +94,7 @@ def lognormal(
     mean: float | None = None,
     p99: float | None = None,
     sigma: float | None = None,
-) -> LogNormal:
+) -> LogNormalLengths:
     """Return the lognormal distribution with a median or mean, and a 99th percentile or sigma.
 
     Args:
@@ -130,12 +127,14 @@ def lognormal(
     if sigma is not None and not 0.0 <= sigma <= 10.0:
         raise InvalidSpecError(f"sigma = {repr_for_error(sigma)}; it must be 0 to 10")
     if median is not None:
-        return LogNormal(math.log(median), _sigma_of_median(median, p99, sigma))
+        return LogNormalLengths(math.log(median), _sigma_of_median(median, p99, sigma))
     spread = _sigma_of_mean(mean or 1.0, p99, sigma)
-    return LogNormal(math.log(mean or 1.0) - spread**2 / 2.0, spread)
+    return LogNormalLengths(math.log(mean or 1.0) - spread**2 / 2.0, spread)
 
 
-def lognormal_lengths(num_requests: int, shape: LogNormal, column: Column, seed: int) -> Lengths:
+def lognormal_lengths(
+    num_requests: int, shape: LogNormalLengths, column: Column, seed: int
+) -> Lengths:
     """Return lognormal lengths, rounded to integers of at least 1 (N,).
 
     Args:

@@ -34,7 +34,6 @@ def caches_of(plan: PlanColumns, kv_capacity_tokens: FloatArray, routing: str) -
     """Return the prefix caches of plans: one of each attention-DP rank of each replica.
 
     Args:
-        plan: The plans (P,).
         kv_capacity_tokens: KV cache of a replica [tokens] (P,).
         routing: round_robin, where each cache receives one of so many requests, or prefix_aware,
             where all together are one cache.

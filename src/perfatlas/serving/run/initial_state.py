@@ -21,7 +21,6 @@ from perfatlas.serving.engine import CRASH, DRAIN, RETURN
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
 from perfatlas.serving.prices import no_energy
-from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,28 +40,23 @@ def availability_state(
         replica_F["status"][availability.scaler.initial :] = state.OFF
     fault_N = np.zeros(count if availability.varies else 0, state.FAULT)
     fault_N["again"] = state.NO_INDEX
-    return dict(
-        replica_F=replica_F,
-        varies=availability.varies,
-        retries=availability.on_failure == "retry",
-        retry_after=availability.retry_after,
-        fault_N=fault_N,
-        failure_E=_failure_events(availability.outages),
-        **_scaler(availability.scaler),
-    )
-
-
-def _failure_events(outages: tuple[config.Outage, ...]) -> state.Rows:
-    """Return failures and recoveries in order of time, recoveries first at equal times (E,)."""
-    rows = []
-    for outage in outages:
+    rows = []  # in order of time, recoveries first at equal times
+    for outage in availability.outages:
         rows.append((outage.start, DRAIN if outage.drain else CRASH, outage.replica))
         if outage.end != config.FOREVER:
             rows.append((outage.end, RETURN, outage.replica))
     failure_E = np.zeros(len(rows), state.FAILURE_EVENT)
     for e, (time, what, replica) in enumerate(sorted(rows)):
         failure_E[e] = (time, replica, what)
-    return failure_E
+    return dict(
+        replica_F=replica_F,
+        varies=availability.varies,
+        retries=availability.on_failure == "retry",
+        retry_after=availability.retry_after,
+        fault_N=fault_N,
+        failure_E=failure_E,
+        **_scaler(availability.scaler),
+    )
 
 
 def _scaler(scaler: config.Scaler | None) -> dict[str, Any]:
@@ -82,7 +76,7 @@ ROWS_AT_A_TIME: Final = 1 << 18  # requests
 
 
 def initial_states(
-    requests: Requests, fleet: config.Fleet, *, concurrency: int, control: config.Control
+    requests: Requests, fleet: config.EngineFleet, *, concurrency: int, control: config.Control
 ) -> tuple[state.SimulationState, ...]:
     """Return the initial state of a simulation, one `SimulationState` per engine type.
 
@@ -113,15 +107,31 @@ def _group_state(
     limits, rows = group.limits, group.number * group.batches
     energy = no_energy(group.prices) if group.energy is None else group.energy
     holds = shared | group.prices._asdict() | energy._asdict() | limits._asdict()
+    policy = find_policy(limits.rules, group.role)
+    most = limits.max_num_seqs
+    if policy.divides_sequences:
+        most = max(most // group.batches, 1)
+    tokens = 1.0 + float(np.cumprod(limits.acceptance).sum())  # mean per sequence and decode step
+    stages = len(group.stage_layers)
     holds |= {
-        **_policy_facts(limits.rules, group.role),
+        "policy": POLICIES.index(policy),
+        "reserves_blocks": policy.reserves_blocks,
+        "foresees_ends": policy.foresees_ends,
+        "shares_scheduled": policy.shares_scheduled,
+        "reuses_unnamed": policy.reuses_unnamed,
+        # transfers hold blocks: the last sequence may be preempted although others can run
+        "idle_passes": max(policy.idle_passes, 1 if group.role == "both" else 2),
+        "stages": stages,
+        "chunks_overlap": policy.overlaps_chunks,
+        "stage_layers_P": np.array(group.stage_layers, np.int64),
+        "stage_free_RP": np.zeros((group.number, stages), np.int64),
+        "max_num_seqs": most,
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "ranks": group.ranks,
-        **_stages(group),
         "role": config.ROLES.index(group.role),
         "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
         "stream_token": group.stream_token,
-        "stream_step": _stream_step(group),
+        "stream_step": round(group.stream_token * tokens / group.stream_interval),
         "stream_backlog": group.stream_backlog,
         "first_replica": first,
         "replica_R": shared["replica_F"][first : first + rows],
@@ -131,65 +141,37 @@ def _group_state(
     return state.SimulationState(**{name: holds[name] for name in state.SimulationState._fields})
 
 
-def _policy_facts(name: str, role: str) -> dict[str, Any]:
-    """Return the scheduling policy and its properties, by field of `SimulationState`."""
-    policy = find_policy(name, role)
-    return {
-        "policy": POLICIES.index(policy),
-        "reserves_blocks": policy.reserves_blocks,
-        "foresees_ends": policy.foresees_ends,
-        "shares_scheduled": policy.shares_scheduled,
-        "reuses_unnamed": policy.reuses_unnamed,
-        # transfers hold blocks: the last sequence may be preempted although others can run
-        "idle_passes": max(policy.idle_passes, 1 if role == "both" else 2),
-    }
-
-
-def _stages(group: config.ReplicaGroup) -> dict[str, Any]:
-    """Return the pipeline stages of an engine type, by field of `SimulationState`."""
-    stages = len(group.stage_layers)
-    policy = find_policy(group.limits.rules, group.role)
-    most = group.limits.max_num_seqs
-    if policy.divides_sequences:
-        most = max(most // group.batches, 1)
-    return {
-        "stages": stages,
-        "chunks_overlap": policy.overlaps_chunks,
-        "stage_layers_P": np.array(group.stage_layers, np.int64),
-        "stage_free_RP": np.zeros((group.number, stages), np.int64),
-        "max_num_seqs": most,
-    }
-
-
-def _stream_step(group: config.ReplicaGroup) -> int:
-    """Return the mean front-end time per sequence and decode step [ps]."""
-    tokens = 1.0 + float(np.cumprod(group.limits.acceptance).sum())
-    return round(group.stream_token * tokens / group.stream_interval)
-
-
 def _shared_state(
-    requests: Requests, fleet: config.Fleet, concurrency: int, series_rows: int
+    requests: Requests, fleet: config.EngineFleet, concurrency: int, series_rows: int
 ) -> dict[str, Any]:
     """Return the initial state shared by all engine types."""
+    count = requests.isl_N.shape[0]
     request_N = _request_rows(requests)
     pools = fleet.groups[0].role != "both"
     clock_1 = np.zeros(1, state.CLOCK)
-    clock_1["left"] = requests.isl_N.shape[0]
+    clock_1["left"] = count
     clock_1["pause"] = FIRST_PAUSE
     rows = [group.number * group.batches for group in fleet.groups]
     group_F = np.repeat(np.arange(len(fleet.groups)), rows)
-    available = availability_state(fleet.availability, requests.isl_N.shape[0], group_F.shape[0])
+    available = availability_state(fleet.availability, count, group_F.shape[0])
     if fleet.groups[0].stage_layers:  # further batches are no replicas
         available["replica_F"]["status"][fleet.groups[0].number :] = state.OFF
+    travel_N = np.zeros(count if pools else 0, state.TRAVEL)
+    for name in ("handed", "arrived", "resumed", "replica"):
+        travel_N[name] = state.NO_INDEX
+    streams = any(group.stream_token > 0 for group in fleet.groups)
     return dict(
         request_N=request_N,
-        **_columns(requests.isl_N.shape[0]),
-        **_front_state(fleet, requests.isl_N.shape[0]),
+        **_columns(count),
+        read_N=large_array(count if fleet.read_token > 0 else 0, np.int64, fill=state.NO_INDEX),
+        late_first_N=large_array(count if streams else 0, np.int64),
+        late_last_N=large_array(count if streams else 0, np.int64),
+        free_F=np.zeros(fleet.readers, np.int64),
         **available,
         end_F=np.full(group_F.shape[0], state.NEVER, np.int64),
         group_F=group_F,
         ready_F=np.zeros(group_F.shape[0], np.int64),
-        travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
+        travel_N=travel_N,
         coming_C=_first_issued(
             requests,
             concurrency,
@@ -199,14 +181,14 @@ def _shared_state(
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
-        loaded_N=loaded_rows(fleet, requests.isl_N.shape[0]),
+        loaded_N=np.zeros(count if fleet.groups[0].limits.offloads else 0, state.LOADED),
         series_WV=np.zeros((series_rows, 6), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
     )
 
 
-def _tree(requests: Requests, fleet: config.Fleet) -> dict[str, Any]:
+def _tree(requests: Requests, fleet: config.EngineFleet) -> dict[str, Any]:
     """Return the router's prefix tree, empty if it has none."""
     node_H = np.zeros(0, np.int32)
     nodes = 0
@@ -244,8 +226,39 @@ def _own_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, Any]
         leaving_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         **named,
-        **offload_state(requests, limits, schedulers),
+        **_offload_state(requests, limits, schedulers),
     )
+
+
+def _offload_state(
+    requests: Requests, limits: config.SchedulerLimits, schedulers: int
+) -> dict[str, Any]:
+    """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
+
+    A tier is limited to the number of blocks of all prompts.
+    """
+    every = int((requests.isl_N // limits.block_size).sum())
+    host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)
+    rooms = max(host, ssd)
+    stock_S2 = np.zeros((schedulers, 2), state.STOCK)
+    stock_S2["newest"] = stock_S2["oldest"] = state.NO_INDEX
+    try:  # untouched pages take no memory
+        shelf_S2K = np.zeros((schedulers, 2, rooms), state.SHELF)
+        slot_S2U = np.zeros((schedulers, 2, 1 << rooms.bit_length()), np.int32)
+    except MemoryError as error:
+        raise InfeasibleError(
+            f"the tables of {schedulers} schedulers with up to {rooms:,} offloaded KV blocks need"
+            f" {2 * schedulers * rooms * (state.SHELF.itemsize + 4) / 2**30:.0f} GiB",
+            advice=("simulate fewer replicas, fewer requests or larger blocks",),
+        ) from error
+    return {
+        "host_blocks": host,
+        "ssd_blocks": ssd,
+        "offloads": limits.offloads,
+        "stock_S2": stock_S2,
+        "shelf_S2K": shelf_S2K,
+        "slot_S2U": slot_S2U,
+    }
 
 
 def _columns(count: int) -> dict[str, Any]:
@@ -257,29 +270,9 @@ def _columns(count: int) -> dict[str, Any]:
     return times | sums | {"loss_N": large_array(count, state.LOSS)}
 
 
-def _front_state(fleet: config.Fleet, count: int) -> dict[str, Any]:
-    """Return the state of front ends, empty if they take no time."""
-    reads = count if fleet.read_token > 0 else 0
-    sends = count if any(group.stream_token > 0 for group in fleet.groups) else 0
-    return {
-        "read_N": large_array(reads, np.int64, fill=state.NO_INDEX),
-        "late_first_N": large_array(sends, np.int64),
-        "late_last_N": large_array(sends, np.int64),
-        "free_F": np.zeros(fleet.readers, np.int64),
-    }
-
-
-def _travels(count: int) -> state.Rows:
-    """Return the transfer state of requests between two pools."""
-    travel_N = np.zeros(count, state.TRAVEL)
-    for name in ("handed", "arrived", "resumed", "replica"):
-        travel_N[name] = state.NO_INDEX
-    return travel_N
-
-
 def _named_blocks(
     requests: Requests,
-    limits: config.Limits,
+    limits: config.SchedulerLimits,
     scheduler_S: state.Rows,
     travels: bool,  # noqa: FBT001
 ) -> dict[str, state.Rows]:
@@ -302,7 +295,16 @@ def _named_blocks(
             f"KV blocks each needs a table of {4 * schedulers * rows * longest / 2**30:.0f} GiB",
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
-    _refuse_beyond_memory(schedulers, blocks)
+    # these tables are fully written
+    buckets = 1 << max(blocks, 1).bit_length()
+    needed = schedulers * (blocks * state.BLOCK.itemsize + buckets * state.ENDS.itemsize)
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise InfeasibleError(
+            f"the prefix caches of {schedulers:,} schedulers of {blocks:,} blocks each need tables"
+            f" of {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
+            advice=("simulate fewer replicas, fewer kv_blocks, or disable prefix caching",),
+        )
     block_SK = np.zeros((schedulers, blocks), state.BLOCK)
     block_SK["after"] = np.append(np.arange(1, blocks), state.NO_INDEX)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
@@ -317,19 +319,6 @@ def _named_blocks(
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
-
-
-def _refuse_beyond_memory(schedulers: int, blocks: int) -> None:
-    """Check that the block tables, which are fully written, fit into memory."""
-    buckets = 1 << max(blocks, 1).bit_length()
-    needed = schedulers * (blocks * state.BLOCK.itemsize + buckets * state.ENDS.itemsize)
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > there:
-        raise InfeasibleError(
-            f"the prefix caches of {schedulers:,} schedulers of {blocks:,} blocks each need tables"
-            f" of {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
-            advice=("simulate fewer replicas, fewer kv_blocks, or disable prefix caching",),
-        )
 
 
 def _first_issued(

@@ -14,7 +14,6 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving import config, outcome
 from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.serving.run.initial_offload import offloaded
 from perfatlas.serving.state import LOST, REJECTED, SimulationState
 from perfatlas.vocabulary.fields import LONGEST_S
 
@@ -33,7 +32,7 @@ TO_THE_END: Final = config.Control()
 def run(
     requests: Requests,
     prices: StepPrices,
-    limits: config.Limits,
+    limits: config.SchedulerLimits,
     replicas: config.Replicas = ONE_REPLICA,
     *,
     concurrency: int = 0,
@@ -49,25 +48,6 @@ def run(
 
     Limits: Loads used for routing are never stale. Requests end only at their output length. Turns
         after a rejected one arrive `think_N` after its rejection.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.config import Limits
-        >>> from perfatlas.serving.prices.tables import StepPrices
-        >>> from perfatlas.serving.requests.columns import plain_requests
-        >>> from perfatlas.serving.run.simulate import run
-        >>> nothing = np.zeros((3, 1), np.int64)
-        >>> prices = StepPrices(
-        ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100),
-        ...     decode_experts_B=np.zeros(3), mixed_experts_T=np.zeros(101), head_B=np.zeros(3),
-        ...     context_K=np.zeros(1), decode_base_BK=nothing, decode_slope_BK=nothing,
-        ...     queries_Q=np.array([0, 100]), before_P=np.array([0, 200]),
-        ...     prefill_added_QP=np.zeros((2, 2)),
-        ...     prefill_last_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
-        ...     host_overlapped=False)
-        >>> requests = plain_requests(np.zeros(1), np.array([100]), np.array([5]))
-        >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
-        [140]
     """
     fleet = config.equal_engines(prices, limits, replicas)
     return run_fleet(requests, fleet, concurrency=concurrency, control=control)
@@ -75,7 +55,7 @@ def run(
 
 def run_fleet(
     requests: Requests,
-    fleet: config.Fleet,
+    fleet: config.EngineFleet,
     *,
     concurrency: int = 0,
     control: config.Control = TO_THE_END,
@@ -84,12 +64,11 @@ def run_fleet(
 
     Args:
         concurrency: Requests in flight of a closed loop; 0 for an open loop.
-        control: Options of the simulation.
 
     Raises:
         InfeasibleError: The initial state does not fit into memory.
     """
-    requests = _columns(requests)
+    requests = Requests(*map(_whole, requests))
     groups = tuple(
         group._replace(
             prices=StepPrices(*map(_whole, group.prices)),
@@ -218,9 +197,28 @@ def _outcome(
             held_F=_by_replica(sim, "held"),
             wasted=int(clock["wasted"]),
         ),
-        offloaded=offloaded(sims),
+        offloaded=_offloaded(sims),
         fronted=outcome.FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
         energy=_run_energy(sims, series_WV),
+    )
+
+
+def _offloaded(sims: tuple[SimulationState, ...]) -> outcome.Offloaded:
+    """Return the statistics of the tiers of all engines."""
+    sums = {
+        name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
+        for name in ("loaded", "stored", "came", "went", "held")
+    }
+    loaded_N = sims[0].loaded_N
+    return outcome.Offloaded(
+        host_N=loaded_N["host"].copy(),
+        ssd_N=loaded_N["ssd"].copy(),
+        moved_N=loaded_N["moved"].copy(),
+        loaded_2=sums["loaded"],
+        stored=int(sums["stored"][0]),
+        came_2=sums["came"],
+        went_2=sums["went"],
+        held_2=sums["held"],
     )
 
 
@@ -242,22 +240,8 @@ def _run_energy(
     sim, now = sims[0], int(sims[0].clock_1["now"][0])
     stages = max(sim.stages, 1)
     group_F = sim.group_F[: sim.group_F.size // stages]
-    gpus_F, on_F = (
-        np.array(values)[group_F]
-        for values in zip(
-            *(
-                (
-                    simulation_state.rank_gpus,
-                    simulation_state.rank_gpus
-                    * simulation_state.ranks
-                    * simulation_state.on_power
-                    * stages,
-                )
-                for simulation_state in sims
-            ),
-            strict=True,
-        )
-    )
+    gpus_F = np.array([group.rank_gpus for group in sims])[group_F]
+    on_F = np.array([g.rank_gpus * g.ranks * g.on_power * stages for g in sims])[group_F]
     allocated_F = sim.replica_F["held"] if sim.scaler_1.shape[0] else np.full(on_F.size, now)
     energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
     spent_F = _by_replica(sim, "spent")
@@ -271,11 +255,6 @@ def _run_energy(
         time_W=np.append(series_WV[:, 0], now),
         energy_j_W=np.append(energy_j_W, max(total_j, energy_j_W.max(initial=0.0))),
     )
-
-
-def _columns(requests: Requests) -> Requests:
-    """Return the requests in the types of the compiled loop."""
-    return Requests(*(_whole(column) for column in requests))
 
 
 def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or an unchanged number

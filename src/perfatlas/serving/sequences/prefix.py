@@ -21,7 +21,7 @@ blocks of a scheduler, U buckets of its hash table, L KV blocks of the longest r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -317,12 +317,8 @@ def block_key(sim: SimulationState, i: int, b: int) -> int:
 
 
 @part
-def mixed(value: Any) -> Any:  # noqa: ANN401 - unsigned 64 bits
-    """Return 64 pseudo-random bits.
-
-    Args:
-        value: Unsigned 64 bits.
-    """
+def mixed(value: np.uint64) -> np.uint64:
+    """Return 64 pseudo-random bits."""
     z = value + np.uint64(FACTORS[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(FACTORS[1])
     z = (z ^ (z >> np.uint64(27))) * np.uint64(FACTORS[2])

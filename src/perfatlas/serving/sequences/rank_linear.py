@@ -7,7 +7,7 @@ ranks to the busiest one, each runs its tokens in all layers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.compiled import part
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.serving.state import SimulationState
+    from perfatlas.serving.state import SchedulerState, SimulationState
 
 
 class RankTokens(NamedTuple):
@@ -48,7 +48,7 @@ def rank_tokens(sim: SimulationState, first: int) -> RankTokens:
 
 
 @part
-def linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+def linear_time(sim: SimulationState, step: RankTokens, scheduler: SchedulerState) -> int:
     """Return the linear part of one rank's step [ps]."""
     if step.chunks == 0:
         return decode_linear_time(sim, step, scheduler)
@@ -59,7 +59,7 @@ def linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -> int: 
 
 
 @part
-def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: SchedulerState) -> int:
     """Return the linear part of one rank's step without the prompts of all ranks [ps]."""
     if _decode_padded(sim, step):
         return int(sim.decode_linear_B[step.decodes])
@@ -68,7 +68,7 @@ def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -
 
 
 @part
-def linear_energy(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+def linear_energy(sim: SimulationState, step: RankTokens, scheduler: SchedulerState) -> int:
     """Return the energy of the linear part of one rank's step [nJ]."""
     if step.chunks == 0:
         return decode_linear_energy(sim, step, scheduler)
@@ -80,7 +80,7 @@ def linear_energy(sim: SimulationState, step: RankTokens, scheduler: Any) -> int
 
 
 @part
-def decode_linear_energy(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+def decode_linear_energy(sim: SimulationState, step: RankTokens, scheduler: SchedulerState) -> int:
     """Return the energy of the linear part of one rank's step without all prompts [nJ]."""
     linear_B = sim.decode_linear_energy_B
     if _decode_padded(sim, step):

@@ -61,19 +61,12 @@ def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -
         sim.scheduled_N[i] = now
         if hits > 0:
             sim.cached_N[i] = hits * sim.block_size
-    _start_running(sim, request.scheduler, i)
-    blocks.reference_cached(sim, i, hits)
-
-
-@part
-def _start_running(sim: SimulationState, s: int, i: int) -> None:
-    """Move the head of the queue to the end of the running list."""
-    scheduler = sim.scheduler_S[s]
-    scheduler.waiting_head = sim.request_N[i].after
+    scheduler.waiting_head = request.after
     scheduler.waiting -= 1
     if scheduler.waiting == 0:
         scheduler.waiting_tail = NO_INDEX
     run_last(sim, i)
+    blocks.reference_cached(sim, i, hits)
 
 
 @part

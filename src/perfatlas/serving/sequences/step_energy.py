@@ -6,12 +6,12 @@ acts on each step: it spends at most the dynamic power that the limit leaves, ti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.compiled import part
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import SimulationState
+    from perfatlas.serving.state import SchedulerState, SimulationState
 
 
 class EnergyLine(NamedTuple):
@@ -22,7 +22,7 @@ class EnergyLine(NamedTuple):
 
 
 @part
-def rank_energy(sim: SimulationState, scheduler: Any, linear: int) -> EnergyLine:  # noqa: ANN401 - a row of lanes
+def rank_energy(sim: SimulationState, scheduler: SchedulerState, linear: int) -> EnergyLine:
     """Return the dynamic energy of one rank's step, whose time is known.
 
     Args:
@@ -40,7 +40,7 @@ def rank_energy(sim: SimulationState, scheduler: Any, linear: int) -> EnergyLine
 
 
 @part
-def decode_energy(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+def decode_energy(sim: SimulationState, scheduler: SchedulerState, linear: int) -> int:
     """Return the dynamic energy of one rank's step without its prompts [nJ].
 
     Args:
@@ -53,7 +53,7 @@ def decode_energy(sim: SimulationState, scheduler: Any, linear: int) -> int:  # 
 
 
 @part
-def _keyed_energy(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+def _keyed_energy(sim: SimulationState, scheduler: SchedulerState) -> int:
     """Return the energy of decode attention [nJ]."""
     sequences, k = scheduler.decodes, scheduler.cell
     keys = scheduler.context + sequences * sim.tokens_per_decode

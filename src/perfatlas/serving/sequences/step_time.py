@@ -7,7 +7,7 @@ slowest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.compiled import part
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.serving.state import SimulationState
+    from perfatlas.serving.state import SchedulerState, SimulationState
 
 UNLIMITED_STEPS: Final = 1 << 40  # more steps than any batch has
 NEVER: Final = -(1 << 60)  # ps: below any table entry
@@ -128,7 +128,7 @@ def decode_attention(sim: SimulationState, sequences: int, keys: int, k: int) ->
 
 
 @part
-def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+def rank_line(sim: SimulationState, scheduler: SchedulerState, linear: int) -> Line:
     """Return the linear time of one rank's step, including host time unless overlapped.
 
     Args:
@@ -157,7 +157,7 @@ def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noq
 
 
 @part
-def decode_time(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+def decode_time(sim: SimulationState, scheduler: SchedulerState, linear: int) -> int:
     """Return the time of one rank's step without its prompts [ps].
 
     Args:
@@ -169,7 +169,7 @@ def decode_time(sim: SimulationState, scheduler: Any, linear: int) -> int:  # no
 
 
 @part
-def decode_kernels(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+def decode_kernels(sim: SimulationState, scheduler: SchedulerState, linear: int) -> int:
     """Return the part of `decode_time` in which kernels run [ps].
 
     Args:
@@ -183,7 +183,7 @@ def decode_kernels(sim: SimulationState, scheduler: Any, linear: int) -> int:  #
 
 
 @part
-def host_work(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+def host_work(sim: SimulationState, scheduler: SchedulerState) -> int:
     """Return the host time of one rank's step [ps]."""
     work = sim.host_step + sim.host_sequence * (scheduler.decodes + scheduler.chunks)
     if scheduler.chunks > 0:

@@ -38,9 +38,9 @@ _FEATURES: Final = (
 class SimulationState(NamedTuple):
     """Engines of one type in a simulation: first constants, then variable state.
 
-    The first fields are those of `Requests`, `StepPrices`, `EnergyPrices`, `Limits`,
-    `ReplicaGroup` and `Fleet`; the row types are in `rows`. Arrays with shape F are shared by all
-    types; those with R are slices.
+    The first fields are those of `Requests`, `StepPrices`, `EnergyPrices`, `SchedulerLimits`,
+    `ReplicaGroup` and `EngineFleet`; the row types are in `rows`. Arrays with shape F are shared by
+    all types; those with R are slices.
     """
 
     arrival_N: NDArray[np.int64]

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.compiled import part
+from perfatlas.compiled import part, record_type
 
-NODE: Final = np.dtype([("key", "i8"), ("tie", "i8"), ("item", "i8")], align=True)
+
+class HeapNode:
+    """A member of a heap, ordered by key, then tie."""
+
+    key: int
+    tie: int
+    item: int
+
+
+NODE: Final = record_type(HeapNode)
 Rows = NDArray[Any]
 
 
@@ -38,7 +46,6 @@ def drop(heap_H: Rows, request_N: Rows, size: int, place: int) -> None:
 
     Args:
         heap_H: Nodes (H,).
-        request_N: Requests (N,).
         size: Number of members before.
         place: Position of the member; 0 is the minimum.
     """
@@ -55,7 +62,7 @@ def drop(heap_H: Rows, request_N: Rows, size: int, place: int) -> None:
 
 
 @part
-def _earlier(node: tuple[int, int, int], other: Any) -> bool:  # noqa: ANN401 - a row of a heap
+def _earlier(node: tuple[int, int, int], other: HeapNode) -> bool:
     return bool(node[0] < other.key or (node[0] == other.key and node[1] < other.tie))
 
 

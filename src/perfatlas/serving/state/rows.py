@@ -6,6 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from perfatlas.compiled import record_type
+
 NEVER: Final = 2**63 - 1
 NO_INDEX: Final = -1
 LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
@@ -98,72 +100,72 @@ SCALER: Final = np.dtype(
     + [("target", "f8"), ("tolerance", "f8")],  # requests per replica, relative tolerance
     align=True,
 )
-SCHEDULER: Final = np.dtype(
-    [
-        (name, "i8")
-        for name in (
-            "step",  # steps since the start
-            "free",  # blocks
-            "waiting",
-            "waiting_head",
-            "waiting_tail",
-            "running",
-            "elsewhere",  # with pipeline stages: those in other batches in flight
-            "running_tail",
-            "admitted",  # total
-            "partial",  # request with a partially computed prompt
-            "decoding",  # sequences past their prompts
-            "context",  # their tokens in the KV cache
-            "heap",  # size of the finish heap
-            "fresh",  # this step: prompts that end in it
-            "chunks",  # this step: prompt chunks
-            "tokens",  # this step: tokens of the chunks
-            "attention",  # this step: marginal time of the chunks [ps]
-            "last",  # this step: further time of the last chunk [ps]
-            "attention_energy",  # this step: energy of the chunks [nJ]
-            "last_energy",  # this step: further energy of the last chunk [nJ]
-            "preempted",  # this step: preempted sequences
-            "free_head",  # free blocks in order of reuse
-            "free_tail",
-            "spare_rows",  # unused rows of the block table
-            "spare",  # free blocks that are not reserved, if blocks are reserved
-            "decodes",  # this step: decoding sequences
-            "keyed",  # this step: decode attention [ps]
-            "cell",  # this step: cell of its mean context in the price table
-            "learning",  # sequences in prefill
-            "leaving",  # sequences that get their last token in the running step
-            "beat",  # batches of steps so far
-            "ran",  # last batch: decoding sequences
-            "prefilled",  # last batch: prompt chunks, as scheduled
-            "full",  # no admission until a sequence leaves the batch
-            "ended",  # finished sequences still in the batch
-            "decays",  # steps since the ratio was set
-            "unread",  # arrived requests not yet received
-            "unread_head",
-            "unread_tail",
-            "read",  # step after which requests were last received
-            "held",  # steps that prompts have waited for more prompts
-            "start",  # start of the step being scheduled
-            "delay",  # total time added by prompts
-            "last_end",  # end of the last step with decodes
-            "paused",  # whether prompts ran without decodes since then
-            "arrived",  # requests with arrived KV caches, and the first and last of them
-            "arrived_head",
-            "arrived_tail",
-            "away",  # requests with blocks allocated for transfers, including these
-            "joiners",  # this step: sequences that join from them
-            "ready",  # those that wait only for a slot
-            "ready_head",
-            "ready_tail",
-            "retracted",  # requests whose KV caches are in host memory until they fit again
-            "retracted_head",
-            "retracted_tail",
-            "moving",  # this step: time waiting for tiers below the GPU [ps]
-        )
-    ]
-    + [("ratio", "f8")],  # new-token ratio
-    align=True,
-)
+
+
+class SchedulerState:
+    """The state of a scheduler: of an engine, or of an attention-data-parallel rank of it."""
+
+    step: int  # steps since the start
+    free: int  # blocks
+    waiting: int
+    waiting_head: int
+    waiting_tail: int
+    running: int
+    elsewhere: int  # with pipeline stages: those in other batches in flight
+    running_tail: int
+    admitted: int  # total
+    partial: int  # request with a partially computed prompt
+    decoding: int  # sequences past their prompts
+    context: int  # their tokens in the KV cache
+    heap: int  # size of the finish heap
+    fresh: int  # this step: prompts that end in it
+    chunks: int  # this step: prompt chunks
+    tokens: int  # this step: tokens of the chunks
+    attention: int  # this step: marginal time of the chunks [ps]
+    last: int  # this step: further time of the last chunk [ps]
+    attention_energy: int  # this step: energy of the chunks [nJ]
+    last_energy: int  # this step: further energy of the last chunk [nJ]
+    preempted: int  # this step: preempted sequences
+    free_head: int  # free blocks in order of reuse
+    free_tail: int
+    spare_rows: int  # unused rows of the block table
+    spare: int  # free blocks that are not reserved, if blocks are reserved
+    decodes: int  # this step: decoding sequences
+    keyed: int  # this step: decode attention [ps]
+    cell: int  # this step: cell of its mean context in the price table
+    learning: int  # sequences in prefill
+    leaving: int  # sequences that get their last token in the running step
+    beat: int  # batches of steps so far
+    ran: int  # last batch: decoding sequences
+    prefilled: int  # last batch: prompt chunks, as scheduled
+    full: int  # no admission until a sequence leaves the batch
+    ended: int  # finished sequences still in the batch
+    decays: int  # steps since the ratio was set
+    unread: int  # arrived requests not yet received
+    unread_head: int
+    unread_tail: int
+    read: int  # step after which requests were last received
+    held: int  # steps that prompts have waited for more prompts
+    start: int  # start of the step being scheduled
+    delay: int  # total time added by prompts
+    last_end: int  # end of the last step with decodes
+    paused: int  # whether prompts ran without decodes since then
+    arrived: int  # requests with arrived KV caches, and the first and last of them
+    arrived_head: int
+    arrived_tail: int
+    away: int  # requests with blocks allocated for transfers, including these
+    joiners: int  # this step: sequences that join from them
+    ready: int  # those that wait only for a slot
+    ready_head: int
+    ready_tail: int
+    retracted: int  # requests whose KV caches are in host memory until they fit again
+    retracted_head: int
+    retracted_tail: int
+    moving: int  # this step: time waiting for tiers below the GPU [ps]
+    ratio: float  # new-token ratio
+
+
+SCHEDULER: Final = record_type(SchedulerState)
 REPLICA: Final = np.dtype(
     [
         (name, "i8")

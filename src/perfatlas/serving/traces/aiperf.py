@@ -23,7 +23,7 @@ import numpy as np
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
-from perfatlas.serving.traces.fields import Field
+from perfatlas.serving.traces.fields import TraceField
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,16 +39,18 @@ if TYPE_CHECKING:
 _TICKS_PER_NS: Final = TICKS_PER_SECOND // 10**9
 _NS_PER_MS: Final = 10**6
 _FIELDS: Final = (
-    Field(name="request_start_ns", kind="whole"),
-    Field(name="request_end_ns", kind="whole"),
-    Field(name="input_sequence_length", kind="tokens", low=1),
-    Field(name="output_sequence_length", kind="tokens", low=1),
-    Field(name="x_correlation_id", kind="label"),
-    Field(name="turn_index", kind="tokens", low=0),
+    TraceField(name="request_start_ns", kind="whole"),
+    TraceField(name="request_end_ns", kind="whole"),
+    TraceField(name="input_sequence_length", kind="tokens", low=1),
+    TraceField(name="output_sequence_length", kind="tokens", low=1),
+    TraceField(name="x_correlation_id", kind="label"),
+    TraceField(name="turn_index", kind="tokens", low=0),
 )
 
 
-def read_aiperf(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+def read_aiperf(
+    path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE
+) -> reading.Trace:
     """Return the requests of an AIPerf run, with the earliest at time 0.
 
     The think time of a later turn is the time between the end of the previous turn and its start.
@@ -59,7 +61,7 @@ def read_aiperf(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) 
     Limits: Failed, cancelled and warm-up requests are excluded, with a warning. A turn after an
         excluded one arrives at its recorded time.
     """
-    clock = reading.Clock(ticks=_TICKS_PER_NS, relative=False)
+    clock = reading.TraceClock(ticks=_TICKS_PER_NS, relative=False)
     trace = reading.GrowingTrace(path=path, clock=clock, window=window)
     left_out: Counter[str] = Counter()
     blocks = (
@@ -103,7 +105,19 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
         if why:
             left_out[why] += 1
             continue
-        yield number, _flat(row, metadata)
+        metrics = row.get("metrics")
+        values = metrics if isinstance(metrics, Mapping) else {}
+        flat: dict[str, object] = {
+            name: metric["value"]
+            for name, metric in values.items()
+            if isinstance(metric, Mapping) and "value" in metric
+        }
+        start_ns = metadata.get("timestamp_ns")
+        latency_ms = flat.get("request_latency")
+        if isinstance(start_ns, int) and isinstance(latency_ms, float):
+            flat["request_start_ns"] = start_ns
+            flat["request_end_ns"] = start_ns + round(latency_ms * _NS_PER_MS)
+        yield number, flat | dict(metadata)
 
 
 def _why_not(row: Row, metadata: Row) -> str:
@@ -112,22 +126,6 @@ def _why_not(row: Row, metadata: Row) -> str:
     if metadata.get("was_cancelled"):
         return "were cancelled"
     return "failed" if row.get("error") is not None else ""
-
-
-def _flat(row: Row, metadata: Row) -> dict[str, object]:
-    metrics = row.get("metrics")
-    values = metrics if isinstance(metrics, Mapping) else {}
-    flat: dict[str, object] = {
-        name: metric["value"]
-        for name, metric in values.items()
-        if isinstance(metric, Mapping) and "value" in metric
-    }
-    start_ns = metadata.get("timestamp_ns")
-    latency_ms = flat.get("request_latency")
-    if isinstance(start_ns, int) and isinstance(latency_ms, float):
-        flat["request_start_ns"] = start_ns
-        flat["request_end_ns"] = start_ns + round(latency_ms * _NS_PER_MS)
-    return flat | dict(metadata)
 
 
 def _think_times(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:

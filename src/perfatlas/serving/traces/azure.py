@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks
-from perfatlas.serving.traces.fields import Field, csv_schema
+from perfatlas.serving.traces.fields import TraceField, csv_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WALL_CLOCK: Final = reading.Clock(ticks=TICKS_PER_SECOND // 10**9, relative=False)
+_WALL_CLOCK: Final = reading.TraceClock(ticks=TICKS_PER_SECOND // 10**9, relative=False)
 _FIELDS: Final = (
-    Field(name="TIMESTAMP", kind="stamp"),
-    Field(name="ContextTokens", kind="tokens", low=1),
-    Field(name="GeneratedTokens", kind="tokens", low=1),
+    TraceField(name="TIMESTAMP", kind="stamp"),
+    TraceField(name="ContextTokens", kind="tokens", low=1),
+    TraceField(name="GeneratedTokens", kind="tokens", low=1),
 )
 
 
-def read_azure(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+def read_azure(
+    path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE
+) -> reading.Trace:
     """Return the requests of an Azure trace, with the earliest at time 0."""
     trace = reading.GrowingTrace(path=path, clock=_WALL_CLOCK, window=window)
     for rows in trace.rows(csv_blocks(path, *csv_schema(_FIELDS)), _FIELDS):

@@ -14,13 +14,15 @@ import zlib
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from perfatlas.files import check_regular, load_arrow
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
 BLOCK_BYTES: Final = 1 << 23
 LONGEST_LINE_BYTES: Final = 1 << 26
@@ -42,7 +44,7 @@ class Block(NamedTuple):
     first: int  # Number of the first row
     # Returns the rows as an Arrow table with the requested columns, one row per line from `first`
     # on; None if that is not possible
-    table: Callable[[], Any]
+    table: Callable[[], pa.Table | None]
     # Yields number and cells of each non-blank row
     rows: Callable[[], Iterator[tuple[int, Mapping[str, object]]]]
 
@@ -57,7 +59,7 @@ def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
 
 
-def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]:
+def jsonl_blocks(path: str | Path, schema: Mapping[str, pa.DataType]) -> Iterator[Block]:
     """Yield the objects of a JSON Lines file."""
     for first, data in line_blocks(path):
         yield Block(
@@ -69,7 +71,7 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]
 
 
 def csv_blocks(
-    path: str | Path, schema: Mapping[str, Any], required: Sequence[str]
+    path: str | Path, schema: Mapping[str, pa.DataType], required: Sequence[str]
 ) -> Iterator[Block]:
     """Yield the records of a CSV file with a header.
 
@@ -81,7 +83,12 @@ def csv_blocks(
         if not names:
             header, _, body = data.partition(b"\n")
             start = first + 1
-            names = _header_names(path, header, required)
+            text = _text(path, 1, header)
+            names = [name.strip() for name in _cells(path, 1, text)]
+            repeated = [name for name, count in Counter(names).items() if count > 1]
+            if repeated:
+                raise refuse(path, "line 1", f"duplicate column {repr_for_error(min(repeated))}")
+            _check_names(path, names, required)
         if not body:
             continue
         known = {name: kind for name, kind in schema.items() if name in names}
@@ -119,7 +126,7 @@ def parquet_blocks(
         raise refuse(path, "", f"is not a Parquet file: {problem}") from problem
 
 
-def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, object]]]:  # noqa: ANN401
+def _batch_rows(batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, Mapping[str, object]]]:
     yield from enumerate(batch.to_pylist(), first)
 
 
@@ -133,11 +140,17 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 if len(data) < BLOCK_BYTES and not data.endswith(b"\n"):
                     data += b"\n"  # the last line of the file
                 if first == 1 and not rest:
-                    data = _check_start(path, data)
+                    for signature, reason in _SIGNATURES.items():
+                        if data.startswith(signature):
+                            raise refuse(path, "", f"is {reason}")
+                    data = data.removeprefix(b"\xef\xbb\xbf")
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:
                     rest += data
-                    _check_line(path, first, rest)
+                    if len(rest) > LONGEST_LINE_BYTES:
+                        most = f"{LONGEST_LINE_BYTES >> 20} MiB"
+                        problem = f"longer than {most}; one request per line is expected"
+                        raise refuse(path, f"line {first}", problem)
                     continue
                 block, rest = rest + data[:cut], data[cut:]
                 yield first, block
@@ -161,32 +174,6 @@ def _opened(path: str | Path) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
 
 
-def _check_start(path: str | Path, data: bytes) -> bytes:
-    for signature, reason in _SIGNATURES.items():
-        if data.startswith(signature):
-            raise refuse(path, "", f"is {reason}")
-    return data.removeprefix(b"\xef\xbb\xbf")
-
-
-def _check_line(path: str | Path, first: int, rest: bytes) -> None:
-    if len(rest) > LONGEST_LINE_BYTES:
-        raise refuse(
-            path,
-            f"line {first}",
-            f"longer than {LONGEST_LINE_BYTES >> 20} MiB; one request per line is expected",
-        )
-
-
-def _header_names(path: str | Path, header: bytes, required: Sequence[str]) -> list[str]:
-    text = _text(path, 1, header)
-    names = [name.strip() for name in _cells(path, 1, text)]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise refuse(path, "line 1", f"duplicate column {repr_for_error(min(repeated))}")
-    _check_names(path, names, required)
-    return names
-
-
 def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]) -> None:
     for name in required:
         if name not in names:
@@ -199,7 +186,7 @@ def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]
             )
 
 
-def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _jsonl_table(data: bytes, schema: Mapping[str, pa.DataType]) -> pa.Table | None:
     pa = load_arrow()
     pj = load_arrow("json")
     if not (_is_utf8(data) and all(map(_is_plain, data[:-1].split(b"\n")))):
@@ -243,7 +230,7 @@ def _is_plain(line: bytes) -> bool:
     )
 
 
-def _csv_table(data: bytes, names: list[str], schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _csv_table(data: bytes, names: list[str], schema: Mapping[str, pa.DataType]) -> pa.Table | None:
     pa = load_arrow()
     pc = load_arrow("csv")
     try:
@@ -273,8 +260,7 @@ def _jsonl_rows(
                 path,
                 f"line {number}",
                 f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per line is"
-                " expected "
-                "(a truncated file ends within one)",
+                " expected (a truncated file ends within one)",
             ) from problem
         if not isinstance(row, dict):
             raise refuse(path, f"line {number}", f"{repr_for_error(row)} is not an object {{...}}")

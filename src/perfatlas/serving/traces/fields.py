@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from perfatlas.serving.traces.blocks import Block
@@ -40,7 +41,7 @@ _STAMP: Final = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class TraceField:
     """A column of a trace."""
 
     name: str  # Name in the file
@@ -52,7 +53,7 @@ class Field:
     required: bool = True  # Whether the file must have it
 
 
-def arrow_types(fields: Sequence[Field]) -> dict[str, Any]:
+def arrow_types(fields: Sequence[TraceField]) -> dict[str, pa.DataType]:
     """Return the Arrow type of each field."""
     pa = load_arrow()
     types = {"number": pa.float64(), "stamp": pa.timestamp("ns"), "label": pa.string()}
@@ -60,7 +61,7 @@ def arrow_types(fields: Sequence[Field]) -> dict[str, Any]:
     return {field.name: types.get(field.kind, pa.int64()) for field in fields}
 
 
-def csv_schema(fields: Sequence[Field]) -> tuple[dict[str, Any], list[str]]:
+def csv_schema(fields: Sequence[TraceField]) -> tuple[dict[str, pa.DataType], list[str]]:
     """Return the Arrow types of fields and the names that a file must have, for `csv_blocks`."""
     return arrow_types(fields), [field.name for field in fields if field.required]
 
@@ -92,7 +93,7 @@ class Columns(NamedTuple):
         )
 
 
-def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
+def read_columns(path: str | Path, block: Block, fields: Sequence[TraceField]) -> Columns:
     """Return the validated cells of a block.
 
     Args:
@@ -120,7 +121,7 @@ def label_of(text: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def _from_table(block: Block, table: Any, fields: Sequence[Field]) -> Columns | None:  # noqa: ANN401
+def _from_table(block: Block, table: pa.Table, fields: Sequence[TraceField]) -> Columns | None:
     cells: dict[str, NDArray[Any]] = {}
     hash_H, count_B = np.zeros(0, np.int64), np.zeros(table.num_rows, np.int64)
     for field in fields:
@@ -145,7 +146,7 @@ def _from_table(block: Block, table: Any, fields: Sequence[Field]) -> Columns | 
     return Columns(block.place, number_B, cells, hash_H, count_B)
 
 
-def _values(column: Any, field: Field) -> NDArray[Any] | None:  # noqa: ANN401
+def _values(column: pa.ChunkedArray, field: TraceField) -> NDArray[Any] | None:
     """Return the cells of an Arrow column; None if one is missing, invalid or of another type."""
     pa = load_arrow()
     if field.kind == "label":
@@ -168,7 +169,7 @@ def _within(values: NDArray[Any], low: float, high: float) -> bool:
     return bool(np.all((values >= low) & (values <= high)))
 
 
-def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
+def _labels(column: pa.ChunkedArray) -> NDArray[np.int64] | None:
     pa = load_arrow()
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
         values: NDArray[np.int64] = column.cast(pa.int64()).fill_null(-1).to_numpy()
@@ -182,7 +183,7 @@ def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
     return label_L[place_B]
 
 
-def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  # noqa: ANN401
+def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return the values of all lists and the length of each; None if one is not plain."""
     pa = load_arrow()
     pc = load_arrow("compute")
@@ -202,7 +203,7 @@ def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  
     return values.to_numpy().astype(np.int64), count_B
 
 
-def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
+def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> Columns:
     numbers: list[int] = []
     found: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
     hashes: list[int] = []
@@ -236,19 +237,19 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Colum
     )
 
 
-def _has(field: Field, row: Mapping[str, object]) -> bool:
+def _has(field: TraceField, row: Mapping[str, object]) -> bool:
     """Return whether the column of a field is read; labels may be missing in single rows."""
     return field.required or field.kind == "label" or row.get(field.name) not in (None, "")
 
 
-def _check_absent(field: Field, row: Mapping[str, object]) -> None:
+def _check_absent(field: TraceField, row: Mapping[str, object]) -> None:
     if row.get(field.name) not in (None, ""):
         raise CellError(
             f"{field.name} is present here but not in previous rows; it must be in all or none"
         )
 
 
-def _cell(field: Field, row: Mapping[str, object]) -> float | list[int]:
+def _cell(field: TraceField, row: Mapping[str, object]) -> float | list[int]:
     """Return a parsed cell, or raise CellError with a message for the user."""
     if field.name not in row and field.kind != "label":
         hint = did_you_mean(field.name, [str(name) for name in row])
@@ -256,7 +257,7 @@ def _cell(field: Field, row: Mapping[str, object]) -> float | list[int]:
     return _READERS[field.kind](field, row.get(field.name))
 
 
-def _token_count(field: Field, value: object) -> int:
+def _token_count(field: TraceField, value: object) -> int:
     count = _whole(field, value)
     if problem := Number(least=field.low, most=LONGEST_TOKENS).problem(count):
         remedy = "; remove the row if it is not a request" if count < field.low else ""
@@ -264,12 +265,12 @@ def _token_count(field: Field, value: object) -> int:
     return count
 
 
-def _wrong(field: Field, value: object, problem: str) -> CellError:
+def _wrong(field: TraceField, value: object, problem: str) -> CellError:
     """Return the error for a cell, worded as by the reader of fields from files."""
     return CellError(f"{field.name} = {repr_for_error(value)}{problem}")
 
 
-def _whole(field: Field, value: object) -> int:
+def _whole(field: TraceField, value: object) -> int:
     number: object = value
     if isinstance(value, str):
         text = value.strip()
@@ -285,7 +286,7 @@ def _whole(field: Field, value: object) -> int:
     return number
 
 
-def _number(field: Field, value: object) -> float:
+def _number(field: TraceField, value: object) -> float:
     number = None
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         number = _float(value)
@@ -305,7 +306,7 @@ def _float(value: float | str) -> float | None:
         return math.inf
 
 
-def _label(field: Field, value: object) -> int:
+def _label(field: TraceField, value: object) -> int:
     if value is None or value == "":
         return int(NO_LABEL)
     if isinstance(value, str):
@@ -314,7 +315,7 @@ def _label(field: Field, value: object) -> int:
     return number if number >= 0 else int(NO_LABEL)
 
 
-def _stamp_ns(field: Field, value: object) -> int:
+def _stamp_ns(field: TraceField, value: object) -> int:
     if isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ")
     parts = _STAMP.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -334,7 +335,7 @@ def _stamp_ns(field: Field, value: object) -> int:
     return stamp
 
 
-def _hash_list(field: Field, value: object) -> list[int]:
+def _hash_list(field: TraceField, value: object) -> list[int]:
     items: object = value
     if isinstance(value, str):
         try:
@@ -349,13 +350,13 @@ def _hash_list(field: Field, value: object) -> list[int]:
     return [_hash(field, item) for item in items]
 
 
-def _hash(field: Field, item: object) -> int:
+def _hash(field: TraceField, item: object) -> int:
     """Return a hash; unsigned 64-bit hashes become signed numbers with the same bits."""
     unsigned = isinstance(item, int) and _INT64.max < item < 2**64
     return item - 2**64 if unsigned and isinstance(item, int) else _whole(field, item)
 
 
-_READERS: Final[Mapping[Kind, Callable[[Field, object], float | list[int]]]] = {
+_READERS: Final[Mapping[Kind, Callable[[TraceField, object], float | list[int]]]] = {
     "hashes": _hash_list,
     "label": _label,
     "number": _number,

@@ -9,7 +9,7 @@ from perfatlas.serving.traces.aiperf import read_aiperf
 from perfatlas.serving.traces.azure import read_azure
 from perfatlas.serving.traces.mooncake import read_mooncake
 from perfatlas.serving.traces.own import read_own
-from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, Window
+from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, TraceWindow
 from perfatlas.serving.traces.vllm import read_vllm
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OWN_FORMAT: Final = "perfatlas"
-REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, Window], Trace]]] = {
+REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, TraceWindow], Trace]]] = {
     OWN_FORMAT: read_own,
     "azure": read_azure,
     "mooncake": read_mooncake,
@@ -27,24 +27,13 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, Window], Trace]]] = {
 
 
 def read_requests(
-    path: str | Path, request_format: str = OWN_FORMAT, window: Window = WHOLE_TRACE
+    path: str | Path, request_format: str = OWN_FORMAT, window: TraceWindow = WHOLE_TRACE
 ) -> Trace:
-    r"""Return the requests of a file, with warnings.
+    """Return the requests of a file, with warnings.
 
     Raises:
         InvalidSpecError: The format is unknown, the file cannot be read, or a row is invalid; the
             message contains the line.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from perfatlas.serving.traces import read_requests
-        >>> row = '{"timestamp": 5, "input_length": 600, "output_length": 9, "hash_ids": [4, 7]}'
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "trace.jsonl"
-        ...     _ = file.write_text(row + "\n")
-        ...     read_requests(file, "mooncake").requests.hash_H.tolist()
-        [4, 7]
     """
     if request_format not in REQUEST_FORMATS:
         raise InvalidSpecError(

@@ -15,22 +15,24 @@ import numpy as np
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import jsonl_blocks
-from perfatlas.serving.traces.fields import Field, arrow_types
+from perfatlas.serving.traces.fields import TraceField, arrow_types
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HASH_BLOCK: Final = 512
-_MILLISECONDS: Final = reading.Clock(ticks=TICKS_PER_SECOND // 1000, relative=True)
+_MILLISECONDS: Final = reading.TraceClock(ticks=TICKS_PER_SECOND // 1000, relative=True)
 _FIELDS: Final = (
-    Field(name="timestamp", kind="number", low=0),
-    Field(name="input_length", kind="tokens", low=1),
-    Field(name="output_length", kind="tokens", low=1),
-    Field(name="hash_ids", kind="hashes"),
+    TraceField(name="timestamp", kind="number", low=0),
+    TraceField(name="input_length", kind="tokens", low=1),
+    TraceField(name="output_length", kind="tokens", low=1),
+    TraceField(name="hash_ids", kind="hashes"),
 )
 
 
-def read_mooncake(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+def read_mooncake(
+    path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE
+) -> reading.Trace:
     """Return the requests of a Mooncake trace."""
     trace = reading.GrowingTrace(path=path, clock=_MILLISECONDS, window=window)
     for rows in trace.rows(jsonl_blocks(path, arrow_types(_FIELDS)), _FIELDS):

@@ -18,7 +18,7 @@ import numpy as np
 from perfatlas.files import load_arrow, table_format, unpacked_name
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
-from perfatlas.serving.traces.fields import NO_LABEL, Field, arrow_types
+from perfatlas.serving.traces.fields import NO_LABEL, TraceField, arrow_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     Int = NDArray[np.int64]
 
 _FIELDS: Final = (
-    Field(name="arrival_s", kind="number", low=0),
-    Field(name="isl", kind="tokens", low=1),
-    Field(name="osl", kind="tokens", low=1),
-    Field(name="prefix_hash_ids", kind="hashes", required=False),
-    Field(name="session", kind="label", required=False),
-    Field(name="turn", kind="tokens", low=0, required=False),
+    TraceField(name="arrival_s", kind="number", low=0),
+    TraceField(name="isl", kind="tokens", low=1),
+    TraceField(name="osl", kind="tokens", low=1),
+    TraceField(name="prefix_hash_ids", kind="hashes", required=False),
+    TraceField(name="session", kind="label", required=False),
+    TraceField(name="turn", kind="tokens", low=0, required=False),
 )
 _NO_LIMIT: Final = 1 << 31  # of the block size, if no prompt has more than one block
 _NAMES: Final = tuple(field.name for field in _FIELDS)
@@ -46,25 +46,15 @@ _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 
 
 def read_own(
-    path: str | Path, window: reading.Window = reading.WHOLE_TRACE, hash_block: int = 0
+    path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE, hash_block: int = 0
 ) -> reading.Trace:
-    r"""Return the requests of a file in perfatlas's own format.
+    """Return the requests of a file in perfatlas's own format.
 
     Args:
         path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
         hash_block: Tokens per hashed block; 0 infers it from the numbers of hashes.
 
     Limits: `arrival_s` applies to all turns; think times are not supported.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from perfatlas.serving.traces.own import read_own
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "requests.csv"
-        ...     _ = file.write_text("arrival_s,isl,osl\n0,512,64\n0.25,2048,16\n")
-        ...     read_own(file).requests.arrival_N.tolist()
-        [0, 250000000000]
     """
     trace = reading.GrowingTrace(path=path, clock=reading.SECONDS, window=window)
     blocks = _HashedBlocks(path, hash_block)
@@ -92,16 +82,12 @@ def _blocks(path: str | Path) -> Iterator[Block]:
         return csv_blocks(path, schema | {"prefix_hash_ids": pa.string()}, _REQUIRED)
     if suffix == ".parquet":
         return parquet_blocks(path, _NAMES, _REQUIRED)
-    if isinstance(_first_row(path).get("session"), int):
+    first = next((row for block in jsonl_blocks(path, {}) for _, row in block.rows()), None)
+    if first is None:
+        raise refuse(path, "", "contains no requests")
+    if isinstance(first.get("session"), int):
         schema["session"] = pa.int64()
     return jsonl_blocks(path, schema)
-
-
-def _first_row(path: str | Path) -> dict[str, object]:
-    for block in jsonl_blocks(path, {}):
-        for _, row in block.rows():
-            return dict(row)
-    raise refuse(path, "", "contains no requests")
 
 
 def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.serving.traces.blocks import Block
-    from perfatlas.serving.traces.fields import Columns, Field
+    from perfatlas.serving.traces.fields import Columns, TraceField
 
     Int = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class Trace(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class TraceWindow:
     """Part of a trace to read; rows outside it are validated and dropped.
 
     Raises:
@@ -66,11 +66,11 @@ class Window:
             )
 
 
-WHOLE_TRACE: Final = Window()
+WHOLE_TRACE: Final = TraceWindow()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class TraceClock:
     """Time unit and origin of a format."""
 
     ticks: int  # Picoseconds per unit of the column
@@ -80,7 +80,7 @@ class Clock:
 
 
 _REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes are moved at a time
-SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
+SECONDS: Final = TraceClock(ticks=TICKS_PER_SECOND, relative=True)
 
 
 @dataclass
@@ -88,8 +88,8 @@ class GrowingTrace:
     """The rows of a trace read so far, as growing columns."""
 
     path: str | Path  # The file, for messages
-    clock: Clock  # Time unit and origin
-    window: Window = WHOLE_TRACE  # Part to keep
+    clock: TraceClock  # Time unit and origin
+    window: TraceWindow = WHOLE_TRACE  # Part to keep
     warnings: list[str] = field(default_factory=list)
     _parts: dict[str, GrowingColumn] = field(default_factory=dict)
     _origin: Any = None
@@ -101,7 +101,7 @@ class GrowingTrace:
         """Whether the window already has its maximum number of rows."""
         return self.window.first is not None and self._kept >= self.window.first
 
-    def rows(self, blocks: Iterable[Block], fields: Sequence[Field]) -> Iterator[Columns]:
+    def rows(self, blocks: Iterable[Block], fields: Sequence[TraceField]) -> Iterator[Columns]:
         """Yield validated rows of blocks until the window is full."""
         for block in blocks:
             yield read_columns(self.path, block, fields)
@@ -122,7 +122,11 @@ class GrowingTrace:
             self._origin = time_B.dtype.type(0) if self.clock.relative else time_B[0]
         after_B = time_B - self._origin
         after_s_B = after_B * (self.clock.ticks / TICKS_PER_SECOND)
-        keep_B = self._in_window(after_s_B)
+        keep_B = after_s_B < self.window.end_s
+        if self.window.start_s > 0.0:
+            keep_B &= after_s_B >= self.window.start_s
+        if self.window.first is not None:
+            keep_B &= np.cumsum(keep_B) <= self.window.first - self._kept
         far_B = keep_B & ~(np.abs(after_s_B - self.window.start_s) <= LONGEST_S)
         if far_B.any():
             row = int(np.argmax(far_B))
@@ -130,29 +134,10 @@ class GrowingTrace:
                 self.path,
                 f"{columns.place} {columns.number_B[row]}",
                 f"arrives {significant(after_s_B[row], 6)} s after the start of the trace; a"
-                " simulation is "
-                f"limited to {LONGEST_S:g} s: read a window of the trace (start_s, end_s or first)",
+                f" simulation is limited to {LONGEST_S:g} s: read a window of the trace (start_s,"
+                " end_s or first)",
             )
-        self._keep(columns, keep_B, self._ticks(after_B[keep_B]), named)
-
-    def _in_window(self, after_s_B: NDArray[np.float64]) -> NDArray[np.bool_]:
-        keep_B = after_s_B < self.window.end_s
-        if self.window.start_s > 0.0:
-            keep_B &= after_s_B >= self.window.start_s
-        if self.window.first is not None:
-            keep_B &= np.cumsum(keep_B) <= self.window.first - self._kept
-        return keep_B
-
-    def _ticks(self, after_B: NDArray[Any]) -> Int:
-        start = round(self.window.start_s * TICKS_PER_SECOND)
-        if after_B.dtype == np.int64:
-            return after_B * self.clock.ticks - start
-        ticks_B: Int = np.rint(after_B * float(self.clock.ticks)).astype(np.int64)
-        return ticks_B - start
-
-    def _keep(
-        self, columns: Columns, keep_B: NDArray[np.bool_], arrival_B: Int, named: dict[str, Int]
-    ) -> None:
+        arrival_B = self._ticks(after_B[keep_B])
         whole = bool(keep_B.all())
         kept = {name: column if whole else column[keep_B] for name, column in named.items()}
         kept["number"] = columns.number_B if whole else columns.number_B[keep_B]
@@ -167,6 +152,13 @@ class GrowingTrace:
         for name, column in kept.items():
             self._parts.setdefault(name, GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
+
+    def _ticks(self, after_B: NDArray[Any]) -> Int:
+        start = round(self.window.start_s * TICKS_PER_SECOND)
+        if after_B.dtype == np.int64:
+            return after_B * self.clock.ticks - start
+        ticks_B: Int = np.rint(after_B * float(self.clock.ticks)).astype(np.int64)
+        return ticks_B - start
 
     def columns(self) -> dict[str, Int]:
         """Return the concatenated columns and release them."""

@@ -24,18 +24,18 @@ from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
-from perfatlas.serving.traces.fields import Field
+from perfatlas.serving.traces.fields import TraceField
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LARGEST_RESULT_BYTES: Final = 1 << 30
-_MONOTONIC: Final = reading.Clock(ticks=TICKS_PER_SECOND, relative=False)
+_MONOTONIC: Final = reading.TraceClock(ticks=TICKS_PER_SECOND, relative=False)
 _LISTS: Final = ("start_times", "input_lens", "output_lens")
 _FIELDS: Final = (
-    Field(name="start_times", kind="number"),
-    Field(name="input_lens", kind="tokens", low=1),
-    Field(name="output_lens", kind="tokens", low=1),
+    TraceField(name="start_times", kind="number"),
+    TraceField(name="input_lens", kind="tokens", low=1),
+    TraceField(name="output_lens", kind="tokens", low=1),
 )
 # INFO 09-10 19:10:43 [logger.py:40] Received request cmpl-1: ...
 _LINE: Final = re.compile(
@@ -46,7 +46,7 @@ _MAX_TOKENS: Final = re.compile(r"\bmax_tokens=(\d+)")
 _LEAP_YEAR: Final = 2000  # logs have no year; this one has all days
 
 
-def read_vllm(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+def read_vllm(path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE) -> reading.Trace:
     """Return the requests of a vLLM benchmark or server log, with the earliest at time 0.
 
     Args:
@@ -177,8 +177,7 @@ def _log_rows(
                 trace.path,
                 f"line {number}",
                 f"missing {missing} of request {repr_for_error(request)}; vLLM logs token ids at"
-                " level "
-                "DEBUG (VLLM_LOGGING_LEVEL=DEBUG), and max_tokens if the request sets it",
+                " level DEBUG (VLLM_LOGGING_LEVEL=DEBUG), and max_tokens if the request sets it",
             )
         try:
             start_s = clock.seconds(*(int(part) for part in head.groups()[:5]))

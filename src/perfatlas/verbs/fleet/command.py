@@ -101,11 +101,11 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
 
 def _options(flags: ImportFlags) -> ImportOptions:
     from perfatlas.reliability.telemetry.formats import COALESCE_S, ImportOptions
-    from perfatlas.reliability.telemetry.reading import Clock, epoch_seconds
+    from perfatlas.reliability.telemetry.reading import LogClock, epoch_seconds
 
     boot_s = None if flags.boot is None else epoch_seconds(flags.boot, flags.zone)
     return ImportOptions(
-        clock=Clock(zone=flags.zone, year=flags.year, boot_s=boot_s, node=flags.node or ""),
+        clock=LogClock(zone=flags.zone, year=flags.year, boot_s=boot_s, node=flags.node or ""),
         coalesce_s=COALESCE_S if flags.coalesce_s is None else flags.coalesce_s,
     )
 

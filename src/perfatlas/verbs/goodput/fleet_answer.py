@@ -15,7 +15,7 @@ from perfatlas.reliability.fleet.closed_form import (
 from perfatlas.reliability.fleet.laws import TICKS_PER_SECOND, Constant
 from perfatlas.reliability.fleet.model import NARROWER, rate_interval
 from perfatlas.reliability.fleet.simulator import (
-    Outcome,
+    JobOutcome,
     exact_sum,
     simulate_until,
 )
@@ -35,7 +35,7 @@ class FleetRun(AnsweredRun):
         outcome: Results of every replica; of several seeds, those of the first.
     """
 
-    outcome: Outcome
+    outcome: JobOutcome
 
     def _beside(self) -> dict[str, Any]:
         return {"columns": self.per_replica()}
@@ -134,7 +134,7 @@ def decided_fields(
 def _answer(
     inputs: interrupted_jobs.FleetGoodput,
     ready: interrupted_jobs.FleetJob,
-    outcome: Outcome,
+    outcome: JobOutcome,
     facts: interrupted_jobs.StepFacts,
 ) -> Answer:
     """Return the envelope of an answer, without the scenario."""
@@ -255,7 +255,7 @@ def _priced(
     inputs: interrupted_jobs.FleetGoodput,
     ready: interrupted_jobs.FleetJob,
     found: interrupted_jobs.Strategies,
-) -> tuple[list[dict[str, Any]], list[Outcome]]:
+) -> tuple[list[dict[str, Any]], list[JobOutcome]]:
     """Return one row and the replicas of each strategy."""
     rows, outcomes = [], []
     most = min(interrupted_jobs.most_replicas(ready), MOST_REPLICAS)
@@ -277,7 +277,7 @@ def _row(
     inputs: interrupted_jobs.FleetGoodput,
     ready: interrupted_jobs.FleetJob,
     tried: interrupted_jobs.Tried,
-    outcome: Outcome,
+    outcome: JobOutcome,
 ) -> dict[str, Any]:
     spares = tried.strategy.spares.count or 0
     held = ready.gpus + spares * tried.fleet.gpus_per_unit
@@ -303,7 +303,7 @@ def _frontier_answer(
     ready: interrupted_jobs.FleetJob,
     found: interrupted_jobs.Strategies,
     rows: list[dict[str, Any]],
-    outcomes: list[Outcome],
+    outcomes: list[JobOutcome],
 ) -> Answer:
     """Return the envelope, without the scenario."""
     both = [row["goodput"] for row in rows], [-row["gpus_held"] for row in rows]
@@ -354,7 +354,7 @@ def _runner_up(rows: list[dict[str, Any]], best: int) -> int | None:
     return max(others, key=lambda place: rows[place]["useful_share_of_held"], default=None)
 
 
-def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
+def _why(rows: list[dict[str, Any]], outcomes: list[JobOutcome], best: int) -> str:
     """Return where the next best strategy loses more than the best one."""
     other = _runner_up(rows, best)
     if other is None:
@@ -374,7 +374,7 @@ def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
 _SPARES: Final = "spares"
 
 
-def _lost(row: dict[str, Any], outcome: Outcome) -> dict[str, float]:
+def _lost(row: dict[str, Any], outcome: JobOutcome) -> dict[str, float]:
     """Return the losses of a strategy as shares of the GPU-hours held."""
     of_job = row["useful_share_of_held"] / row["goodput"] if row["goodput"] else 1.0
     shares = {
@@ -398,7 +398,7 @@ def strategy_text(row: dict[str, Any]) -> str:
     return f"{row['response']} with {counted(row['spares'], 'spare')} and {kind} {levels}"
 
 
-def _warnings(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> list[str]:
+def _warnings(rows: list[dict[str, Any]], outcomes: list[JobOutcome], best: int) -> list[str]:
     """Return what the simulation cannot tell apart, and remarks on the best strategy."""
     other = _runner_up(rows, best)
     told = list(outcomes[best].remarks())

@@ -56,9 +56,6 @@ class _Demand:
 def expected_goodput(fleet: model.Fleet, units: int, strategy: model.Strategy) -> Expected:
     """Return the long-run goodput of a job by the closed form that applies to it.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Example:
         >>> from perfatlas.reliability.fleet.closed_form import expected_goodput
         >>> from perfatlas.reliability.fleet.model import Level, Restart, Strategy, one_cause
@@ -81,9 +78,6 @@ def expected_goodput(fleet: model.Fleet, units: int, strategy: model.Strategy) -
 def known_mtti_s(job: model.Job, strategy: model.Strategy) -> float | None:
     """Return the mean time to interruption of an exposed job [s], where rates determine it.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Returns:
         None where only a simulation applies: ageing parts, retired lemons, false fixes, silent
         errors, slow units that are replaced, warm spares, partly failed units, elastic operation,
@@ -105,14 +99,14 @@ def restart_remark(strategy: model.Strategy, mtti_s: float, goodput: float) -> s
     """Return a remark where restarts take longer than the mean time to failure.
 
     Args:
-        strategy: The fault-tolerance strategy of the job.
         mtti_s: Mean time to the next failure while the job is exposed [s].
-        goodput: Useful share of its time.
 
     Returns:
         "" where restarts are shorter, or failures cannot occur during a restart.
     """
-    restart_s = _restart_s(strategy)
+    restart_s = sum(map(_mean, strategy.restarts[0].phases.values()))
+    if strategy.step_s is None:  # otherwise peers hold the state
+        restart_s += _mean(strategy.levels[0].read_s)
     if restart_s <= mtti_s or not strategy.restart_exposed:
         return ""
     return (
@@ -121,13 +115,6 @@ def restart_remark(strategy: model.Strategy, mtti_s: float, goodput: float) -> s
         f" {significant(mtti_s)} s, which is less than a restart takes:"
         f" {renewal.what_is_lost(goodput)}"
     )
-
-
-def _restart_s(strategy: model.Strategy) -> float:
-    """Return the mean time of the lightest restart, including reading the checkpoint [s]."""
-    phases = strategy.restarts[0].phases.values()
-    peers = strategy.step_s is not None
-    return sum(map(_mean, phases)) + (0.0 if peers else _mean(strategy.levels[0].read_s))
 
 
 def best_interval_s(
@@ -163,7 +150,12 @@ def likely_interval_s(
         no such optimum.
     """
     demand = _demand(fleet, units, strategy)
-    cost_s = _cost_s(strategy)
+    # mean time of checkpoints and verification per segment [s]
+    cost_s, often = strategy.verify_s, 1.0
+    for index, level in enumerate(strategy.levels):
+        later = strategy.levels[index + 1 :]
+        often = 1.0 / level.every - (1.0 / later[0].every if later else 0.0)
+        cost_s += often * level.write_s
     hurt = demand.failing / 2.0 + (demand.silent if strategy.verify_s else 0.0)
     if cost_s <= 0.0:
         return None, "checkpoint_write_s = 0: free checkpoints have no optimal interval"
@@ -189,16 +181,6 @@ def likely_interval_s(
     return math.exp(float(found.x)), f"the optimum of the {form}"
 
 
-def _cost_s(strategy: model.Strategy) -> float:
-    """Return the mean time of checkpoints and verification per segment [s]."""
-    total, often = strategy.verify_s, 1.0
-    for index, level in enumerate(strategy.levels):
-        later = strategy.levels[index + 1 :]
-        often = 1.0 / level.every - (1.0 / later[0].every if later else 0.0)
-        total += often * level.write_s
-    return total
-
-
 def _value(
     demand: _Demand, strategy: model.Strategy, interval_s: float
 ) -> tuple[float, str, list[str]]:
@@ -207,7 +189,16 @@ def _value(
     maintenance = strategy.maintenance
     more: list[str] = []
     if len(strategy.levels) > 1:
-        value, form = _levels_value(demand, strategy, interval_s), LEVELS
+        # each write includes a verification
+        write_L = np.array([level.write_s + strategy.verify_s for level in strategy.levels])
+        rate_L = np.array(demand.rate_L)
+        if strategy.verify_s:
+            rate_L[0] += demand.silent
+        every_L = tuple(level.every for level in strategy.levels)
+        share_C = multilevel_efficiency(
+            interval_s, every_L, write_L, np.array(demand.restart_L), rate_L, demand.detection_s
+        )
+        value, form = float(share_C[0]), LEVELS
     elif strategy.verify_s:
         pattern = VerifiedPattern(
             strategy.verify_s, level.write_s, demand.restart_L[0], demand.detection_s,
@@ -238,20 +229,6 @@ def _value(
     return value * up, form, [*more, "restarts after maintenance"]
 
 
-def _levels_value(demand: _Demand, strategy: model.Strategy, interval_s: float) -> float:
-    """Return the efficiency of several levels; each write includes a verification."""
-    write_L = np.array([level.write_s + strategy.verify_s for level in strategy.levels])
-    rate_L = np.array(demand.rate_L)
-    if strategy.verify_s:
-        rate_L[0] += demand.silent
-    every_L = tuple(level.every for level in strategy.levels)
-    restart_L = np.array(demand.restart_L)
-    found = multilevel_efficiency(
-        interval_s, every_L, write_L, restart_L, rate_L, demand.detection_s
-    )
-    return float(found[0])
-
-
 def _demand(fleet: model.Fleet, units: int, strategy: model.Strategy) -> _Demand:
     rate_L = [0.0] * len(strategy.levels)
     silent = noticing = 0.0
@@ -262,8 +239,7 @@ def _demand(fleet: model.Fleet, units: int, strategy: model.Strategy) -> _Demand
             noticing += rate * mean_s(cause.detection)
         elif cause.effect == "corrupts":
             silent += rate
-    phases = strategy.restarts[0].phases.values()
-    restart_s = sum(_mean(phase) for phase in phases)
+    restart_s = sum(map(_mean, strategy.restarts[0].phases.values()))
     return _Demand(
         rate_L=tuple(rate_L),
         silent=silent,
@@ -299,11 +275,16 @@ def _left_out(fleet: model.Fleet, strategy: model.Strategy) -> list[str]:
     stops = [cause for cause in fleet.causes if cause.effect == "stops"]
     several = len(strategy.levels) > 1
     plain = not several and not strategy.verify_s
+    repair_s = {repair.name: model.mean_repair_s(repair) for repair in fleet.repairs}
+    repaired = [c.repair or fleet.repairs[0].name for c in stops if c.takes != "nothing"]
+    limited = strategy.spares.count is not None
     reasons = {
-        "waiting for nodes": _may_wait(fleet, stops, strategy),
+        "waiting for nodes": limited and any(repair_s[name] for name in repaired),
         "fewer nodes": strategy.shrink is not None,
-        "the start of spares": strategy.spares.count is not None and strategy.spares.start != _NO,
-        "the spread of restarts": any(map(_spreads, strategy.levels))
+        "the start of spares": limited and strategy.spares.start != Constant(value_s=0.0),
+        "the spread of restarts": any(
+            not isinstance(level.read_s, float | int | Constant) for level in strategy.levels
+        )
         or any(not isinstance(p, float | int) for p in strategy.restarts[0].phases.values()),
         "the lag of durability": not plain and any(level.lag_s for level in strategy.levels),
         "restarts that fail": strategy.restarts[0].success < 1.0,
@@ -314,17 +295,3 @@ def _left_out(fleet: model.Fleet, strategy: model.Strategy) -> list[str]:
         *model.not_memoryless(fleet, strategy),
         *(what for what, is_so in reasons.items() if is_so),
     ]
-
-
-_NO: Final = Constant(value_s=0.0)
-
-
-def _may_wait(fleet: model.Fleet, stops: list[model.Cause], strategy: model.Strategy) -> bool:
-    times = {repair.name: model.mean_repair_s(repair) for repair in fleet.repairs}
-    first = fleet.repairs[0].name
-    out = [cause for cause in stops if cause.takes != "nothing"]
-    return strategy.spares.count is not None and any(times[c.repair or first] for c in out)
-
-
-def _spreads(level: model.Level) -> bool:
-    return not isinstance(level.read_s, float | int | Constant)

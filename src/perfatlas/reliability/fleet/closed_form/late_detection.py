@@ -44,9 +44,6 @@ def late_share(law: Law, retained: int, period_s: float) -> float:
 def kept_for(job: Job, strategy: Strategy) -> int:
     """Return the fewest retained checkpoints with which late detection is rare.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Returns:
         0 where the retained ones suffice, or all are verified.
     """
@@ -70,11 +67,7 @@ def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]
 
 
 def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
-    """Return remarks on silent errors that restart the job from scratch, with a remedy.
-
-    Args:
-        strategy: Its fault-tolerance strategy.
-    """
+    """Return remarks on silent errors that restart the job from scratch, with a remedy."""
     kept_s = strategy.retained * strategy.interval_s
     found = late_causes(job, strategy)
     kept = kept_for(job, strategy)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.reliability.fleet.closed_form.renewal import renewal_efficiency
-from perfatlas.reliability.fleet.laws import Validity, not_negative, positive, with_validity
+from perfatlas.reliability.fleet.laws import Validity, not_negative, positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -74,6 +74,6 @@ def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) ->
     left = np.maximum(1.0 - (lasts + reached * more) / every, 0.0)
     value = renewal_efficiency(tau, delta, restart, mtti, detection).value_C * left
     seldom = every > lasts + MIN_INTERVALS_APART * (tau + delta + restart + detection + more)
-    return with_validity(
-        value, seldom, "maintenance is due before the job has recovered: simulate it"
-    )
+    valid_C = np.broadcast_to(seldom, value.shape)
+    early = "maintenance is due before the job has recovered: simulate it"
+    return Validity(np.asarray(value, np.float64), valid_C, np.where(valid_C, "", early))

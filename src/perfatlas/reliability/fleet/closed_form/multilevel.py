@@ -59,7 +59,13 @@ def multilevel_efficiency(
         >>> print(f"{found[0]:.5f}")
         0.80754
     """
-    every = _nested(every_L)
+    every = tuple(int(period) for period in every_L)
+    nested = all(b % a == 0 and b > a for a, b in pairwise(every))
+    if not every or every[0] != 1 or not nested:
+        raise InvalidSpecError(
+            f"every = {every}: expected segments between checkpoints of each level, starting with"
+            " 1, each a larger multiple of the one before, such as (1, 6)"
+        )
     tau_C = np.atleast_1d(positive("interval_s", interval_s))
     write, restart, rate = (
         np.atleast_2d(not_negative(name, values))
@@ -129,14 +135,3 @@ def _recoveries(
         constant_CL[:, low] = constant_C / stays_C
         weight_CLL[:, low] = weight_CL / stays_C[:, None]
     return constant_CL, weight_CLL
-
-
-def _nested(every_L: Sequence[int]) -> tuple[int, ...]:
-    every = tuple(int(period) for period in every_L)
-    nested = all(b % a == 0 and b > a for a, b in pairwise(every))
-    if not every or every[0] != 1 or not nested:
-        raise InvalidSpecError(
-            f"every = {every}: expected segments between checkpoints of each level, starting with"
-            " 1, each a larger multiple of the one before, such as (1, 6)"
-        )
-    return every

@@ -40,7 +40,6 @@ def renewal_efficiency(
         restart_s: Recovery after a failure, restarted by a failure during recovery [s] (C,).
         mtti_s: Mean time between interruptions of this job while it is exposed [s] (C,).
         detection_s: Downtime after each failure, without further failures [s] (C,).
-        restart_exposed: Whether failures can occur during recovery.
 
     Returns:
         Efficiencies 0 to 1; exact everywhere, with a remark where restarts exposed to failures
@@ -78,9 +77,6 @@ def renewal_efficiency(
 
 def what_is_lost(goodput: float) -> str:
     """Return the effect of an MTTI shorter than a restart, as text.
-
-    Args:
-        goodput: Useful share of its time.
 
     Source: memoryless failures leave e^(-R/M) of the restarts uninterrupted, under 37% where R
         exceeds M.

@@ -87,7 +87,6 @@ def spares_for(
 
     Raises:
         InfeasibleError: More than `most` spares would be needed.
-        InvalidSpecError: A number outside its range.
 
     Example:
         >>> from perfatlas.reliability.fleet.closed_form import spares_for
@@ -149,9 +148,6 @@ def birth_death_blocked(
         crews: Maximum concurrent repairs; None for no limit.
         warm: Whether idle spares fail like active nodes; nothing fails while the job waits.
 
-    Raises:
-        InvalidSpecError: A number outside its range.
-
     Source: steady state of the birth-death chain of failed nodes: up (nodes, or nodes + spares - j
         if warm) times the rate, down min(j, crews) over the mean repair.
 
@@ -182,9 +178,6 @@ def failed_nodes(
         warm: Whether idle spares fail like active nodes; nothing fails while the job waits. A
             failure domain may hold nodes of the job and spares.
 
-    Raises:
-        InvalidSpecError: A number outside its range.
-
     Source: a birth-death chain with batch births: in steady state the failure flow from j or fewer
         to more than j nodes equals the repair flow back. With single births it is the product of
         the rate ratios.
@@ -214,25 +207,18 @@ def failed_nodes(
         log_J = np.concatenate([[0.0], np.cumsum(np.log((active + idle_J) * beyond_B[0] / down_J))])
         weight_J = np.exp(log_J - log_J.max())
     else:
-        weight_J = _batched(active, extra * warm, extra, beyond_B, down_J)
+        # unnormalised weights from the balance of flows over every cut
+        weight_J = np.zeros(down_J.size + 1)
+        weight_J[0] = 1.0
+        for j in range(down_J.size):
+            from_I = np.arange(max(j - beyond_B.size + 1, 0), min(j, extra) + 1)
+            more_I = j - from_I
+            idle_I = np.maximum(extra * warm - from_I, 0)
+            rate_I = beyond_B[more_I] * (active + idle_I)
+            weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
+            if weight_J[j + 1] > LARGEST_WEIGHT:
+                weight_J /= LARGEST_WEIGHT
     return np.asarray(weight_J / weight_J.sum(), np.float64)
-
-
-def _batched(
-    active: int, powered: int, extra: int, beyond_B: FloatArray, down_J: FloatArray
-) -> FloatArray:
-    """Return unnormalised state weights from the balance of flows over every cut (J,)."""
-    weight_J = np.zeros(down_J.size + 1)
-    weight_J[0] = 1.0
-    for j in range(down_J.size):
-        from_I = np.arange(max(j - beyond_B.size + 1, 0), min(j, extra) + 1)
-        more_I = j - from_I
-        idle_I = np.maximum(powered - from_I, 0)
-        rate_I = beyond_B[more_I] * (active + idle_I)
-        weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
-        if weight_J[j + 1] > LARGEST_WEIGHT:
-            weight_J /= LARGEST_WEIGHT
-    return weight_J
 
 
 class NodePool(NamedTuple):

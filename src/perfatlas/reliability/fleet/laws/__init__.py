@@ -6,7 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws.columns import (
-        FloatArray, Validity, not_negative, positive, whole, with_validity,
+        FloatArray, Validity, not_negative, positive, whole,
     )
     from perfatlas.reliability.fleet.laws.hazards import (
         ENDLESS, LONGEST, age_at, hazard_at, ticks_at,
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         BUCKETS, CHECKPOINT, DEGRADED, DETECTION, FIRST, IDLE, JOB, LAST_RETURNED, LOST_WORK,
         MAINTENANCE, MEMBER, MOST_CAUSES, MOST_CREWS, MOST_EVENTS, MOST_LEVELS, MOST_PHASES,
         MOST_REPAIRS, MOST_RESTARTS, MOST_SLOW, MOST_STAGES, NEVER, PLAN, PRODUCTIVE, RANDOM,
-        RESTART, SILENT, SLOT, SLOWS, SPARE_ORDERS, STOPS, TICKS_PER_SECOND, UNIT, WAITING, Stores,
+        RESTART, SILENT, SLOT, SLOWS, SPARE_ORDERS, STOPS, TICKS_PER_SECOND, UNIT, WAITING, JobPlan,
+        JobState, Stores,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

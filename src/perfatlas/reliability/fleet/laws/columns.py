@@ -27,24 +27,10 @@ class Validity(NamedTuple):
     reason_C: NDArray[np.str_]  # Why it is not valid, or another remark; "" for none (C,)
 
 
-def with_validity(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Validity:
-    """Return values with the same reason wherever they are not valid.
-
-    Args:
-        value_C: The values (C,).
-        valid_C: Where the formula holds (C,) or a scalar.
-        reason: Remark where it does not hold.
-    """
-    value_C = np.asarray(value_C, np.float64)
-    valid = np.broadcast_to(np.asarray(valid_C, np.bool_), value_C.shape)
-    return Validity(value_C, valid, np.where(valid, "", reason))
-
-
 def positive(name: str, values: ArrayLike) -> FloatArray:
     """Return a column of finite numbers above zero.
 
     Args:
-        name: Name of the argument, for the message.
         values: Numbers (C,) or a scalar.
 
     Raises:
@@ -57,7 +43,6 @@ def not_negative(name: str, values: ArrayLike) -> FloatArray:
     """Return a column of finite numbers, none below zero.
 
     Args:
-        name: Name of the argument, for the message.
         values: Numbers (C,) or a scalar.
 
     Raises:
@@ -70,9 +55,7 @@ def whole(name: str, values: ArrayLike, *, lowest: int = 0) -> NDArray[np.int64]
     """Return a column of whole numbers.
 
     Args:
-        name: Name of the argument, for the message.
         values: Numbers (C,) or a scalar.
-        lowest: Smallest allowed value.
 
     Raises:
         InvalidSpecError: A value is not whole or below `lowest`.

@@ -9,13 +9,12 @@ Shape legend: K knots of tables.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from perfatlas.compiled import part
+from perfatlas.compiled import part, record_type
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 CONSTANT: Final = 0
@@ -24,30 +23,32 @@ WEIBULL: Final = 2
 LOGNORMAL: Final = 3
 BATHTUB: Final = 4
 TABLE: Final = 5
-LAW: Final = np.dtype(
-    [
-        ("kind", "i8"),
-        ("a", "f8"),  # value, mean, scale or median [ticks]
-        ("b", "f8"),  # shape or sigma
-        ("c", "f8"),  # bathtub: mean of the constant hazard [ticks],
-        ("d", "f8"),  # scale of wear-out [ticks]
-        ("e", "f8"),  # shape of wear-out
-        ("first", "i8"),  # table: index of the first knot
-        ("count", "i8"),  # number of knots
-    ],
-    align=True,
-)
+
+
+class LawRecord:
+    """The distribution of a lifetime or duration."""
+
+    kind: int
+    a: float  # value, mean, scale or median [ticks]
+    b: float  # shape or sigma
+    c: float  # bathtub: mean of the constant hazard [ticks],
+    d: float  # scale of wear-out [ticks]
+    e: float  # shape of wear-out
+    first: int  # table: index of the first knot
+    count: int  # number of knots
+
+
+LAW: Final = record_type(LawRecord)
 ENDLESS: Final = 1e300
 LONGEST: Final = 5e17  # ticks; sums of several fit into 64 bits
 _ROOT2: Final = math.sqrt(2.0)
 
 
 @part
-def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # noqa: ANN401 - a record; a line per distribution
+def age_at(law: LawRecord, knots_2K: NDArray[np.float64], hazard: float) -> float:
     """Return the age at which a cumulative hazard is reached [ticks].
 
     Args:
-        law: Row of type `LAW`.
         knots_2K: Probabilities and ages of table laws (2, K).
     """
     if law.kind == EXPONENTIAL:
@@ -65,22 +66,20 @@ def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # 
 
 
 @part
-def ticks_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> int:  # noqa: ANN401
+def ticks_at(law: LawRecord, knots_2K: NDArray[np.float64], hazard: float) -> int:
     """Return `age_at` in whole ticks, at most 15,800 years.
 
     Args:
-        law: Row of type `LAW`.
         knots_2K: Probabilities and ages of table laws (2, K).
     """
     return int(min(age_at(law, knots_2K, hazard), LONGEST))
 
 
 @part
-def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # noqa: ANN401
+def hazard_at(law: LawRecord, knots_2K: NDArray[np.float64], age: float) -> float:
     """Return the cumulative hazard at an age.
 
     Args:
-        law: Row of type `LAW`.
         knots_2K: Probabilities and ages of table laws (2, K).
         age: Age [ticks].
     """
@@ -121,12 +120,12 @@ def between(
 
 
 @part
-def _bathtub_hazard(law: Any, age: float) -> float:  # noqa: ANN401
+def _bathtub_hazard(law: LawRecord, age: float) -> float:
     return float((age / law.a) ** law.b + age / law.c + (age / law.d) ** law.e)
 
 
 @part
-def _bathtub_age(law: Any, hazard: float) -> float:  # noqa: ANN401
+def _bathtub_age(law: LawRecord, hazard: float) -> float:
     """Return the root of H(t) = hazard: it lies below the root of each term alone."""
     high = min(law.a * hazard ** (1.0 / law.b), law.c * hazard, law.d * hazard ** (1.0 / law.e))
     low = min(

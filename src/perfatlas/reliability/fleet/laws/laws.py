@@ -171,9 +171,6 @@ def scaled(law: Law, factor: float) -> Law:
 def residual(law: Law) -> Law:
     """Return the residual lifetime at a random time in steady state.
 
-    Args:
-        law: Distribution of lifetimes.
-
     Source: equilibrium renewal theory, Cox 1962: density S(t) / mean. Quantiles by the trapezoid on
         4001 knots, dense near probability 0, where the failures of a large fleet occur.
     """
@@ -239,9 +236,6 @@ def _knots(law: Empirical | Tabled) -> tuple[FloatArray, FloatArray]:
 def check_law(law: Law, name: str) -> None:
     """Raise for a distribution with invalid parameters.
 
-    Args:
-        name: Quantity it describes, for the message.
-
     Raises:
         InvalidSpecError: A mean, scale or shape that is not positive, a negative time.
     """
@@ -295,9 +289,6 @@ class PackedLaws:
 
     def add(self, law: Law, name: str) -> int:
         """Add a distribution and return its index.
-
-        Args:
-            name: Quantity it describes, for the message.
 
         Raises:
             InvalidSpecError: Its parameters are invalid, or there are too many.

@@ -114,9 +114,6 @@ def published_durations() -> dict[str, PublishedDuration]:
 def find_rate(name: str) -> PublishedRate:
     """Return a rate of the catalog.
 
-    Raises:
-        InvalidSpecError: The name is unknown.
-
     Example:
         >>> from perfatlas.reliability.fleet.model import find_rate
         >>> find_rate("rsc1_node").per_day
@@ -128,11 +125,7 @@ def find_rate(name: str) -> PublishedRate:
 
 
 def find_duration(name: str) -> PublishedDuration:
-    """Return a duration of the catalog.
-
-    Raises:
-        InvalidSpecError: The name is unknown.
-    """
+    """Return a duration of the catalog."""
     lists = "`perfatlas catalog durations` lists all"
     durations = published_durations()
     return durations[resolve_name(name, durations, what="duration", lists=lists, shorten=False)]

@@ -12,7 +12,7 @@ from perfatlas.reliability.fleet.model.model import REACHES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Repair, Shrink, Strategy
+    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # range of 64-bit microseconds
 MEANS_S: Final = (1e-3, 3.6e18)  # mean lifetimes: 1,000 failures per second to 1e-6 FIT
@@ -47,11 +47,7 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
 
 
 def check_fleet(fleet: Fleet) -> None:
-    """Raise for a fleet with invalid rates, shares or repairs.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
-    """
+    """Raise for a fleet with invalid rates, shares or repairs."""
     _count("units", fleet.units, MOST_UNITS)
     _count("gpus_per_unit", fleet.gpus_per_unit, MOST_UNITS)
     _count("parts_per_unit", fleet.parts_per_unit, MOST_UNITS)
@@ -76,7 +72,18 @@ def check_fleet(fleet: Fleet) -> None:
         _check_cause(cause, fleet)
         _known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
     for repair in fleet.repairs:
-        _check_repair(repair)
+        where = f"repair {repair.name!r}"
+        _count(f"{where}: stages", len(repair.stages), laws.MOST_STAGES)
+        for stage in repair.stages:
+            if (
+                not 0.0 < stage.fixes <= 1.0
+                or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12
+            ):
+                raise quantities.InvalidSpecError(
+                    f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix ="
+                    f" {stage.false_fix:g}: expected probabilities with a sum of at most 1, fixes"
+                    " above 0"
+                )
 
 
 def check_once(kind: str, names: Iterable[str]) -> None:
@@ -88,16 +95,6 @@ def check_once(kind: str, names: Iterable[str]) -> None:
                 f"{kind} {quantities.repr_for_error(name)} is used twice: expected unique names"
             )
         seen.add(name)
-
-
-def _check_burst(where: str, units: int, most: int) -> None:
-    if not 1 <= units <= 64:
-        raise quantities.InvalidSpecError(f"{where}: units = {units}: expected 1 to 64 at once")
-    if units > most:
-        raise quantities.InvalidSpecError(
-            f"{where}: units = {units} at once in a fleet of {quantities.counted(most, 'unit')}:"
-            f" expected at most {most}"
-        )
 
 
 def _check_cause(cause: Cause, fleet: Fleet) -> None:
@@ -122,7 +119,15 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
     if cause.takes == "part" and fleet.parts_per_unit == 1:
         raise quantities.InvalidSpecError(f"{where}: takes = 'part' needs parts_per_unit above 1")
     if cause.takes == "unit":
-        _check_burst(where, cause.units, fleet.units)
+        if not 1 <= cause.units <= 64:
+            raise quantities.InvalidSpecError(
+                f"{where}: units = {cause.units}: expected 1 to 64 at once"
+            )
+        if cause.units > fleet.units:
+            raise quantities.InvalidSpecError(
+                f"{where}: units = {cause.units} at once in a fleet of"
+                f" {quantities.counted(fleet.units, 'unit')}: expected at most {fleet.units}"
+            )
     _finite(f"{where}: age_s", cause.age_s)
     if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
         raise quantities.InvalidSpecError(
@@ -143,50 +148,13 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
             )
 
 
-def _check_repair(repair: Repair) -> None:
-    where = f"repair {repair.name!r}"
-    _count(f"{where}: stages", len(repair.stages), laws.MOST_STAGES)
-    for stage in repair.stages:
-        if not 0.0 < stage.fixes <= 1.0 or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12:
-            raise quantities.InvalidSpecError(
-                f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix ="
-                f" {stage.false_fix:g}: expected probabilities with a sum of at most 1, fixes"
-                " above 0"
-            )
-
-
 def check_strategy(strategy: Strategy, units: int) -> None:
-    """Raise for a strategy with invalid times or levels.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
-    """
+    """Raise for a strategy with invalid times or levels."""
     where = f"strategy {strategy.name!r}"
     _finite(f"{where}: interval_s", strategy.interval_s, lowest=1e-3)
     _finite(f"{where}: verify_s", strategy.verify_s)
     _finite(f"{where}: step_s", strategy.step_s or 0.0)
     _finite(f"{where}: slow_patience_s", strategy.slow_patience_s or 0.0)
-    _check_levels(strategy, where)
-    _check_restarts(strategy, where)
-    if strategy.spares.count is not None and strategy.spares.count < 0:
-        raise quantities.InvalidSpecError(
-            f"{where}: spares = {strategy.spares.count}: expected 0 or more"
-        )
-    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
-    if strategy.shrink is not None:
-        _check_shrink(strategy.shrink, units, where)
-    if strategy.maintenance is not None:
-        _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
-        _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
-        if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
-            raise quantities.InvalidSpecError(
-                f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
-                f" {strategy.maintenance.every_s:g} s leaves no time for work: make it shorter or"
-                " less frequent"
-            )
-
-
-def _check_levels(strategy: Strategy, where: str) -> None:
     _count(f"{where}: levels", len(strategy.levels), laws.MOST_LEVELS)
     for level in strategy.levels:
         _finite(f"{where}: {level.name}: write_s", level.write_s)
@@ -205,6 +173,23 @@ def _check_levels(strategy: Strategy, where: str) -> None:
             f"{where}: levels every {every} segments: expected 1 for the first level and larger"
             " multiples after it"
         )
+    _check_restarts(strategy, where)
+    if strategy.spares.count is not None and strategy.spares.count < 0:
+        raise quantities.InvalidSpecError(
+            f"{where}: spares = {strategy.spares.count}: expected 0 or more"
+        )
+    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
+    if strategy.shrink is not None:
+        _check_shrink(strategy.shrink, units, where)
+    if strategy.maintenance is not None:
+        _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
+        _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+        if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
+            raise quantities.InvalidSpecError(
+                f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
+                f" {strategy.maintenance.every_s:g} s leaves no time for work: make it shorter or"
+                " less frequent"
+            )
 
 
 def _check_restarts(strategy: Strategy, where: str) -> None:
@@ -274,20 +259,6 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     _known(f"{where}: after slowdowns", "restart", strategy.slow_restart, restarts)
     if strategy.maintenance is not None:
         _known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
-
-
-def check_events(rate_per_s: float, horizon_s: float) -> None:
-    """Raise for a replica with too many events.
-
-    Args:
-        rate_per_s: Total rate of all causes [1/s].
-    """
-    if rate_per_s * horizon_s > laws.MOST_EVENTS:
-        raise quantities.InvalidSpecError(
-            f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
-            f" {quantities.two_digits(1 / rate_per_s)} s: the limit per replica is"
-            f" {laws.MOST_EVENTS:,}; check the unit of the rates or shorten the horizon"
-        )
 
 
 def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:

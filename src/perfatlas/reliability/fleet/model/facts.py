@@ -69,6 +69,8 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
     per_s = cause_rate_per_s(cause, fleet.units)
     ageing = not isinstance(cause.lifetime, Exponential)
     published = published_rates().get(cause.name)
+    known = any(mean_repair_s(repair) for repair in fleet.repairs)
+    repair = cause.repair or (fleet.repairs[0].name if known else "not known")
     return {
         "name": cause.name,
         "meaning": published.rate_kind if published else xid_meaning(cause.name),
@@ -78,20 +80,13 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
         "mean_time_between_s": 1.0 / per_s,
         "part_mean_s": mean_s(cause.lifetime),
         "detection_s": mean_s(cause.detection),
-        "repair": _repair_name(cause, fleet),
+        "repair": repair if cause.takes != "nothing" else "",
         "takes": cause.takes,
         "of_job": cause.shared > 0.0,
         "ages": ageing,
         "lemon_share": cause.lemons.share if cause.lemons else None,
         "lemon_factor": cause.lemons.factor if cause.lemons else None,
     }
-
-
-def _repair_name(cause: Cause, fleet: Fleet) -> str:
-    if cause.takes == "nothing":
-        return ""
-    known = any(mean_repair_s(repair) for repair in fleet.repairs)
-    return cause.repair or (fleet.repairs[0].name if known else "not known")
 
 
 def mean_repair_s(repair: Repair) -> float:

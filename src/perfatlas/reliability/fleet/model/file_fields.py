@@ -66,7 +66,7 @@ def _exponential(given: Mapping[str, Any], where: str) -> laws.Law:
     return laws.Exponential(mean_s=given["mean_s"] if "mean_s" in given else 1.0 / given["rate"])
 
 
-def _bathtub(given: Mapping[str, float]) -> laws.Law:
+def _bathtub(**given: float) -> laws.Law:
     return laws.Bathtub(
         infant=laws.Weibull(shape=given["infant_shape"], scale_s=given["infant_scale"]),
         chance=laws.Exponential(mean_s=given["chance_mean"]),
@@ -99,7 +99,7 @@ _LAWS: Final[dict[str, tuple[dict[str, Field[Any]], Callable[..., laws.Law]]]] =
             "wear_shape": _NUMBER,
             "wear_scale": _TIME,
         },
-        lambda **given: _bathtub(given),
+        _bathtub,
     ),
     "empirical": (
         {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.reliability.fleet.laws import Exponential
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Repair, Strategy
+    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Strategy
 
 
 def units_change_places(strategy: Strategy) -> bool:
@@ -48,14 +48,12 @@ def _differences(fleet: Fleet) -> tuple[str, ...]:
     reasons = {
         "lemons": any(has_unit_lemons(cause) for cause in fleet.causes),
         "the age of parts": any(has_unit_ages(cause) for cause in fleet.causes),
-        "false fixes": any(_fixes_falsely(repair) for repair in fleet.repairs),
+        "false fixes": any(
+            any(stage.false_fix > 0.0 for stage in repair.stages) for repair in fleet.repairs
+        ),
         "failed parts": fleet.parts_per_unit > 1,
     }
     return tuple(what for what, is_so in reasons.items() if is_so)
-
-
-def _fixes_falsely(repair: Repair) -> bool:
-    return any(stage.false_fix > 0.0 for stage in repair.stages)
 
 
 def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.compiled import NODE
-from perfatlas.quantities import DAY_S, InvalidSpecError, significant
+from perfatlas.quantities import DAY_S, InvalidSpecError, significant, two_digits
 from perfatlas.reliability.fleet.laws import (
     JOB,
     MEMBER,
@@ -34,7 +34,7 @@ from perfatlas.reliability.fleet.laws import (
     mean_s,
     residual,
 )
-from perfatlas.reliability.fleet.model.checks import cause_rate_per_s, check_events, check_job
+from perfatlas.reliability.fleet.model.checks import cause_rate_per_s, check_job
 from perfatlas.reliability.fleet.model.identity import has_unit_ages, has_unit_lemons, what_differs
 from perfatlas.reliability.fleet.model.model import NO_TIME, REACHES
 
@@ -139,13 +139,11 @@ def pack(
     """Return a job for compiled code.
 
     Args:
-        strategy: Its fault-tolerance strategy.
         horizon_s: Simulated time [s].
         work_s: Work to complete [s]; None runs until the horizon.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
     """
     check_job(fleet, units, strategy, horizon_s)
     laws = PackedLaws()
@@ -154,16 +152,29 @@ def pack(
     _pack_job(plan, fleet, units, strategy, laws)
     plan["horizon"] = ticks(horizon_s)
     if work_s is not None:
-        plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
+        segments = max(math.ceil(work_s / strategy.interval_s - ROUNDING_TOLERANCE), 1)
+        last = ticks(work_s) - (segments - 1) * int(plan["work"])  # it may be shorter
+        plan["segments"], plan["last_work"] = segments, min(max(last, 1), plan["work"])
     places = _pack_identity(plan, fleet, units, strategy)
     streams = event_streams(fleet, units, int(plan["powered"]), places)
     if len(streams) > MOST_CAUSES:
         raise InvalidSpecError(
             f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
         )
-    check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
+    rate_per_s = sum(stream.rate_per_s for stream in streams)
+    if rate_per_s * horizon_s > MOST_EVENTS:
+        raise InvalidSpecError(
+            f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
+            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MOST_EVENTS:,}; check the"
+            " unit of the rates or shorten the horizon"
+        )
     lemons = _pack_causes(plan, streams, fleet, strategy, laws)
-    _pack_repairs(plan, fleet, laws)
+    for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
+        row["stages"] = len(repair.stages)
+        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
+        for part, stage in zip(row["stage"], repair.stages, strict=False):
+            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
+            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
     rows = laws.rows()
     plan["law"][: rows.size] = rows
     stores = Stores(
@@ -185,20 +196,8 @@ def pack(
 
 
 def ticks(seconds: float) -> int:
-    """Return a time in whole ticks.
-
-    Args:
-        seconds: Time [s].
-    """
+    """Return a time in whole ticks."""
     return round(seconds * TICKS_PER_SECOND)
-
-
-def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
-    """Return the number of segments of the work, and the work of the last one [ticks]."""
-    segments = max(math.ceil(work_s / interval_s - ROUNDING_TOLERANCE), 1)
-    work = ticks(interval_s)
-    last = ticks(work_s) - (segments - 1) * work
-    return segments, min(max(last, 1), work)
 
 
 def grown(packed: Packed) -> Packed:
@@ -226,7 +225,9 @@ def grown(packed: Packed) -> Packed:
     return packed._replace(stores=stores)
 
 
-def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+def _pack_job(
+    plan: np.void, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws
+) -> None:
     spares = strategy.spares
     warm = spares.kind != "cold" and spares.count is not None
     plan["work"], plan["verify"] = ticks(strategy.interval_s), ticks(strategy.verify_s)
@@ -244,10 +245,8 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
     plan["crews"] = fleet.crews or 0
     plan["shrink_overhead"], plan["regrows"] = 1.0, 1
     if strategy.shrink is not None:
-        plan["replica_units"], plan["fewest"] = (
-            strategy.shrink.replica_units,
-            strategy.shrink.fewest,
-        )
+        plan["replica_units"] = strategy.shrink.replica_units
+        plan["fewest"] = strategy.shrink.fewest
         plan["shrink_overhead"] = strategy.shrink.overhead
         plan["rejoin"] = ticks(strategy.shrink.rejoin_s)
         plan["regrows"] = strategy.shrink.regrows
@@ -260,11 +259,26 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
         plan["maintenance_every"] = ticks(strategy.maintenance.every_s)
         plan["maintenance"] = ticks(strategy.maintenance.lasts_s)
         plan["maintenance_restart"] = _restart(strategy, strategy.maintenance.restart)
-    _pack_levels(plan, strategy, laws)
-    _pack_restarts(plan, strategy, laws)
+    plan["levels"] = len(strategy.levels)
+    for row, level in zip(plan["level"], strategy.levels, strict=False):
+        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
+        row["every"], row["read_law"] = level.every, -1
+        if isinstance(level.read_s, float | int):
+            row["read"] = ticks(level.read_s)
+        else:
+            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
+    plan["restarts"] = len(strategy.restarts)
+    for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
+        row["success"] = restart.success
+        for name, phase in restart.phases.items():
+            if isinstance(phase, float | int):
+                row["fixed"] += ticks(phase)
+            else:
+                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
+                row["phases"] += 1
 
 
-def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> int:  # noqa: ANN401
+def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) -> int:
     """Return the number of units that are followed one by one, 0 where their numbers suffice."""
     plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
     plan["reallocates"] = strategy.spares.reallocated
@@ -283,40 +297,13 @@ def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> i
     return places
 
 
-def _pack_levels(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
-    plan["levels"] = len(strategy.levels)
-    for row, level in zip(plan["level"], strategy.levels, strict=False):
-        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
-        row["every"], row["read_law"] = level.every, -1
-        if isinstance(level.read_s, float | int):
-            row["read"] = ticks(level.read_s)
-        else:
-            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
-
-
-def _pack_restarts(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
-    plan["restarts"] = len(strategy.restarts)
-    for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
-        row["success"] = restart.success
-        for name, phase in restart.phases.items():
-            if isinstance(phase, float | int):
-                row["fixed"] += ticks(phase)
-            else:
-                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
-                row["phases"] += 1
-
-
 def _restart(strategy: Strategy, name: str) -> int:
     names = [restart.name for restart in strategy.restarts]
     return names.index(name) if name else 0
 
 
 def _pack_causes(
-    plan: Any,  # noqa: ANN401
-    streams: list[Stream],
-    fleet: Fleet,
-    strategy: Strategy,
-    laws: PackedLaws,
+    plan: np.void, streams: list[Stream], fleet: Fleet, strategy: Strategy, laws: PackedLaws
 ) -> int:
     """Write the causes; return the number of lemons."""
     plan["causes"] = len(streams)
@@ -329,11 +316,18 @@ def _pack_causes(
     kinds: dict[str, int] = {}
     for row, stream in zip(plan["cause"], streams, strict=False):
         _pack_cause(row, stream, fleet, strategy, laws)
-        _pack_members(plan, row, stream, kinds)
-        if stream.lemons and stream.cause.lemons is not None:
+        cause = stream.cause
+        row["lemon_kind"] = row["member"] = -1
+        row["per_unit"] = cause.per_unit
+        if plan["named"] and has_unit_lemons(cause):
+            row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
+        if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
+            row["member"] = plan["members"]
+            plan["members"] += 1
+        if stream.lemons and cause.lemons is not None:
             row["lemons"], row["first_lemon"] = stream.lemons, lemons
-            row["strikes"] = stream.cause.lemons.strikes
-            row["normal_share"] = 1.0 / stream.cause.lemons.factor
+            row["strikes"] = cause.lemons.strikes
+            row["normal_share"] = 1.0 / cause.lemons.factor
             row["last_lemon"] = stream.parts - (stream.lemons - 1)
             lemons += stream.lemons
         falls_back = any(stage.false_fix > 0.0 for stage in fleet.repairs[row["repair"]].stages)
@@ -345,24 +339,8 @@ def _pack_causes(
     return lemons
 
 
-def _pack_members(plan: Any, row: Any, stream: Stream, kinds: dict[str, int]) -> None:  # noqa: ANN401
-    """Write whether the lemons and the ageing parts of a stream belong to units."""
-    cause = stream.cause
-    row["lemon_kind"] = row["member"] = -1
-    row["per_unit"] = cause.per_unit
-    if plan["named"] and has_unit_lemons(cause):
-        row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
-    if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
-        row["member"] = plan["members"]
-        plan["members"] += 1
-
-
 def _pack_cause(
-    row: Any,  # noqa: ANN401
-    stream: Stream,
-    fleet: Fleet,
-    strategy: Strategy,
-    laws: PackedLaws,
+    row: np.void, stream: Stream, fleet: Fleet, strategy: Strategy, laws: PackedLaws
 ) -> None:
     cause = stream.cause
     memoryless = isinstance(stream.law, Exponential)
@@ -400,15 +378,6 @@ def needed_level(cause: Cause, strategy: Strategy) -> int:
         if REACHES.index(level.survives) >= lost
     )
     return next(survivors, 0)
-
-
-def _pack_repairs(plan: Any, fleet: Fleet, laws: PackedLaws) -> None:  # noqa: ANN401
-    for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
-        row["stages"] = len(repair.stages)
-        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
-        for part, stage in zip(row["stage"], repair.stages, strict=False):
-            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
-            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
 
 
 def fleet_rate_per_s(fleet: Fleet, units: int) -> float:

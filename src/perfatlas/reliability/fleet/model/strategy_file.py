@@ -174,10 +174,6 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
 
     Args:
         found: Strategies of the file, at least one where `name` is None.
-        origin: File name for messages.
-
-    Raises:
-        InvalidSpecError: The name is unknown.
     """
     if name is None:
         return found[0]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.simulator.outcome import Outcome, exact_sum
+    from perfatlas.reliability.fleet.simulator.outcome import JobOutcome, exact_sum
     from perfatlas.reliability.fleet.simulator.run import simulate, simulate_until
     from perfatlas.reliability.fleet.simulator.searched_interval import chosen_interval_s
 else:

@@ -7,14 +7,17 @@ number with one digit per checkpoint level.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perfatlas.compiled import inlined, part
 from perfatlas.reliability.fleet.laws import CHECKPOINT, DEGRADED, LOST_WORK, NEVER, PRODUCTIVE
 
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState
+
 
 @part
-def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
+def set_lengths(plan: JobPlan, job: JobState) -> None:
     """Set the lengths of blocks of segments at the current speed of the job."""
     job.slow_work = plan.work
     if job.slowdown > 1.0:
@@ -27,7 +30,7 @@ def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
 
 
 @inlined
-def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
+def place_of(plan: JobPlan, job: JobState, index: int) -> int:
     """Return the position at which a number of segments is complete [ticks]."""
     if plan.levels == 1:
         return int(index * job.length[0])
@@ -41,7 +44,7 @@ def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
 
 
 @inlined
-def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
+def segments_at(plan: JobPlan, job: JobState, place: int) -> int:
     """Return the number of segments complete at a position.
 
     Args:
@@ -61,7 +64,7 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
 
 
 @inlined
-def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
+def begin(plan: JobPlan, job: JobState) -> None:
     """Start a running period now."""
     job.since = job.now
     into = _slowed(plan, job, job.offset)
@@ -70,7 +73,7 @@ def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @inlined
-def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
+def _slowed(plan: JobPlan, job: JobState, offset: int) -> int:
     """Return the ticks into a segment at the current speed, from those at full speed."""
     if job.slow_work == plan.work:
         return int(offset)
@@ -83,13 +86,13 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
 
 
 @inlined
-def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
+def _at_full_speed(plan: JobPlan, job: JobState, worked: int) -> int:
     """Return the work done in a segment, from the ticks at the current speed."""
     return int(min(worked / (job.slow_work / plan.work), plan.work))
 
 
 @inlined
-def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
+def settle(plan: JobPlan, job: JobState) -> None:
     """Account for the running period until now and update the durable checkpoints."""
     ran = job.now - job.since
     place = job.place + ran
@@ -113,7 +116,7 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @inlined
-def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
+def _bank(plan: JobPlan, job: JobState, place: int) -> None:
     """Update the last durable checkpoint that covers each level."""
     if plan.levels == 1 and plan.level[0].lag == 0:
         job.bank[0] = max(job.bank[0], job.index)
@@ -134,7 +137,7 @@ def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
 
 
 @inlined
-def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
+def roll_back(plan: JobPlan, job: JobState, depth: int) -> None:
     """Roll back to the last checkpoint of a level, or by one step where peers hold the state.
 
     Args:
@@ -165,7 +168,7 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
 
 
 @inlined
-def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
+def work_ends_at(plan: JobPlan, job: JobState) -> int:
     """Return the position at which the work is done, or saved where it is done [ticks]."""
     if job.last == 1 or plan.last_work == plan.work:
         return int(place_of(plan, job, plan.segments))
@@ -173,7 +176,7 @@ def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 
 @inlined
-def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
+def end_work(plan: JobPlan, job: JobState) -> bool:
     """Return whether the last, short segment must still be verified and saved, and start that."""
     if job.last == 1 or plan.last_work == plan.work:
         return False
@@ -185,7 +188,7 @@ def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
 
 
 @inlined
-def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
+def undo_end(plan: JobPlan, job: JobState) -> None:
     """Restore the remaining work of a job that must redo work after its end."""
     if job.last == 1:
         job.last = 0
@@ -194,7 +197,7 @@ def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @inlined
-def go_to(job: Any, index: int) -> None:  # noqa: ANN401
+def go_to(job: JobState, index: int) -> None:
     """Move to a checkpoint."""
     job.index = index
     job.offset = 0

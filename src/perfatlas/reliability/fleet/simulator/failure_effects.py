@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfatlas.compiled import exponential, inlined, part, uniform
 from perfatlas.reliability.fleet.laws import (
@@ -27,11 +27,11 @@ from perfatlas.reliability.fleet.simulator.pool import (
 from perfatlas.reliability.fleet.simulator.random_streams import COUNTED, DETECTED, LASTS, stream
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 
 @part
-def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: ANN401, FBT001
+def apply_event(plan: JobPlan, job: JobState, stores: Stores, running: bool) -> int:  # noqa: FBT001
     """Apply the event that is due; return its cause if it stops the job, else -1.
 
     Args:
@@ -68,7 +68,7 @@ def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # n
 
 
 @inlined
-def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
+def interrupt(plan: JobPlan, job: JobState, stores: Stores, cause: int) -> None:
     """Record the recovery that a failure requires and roll back to its checkpoint."""
     row = plan.cause[cause]
     draw = 1.0
@@ -82,7 +82,7 @@ def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa:
 
 
 @part
-def _counts(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+def _counts(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether an event affects the job: its parts, its lemons or its work."""
     row = plan.cause[cause]
     if row.counted < 1.0 and uniform(job.key, stream(cause, COUNTED), turn) >= row.counted:
@@ -96,8 +96,8 @@ def _counts(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:
 
 @part
 def _weaken(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
+    plan: JobPlan,
+    job: JobState,
     stores: Stores,
     event: tuple[int, int],
     running: bool,  # noqa: FBT001
@@ -111,7 +111,7 @@ def _weaken(
 
 
 @part
-def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None:  # noqa: ANN401
+def _corrupt(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
     """Corrupt the running state until a verification or the latency detects it."""
     if job.corrupt == 1:
         return
@@ -128,7 +128,7 @@ def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None
 
 
 @part
-def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None:  # noqa: ANN401
+def _slow_down(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
     """Start a slowdown."""
     if job.slow == MOST_SLOW:
         end_slowdowns(plan, job)
@@ -151,7 +151,7 @@ def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> No
 
 
 @part
-def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
+def new_speed(plan: JobPlan, job: JobState) -> None:
     """Set the speed of a settled job from its slowdowns and missing units."""
     slowest = 1.0
     job.slow_end = NEVER
@@ -166,7 +166,7 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def end_slowdowns(plan: Any, job: Any) -> bool:  # noqa: ANN401
+def end_slowdowns(plan: JobPlan, job: JobState) -> bool:
     """End expired slowdowns; return whether a slow unit is to be replaced."""
     kept, replaced = 0, False
     for i in range(job.slow):

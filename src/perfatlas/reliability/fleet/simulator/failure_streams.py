@@ -8,7 +8,7 @@ parts. Time here is exposed time: it does not advance where failures cannot occu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import drop, exponential, inlined, part, push, uniform
 from perfatlas.reliability.fleet.laws import ENDLESS, MOST_CAUSES, NEVER, age_at, hazard_at
@@ -22,14 +22,14 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 from perfatlas.reliability.fleet.simulator.unit_clocks import OF_UNITS, come_due
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 MERGED: Final = -1
 REPLACED: Final = -2
 
 
 @part
-def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - records
+def start_streams(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Draw the first event of every cause."""
     job.merged_time = ENDLESS
     if plan.memoryless > 0:
@@ -46,7 +46,7 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
 
 
 @inlined
-def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def find_next(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Set the time and source of the next event."""
     best = job.merged_time
     job.source = MERGED
@@ -61,7 +61,7 @@ def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @inlined
-def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
+def take_next(plan: JobPlan, job: JobState, stores: Stores) -> int:
     """Return the cause of the event that is due and advance; -1 where a part is not due yet.
 
     A relapse is its cause plus MOST_CAUSES.
@@ -93,7 +93,7 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
 
 
 @inlined
-def _merged_cause(plan: Any, job: Any) -> int:  # noqa: ANN401
+def _merged_cause(plan: JobPlan, job: JobState) -> int:
     if plan.memoryless == 1:
         return 0
     u = uniform(job.key, MERGED_CAUSE, job.merged)
@@ -104,7 +104,7 @@ def _merged_cause(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 
 @part
-def _next_fresh(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
+def _next_fresh(plan: JobPlan, job: JobState, stores: Stores, cause: int) -> None:
     """Set the next failure among the original parts of a cause."""
     left = job.fresh_left[cause]
     if left < 1.0:
@@ -119,12 +119,7 @@ def _next_fresh(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noq
 
 @part
 def _replace(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    cause: int,
-    time: float,
-    birth: float,
+    plan: JobPlan, job: JobState, stores: Stores, cause: int, time: float, birth: float
 ) -> None:
     """Start a new lifetime of the failed part, or continue at its age."""
     row = plan.cause[cause]
@@ -139,11 +134,7 @@ def _replace(
 
 @part
 def await_failure(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    time: float,
-    failing: tuple[float, int],
+    plan: JobPlan, job: JobState, stores: Stores, time: float, failing: tuple[float, int]
 ) -> None:
     """Schedule a failure at an exposed time, unless it is past the horizon.
 

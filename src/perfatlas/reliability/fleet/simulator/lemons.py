@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfatlas.compiled import inlined, part, uniform
 from perfatlas.reliability.fleet.laws import FIRST, LAST_RETURNED, RANDOM
@@ -15,11 +15,11 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 
 @part
-def draw_lemons(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - records
+def draw_lemons(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Choose the lemons of every cause at random among all units of the job and spares.
 
     Source: Floyd's algorithm for a random subset (Bentley and Floyd, CACM 30(9), 1987).
@@ -48,7 +48,7 @@ def draw_lemons(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - 
 
 
 @inlined
-def is_lemon(plan: Any, stores: Stores, cause: int, unit: int) -> bool:  # noqa: ANN401
+def is_lemon(plan: JobPlan, stores: Stores, cause: int, unit: int) -> bool:
     """Return whether a unit is a lemon of a cause, which fails in a stream of its own."""
     row = plan.cause[cause]
     if row.lemon_kind < 0 or row.lemons > 0:
@@ -57,7 +57,7 @@ def is_lemon(plan: Any, stores: Stores, cause: int, unit: int) -> bool:  # noqa:
 
 
 @part
-def lemon_fails(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+def lemon_fails(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether a failure of a lemon counts: a retired one fails like a normal part."""
     row = plan.cause[cause]
     u = uniform(job.key, stream(cause, LEMON), turn) * row.lemons
@@ -79,7 +79,7 @@ def lemon_fails(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> b
 
 
 @part
-def chosen_spare(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
+def chosen_spare(plan: JobPlan, job: JobState, stores: Stores) -> int:
     """Return the position of the idle unit that takes over."""
     first, last = job.active, job.active + job.idle
     if plan.spare_order == RANDOM:

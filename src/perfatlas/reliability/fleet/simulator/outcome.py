@@ -41,10 +41,10 @@ def exact_sum(ticks_R: NDArray[np.int64]) -> int:
 
 
 @dataclass
-class Outcome:
+class JobOutcome:
     """Results of the replicas of a job."""
 
-    ticks_RF: NDArray[np.int64]  # Whole ticks and counts, columns as `running.FIELDS` (R, F)
+    ticks_RF: NDArray[np.int64]  # Whole ticks and counts, columns as `replica.FIELDS` (R, F)
     packed: Packed  # The simulated job
     converged: bool = True  # Whether the interval is as narrow as requested
 
@@ -52,7 +52,7 @@ class Outcome:
         """Return a field of every replica (R,), in ticks or counts.
 
         Args:
-            name: One of `running.FIELDS`.
+            name: One of `replica.FIELDS`.
         """
         return self.ticks_RF[:, FIELDS.index(name)]
 
@@ -101,17 +101,19 @@ class Outcome:
         width = float(stdtrit(max(count - 1, 1), 0.975)) * self.standard_error
         return max(width, min(3.0 / count, 1.0) * self.goodput) if self.met_few else width
 
-    def first(self, count: int) -> Outcome:
+    def first(self, count: int) -> JobOutcome:
         """Return the results of the first replicas.
 
         Args:
             count: Their number; all where there are fewer.
         """
         return (
-            self if self.ticks_RF.shape[0] <= count else Outcome(self.ticks_RF[:count], self.packed)
+            self
+            if self.ticks_RF.shape[0] <= count
+            else JobOutcome(self.ticks_RF[:count], self.packed)
         )
 
-    def difference_half_width(self, other: Outcome) -> float:
+    def difference_half_width(self, other: JobOutcome) -> float:
         """Return half of a 95% interval of the difference in goodput to another job.
 
         Args:
@@ -126,7 +128,7 @@ class Outcome:
         error = float((rest_R[0] - rest_R[1]).std(ddof=1)) / math.sqrt(count)
         return NORMAL_95 * error
 
-    def productive_gain(self, before: Outcome, per_s: float) -> tuple[float, float] | None:
+    def productive_gain(self, before: JobOutcome, per_s: float) -> tuple[float, float] | None:
         """Return what the productive time gained by a change is worth, and half its 90% interval.
 
         Args:
@@ -207,7 +209,13 @@ class Outcome:
         """Return the remarks on the results."""
         notes = []
         if self.goodput < LOW_GOODPUT:
-            notes.append(self._little())
+            taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
+            most = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
+            share = exact_sum(taken[most]) / exact_sum(self.ended_R)
+            notes.append(
+                f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
+                f" {most.replace('_', ' ')}"
+            )
         if self.met_few:
             count = self.ticks_RF.shape[0]
             notes.append(
@@ -236,13 +244,3 @@ class Outcome:
                 f" {counted(self.ticks_RF.shape[0], 'replica')}"
             )
         return notes
-
-    def _little(self) -> str:
-        """Return where the time goes in a job with almost no goodput."""
-        taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
-        name = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
-        share = exact_sum(taken[name]) / exact_sum(self.ended_R)
-        return (
-            f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
-            f" {name.replace('_', ' ')}"
-        )

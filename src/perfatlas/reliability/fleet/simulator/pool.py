@@ -8,7 +8,7 @@ units of the job, then idle units, then failed units. Elsewhere their numbers de
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 from perfatlas.reliability.fleet.simulator.unit_clocks import power_down, power_up
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 MOST_REPEATS: Final = 1024  # repeats of a stage that are drawn one by one
 REPEATS_FROM: Final = 2**60  # counters of their random numbers, beyond those of the stages
@@ -37,10 +37,7 @@ REPEATS_FROM: Final = 2**60  # counters of their random numbers, beyond those of
 
 @part
 def send_to_repair(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    failure: tuple[int, int, int],
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int, int]
 ) -> None:
     """Start a repair: stages until a fix or false fix; it waits for a crew.
 
@@ -71,11 +68,7 @@ def send_to_repair(
 
 @part
 def _repair(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    cause: int,
-    turn: int,
+    plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int
 ) -> tuple[float, bool]:
     """Return the duration of a repair [ticks], and whether it is a false fix.
 
@@ -108,7 +101,7 @@ def _repair(
 
 
 @inlined
-def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+def hit(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether a failure hits the running job, and remove the failed parts or units."""
     row = plan.cause[cause]
     if row.scope == 0:
@@ -138,10 +131,7 @@ def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # 
 
 @part
 def _hit_powered(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    failure: tuple[int, int, int],
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int, int]
 ) -> bool:
     """Remove anonymous units where there are spares; return whether the job lost any.
 
@@ -163,7 +153,7 @@ def _hit_powered(
 
 
 @inlined
-def working(plan: Any, job: Any) -> int:  # noqa: ANN401
+def working(plan: JobPlan, job: JobState) -> int:
     """Return the units of running replicas: a job that shrinks drops whole replicas."""
     missing = plan.units - job.active
     if missing <= 0 or plan.replica_units == 0:
@@ -173,7 +163,7 @@ def working(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 
 @part
-def hits_work(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+def hits_work(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether an event on the work of the full job hits a unit that works."""
     if plan.cause[cause].shared == 1:
         return True
@@ -187,7 +177,7 @@ def hits_work(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> boo
 
 
 @part
-def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+def fail_again(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether a relapse stops the job, and remove its unit.
 
     The fault of a unit that has left the job shows when it returns.
@@ -211,12 +201,7 @@ def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bo
 
 
 @part
-def _hit_named(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    failure: tuple[int, int, int],
-) -> bool:
+def _hit_named(plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int, int]) -> bool:
     """Remove a part, or whole units in order of position; return whether the job lost any."""
     cause, turn, position = failure
     row = plan.cause[cause]
@@ -245,11 +230,7 @@ def _hit_named(
 
 @part
 def _part_out(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    failure: tuple[int, int],
-    unit: int,
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int], unit: int
 ) -> None:
     """Remove a part of a unit, and the unit where too few parts are left."""
     cause, turn = failure
@@ -261,11 +242,7 @@ def _part_out(
 
 @part
 def _unit_out(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    failure: tuple[int, int],
-    unit: int,
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int], unit: int
 ) -> None:
     cause, index = failure
     stores.down_D[unit] += plan.parts
@@ -282,7 +259,7 @@ def swap(stores: Stores, number: int, two: int) -> None:
 
 
 @part
-def _out(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+def _out(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Move a unit of the job, or an idle one, to the failed units."""
     if plan.warm == 1 or stores.spot_D[unit] < job.active:
         power_down(plan, job, stores, unit)
@@ -295,7 +272,7 @@ def _out(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN40
 
 
 @part
-def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: ANN401
+def come_back(plan: JobPlan, job: JobState, stores: Stores, now: int) -> None:
     """Make all units repaired by now idle.
 
     Args:
@@ -326,7 +303,7 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
 
 
 @part
-def _return(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+def _return(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Make a repaired unit idle."""
     swap(stores, stores.spot_D[unit], job.active + job.idle)
     job.idle += 1
@@ -338,7 +315,7 @@ def _return(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: AN
 
 
 @part
-def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def fill_up(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Assign idle units to a job with missing units."""
     come_back(plan, job, stores, job.now)
     while job.active < plan.units and job.idle > 0:
@@ -351,7 +328,7 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _join(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Assign an idle unit to the job; some still have the fault they were repaired for."""
     if plan.named == 1:
         swap(stores, chosen_spare(plan, job, stores), job.active)
@@ -369,7 +346,7 @@ def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN401
+def _take_idle(plan: JobPlan, job: JobState, drawn: int, place: int) -> int:
     """Take a random idle unit; return the cause of its remaining fault, -1 if none."""
     if job.idle_bad > 0:
         left = uniform(job.key, drawn, place) * job.idle
@@ -385,7 +362,7 @@ def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN
 
 
 @part
-def begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+def begin_relapses(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Schedule the relapses of a named unit that joined the job."""
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
@@ -399,10 +376,7 @@ def begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # n
 
 @part
 def _begin_relapse(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    again: tuple[int, int, int],
+    plan: JobPlan, job: JobState, stores: Stores, again: tuple[int, int, int]
 ) -> None:
     """Schedule a relapse, given its cause, the number of the draw and the unit."""
     cause, index, unit = again
@@ -414,7 +388,7 @@ def _begin_relapse(
 
 
 @part
-def next_return(job: Any, stores: Stores) -> int:  # noqa: ANN401
+def next_return(job: JobState, stores: Stores) -> int:
     """Return when the next repair ends [ticks]."""
     if job.repairing == 0:
         return NEVER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfatlas.compiled import exponential, inlined, part, uniform
 from perfatlas.reliability.fleet.laws import (
@@ -33,11 +33,11 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 from perfatlas.reliability.fleet.simulator.unit_clocks import power_down, power_up
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 
 @part
-def allocate_anew(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def allocate_anew(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Exchange units until the job runs on the usable ones with the lowest numbers."""
     while job.idle > 0:
         low, high = job.active, 0
@@ -62,7 +62,7 @@ def allocate_anew(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @inlined
-def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: ANN401, FBT001
+def spend(job: JobState, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: FBT001
     """Advance time outside of work.
 
     Args:
@@ -76,11 +76,7 @@ def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: AN
 
 @part
 def _pass(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    ticks: int,
-    phase: tuple[int, bool],
+    plan: JobPlan, job: JobState, stores: Stores, ticks: int, phase: tuple[int, bool]
 ) -> bool:
     """Return whether a phase passes without another failure that stops the job."""
     bucket, exposed = phase
@@ -97,7 +93,7 @@ def _pass(
 
 
 @inlined
-def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
+def stop(plan: JobPlan, job: JobState, stores: Stores, cause: int) -> None:
     """Stop the job for a failure, together with all failures at the same instant."""
     job.interruptions += 1
     clear(job)
@@ -106,7 +102,7 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
 
 
 @inlined
-def clear(job: Any) -> None:  # noqa: ANN401
+def clear(job: JobState) -> None:
     """Clear the requirements of an earlier recovery."""
     job.kind = 0
     job.depth = -1
@@ -115,7 +111,7 @@ def clear(job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def recover(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Recover until the job is back at work, or to the horizon."""
     while job.now < plan.horizon and job.full == 0:
         while job.due <= job.exposed and job.full == 0:  # at the same instant
@@ -140,7 +136,7 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @inlined
-def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _wait(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Assign idle units to the job; wait for repairs unless it can shrink."""
     if plan.spares < 0:
         return
@@ -159,7 +155,7 @@ def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @inlined
-def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noqa: ANN401, FBT001
+def _restarted(plan: JobPlan, job: JobState, stores: Stores, spare: bool) -> bool:  # noqa: FBT001
     """Return whether a restart, with the heavier ones after an unsuccessful one, has no failure."""
     exposed = plan.restart_exposed == 1
     while True:
@@ -177,7 +173,7 @@ def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noq
 
 
 @inlined
-def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # noqa: ANN401, FBT001
+def _restart_ticks(plan: JobPlan, job: JobState, stores: Stores, spare: bool) -> int:  # noqa: FBT001
     """Return the duration of a restart without failures."""
     row = plan.restart[job.kind]
     ticks = row.fixed
@@ -197,7 +193,7 @@ def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # 
 
 
 @part
-def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
+def drained(plan: JobPlan, job: JobState) -> None:
     """Save a job that is to pause at the most durable level."""
     widest = plan.levels - 1
     if job.index % plan.level[widest].every != 0:
@@ -208,7 +204,7 @@ def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def perform_maintenance(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Perform the planned maintenance that is due."""
     _pass(plan, job, stores, plan.maintenance, (MAINTENANCE, False))
     job.draining = 0
@@ -219,7 +215,7 @@ def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: A
 
 
 @inlined
-def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Set the time of the next event of a running job other than a failure."""
     from_now = job.now - job.place
     job.work_end = NEVER

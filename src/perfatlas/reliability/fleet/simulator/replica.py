@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 FIELDS: Final = (
     *BUCKETS,
@@ -66,7 +66,6 @@ def run_replicas(
     """Run replicas one after the other; return their number, smaller where a heap was too small.
 
     Args:
-        plan_1: The plan (1,).
         job_1: Buffer for a job (1,); afterwards the final state of the last replica.
         outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
     """
@@ -81,10 +80,19 @@ def run_replicas(
 
 
 @part
-def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
+def start(plan: JobPlan, job: JobState, stores: Stores, key: np.uint64) -> None:
     """Initialise a job."""
     job.key = key
-    _zero(job)
+    job.now = job.exposed = job.since = job.place = 0
+    job.index = job.offset = job.base = job.done = job.last = 0
+    job.finished = job.found = job.slow_end = job.back = NEVER
+    job.draining = job.corrupt = job.clean = job.struck_at = 0
+    job.kind = job.depth = job.detect = job.took = job.slow = 0
+    job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
+    job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
+    job.renewals = job.full = job.events = job.unsaved = 0
+    job.relapsed = job.struck = -1
+    job.returned = 0
     for bucket in range(len(BUCKETS)):
         job.bucket[bucket] = 0
     for level in range(plan.levels):
@@ -108,22 +116,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
 
 
 @part
-def _zero(job: Any) -> None:  # noqa: ANN401
-    """Clear every counter of a job."""
-    job.now = job.exposed = job.since = job.place = 0
-    job.index = job.offset = job.base = job.done = job.last = 0
-    job.finished = job.found = job.slow_end = job.back = NEVER
-    job.draining = job.corrupt = job.clean = job.struck_at = 0
-    job.kind = job.depth = job.detect = job.took = job.slow = 0
-    job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
-    job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
-    job.renewals = job.full = job.events = job.unsaved = 0
-    job.relapsed = job.struck = -1
-    job.returned = 0
-
-
-@part
-def advance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Run a job to its end."""
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
         fails = job.now + max(job.due - job.exposed, 0)
@@ -145,7 +138,7 @@ def advance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
+def _end(plan: JobPlan, job: JobState) -> None:
     """Account for the time left until the horizon."""
     if job.finished == NEVER:
         settle(plan, job)
@@ -156,7 +149,7 @@ def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Apply the events due other than failures to a settled running job."""
     if job.work_end <= job.now:
         if end_work(plan, job):
@@ -183,24 +176,18 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
             return
         job.draining = 1
     elif job.back <= job.now:
-        _regrow(plan, job, stores)
+        took = job.took
+        come_back(plan, job, stores, job.now)
+        if plan.regrows == 1:
+            fill_up(plan, job, stores)
+        if job.took > took:
+            spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
+            new_speed(plan, job)
     plan_events(plan, job, stores)
 
 
 @part
-def _regrow(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Take repaired units back, and into the job if it regrows."""
-    took = job.took
-    come_back(plan, job, stores, job.now)
-    if plan.regrows == 1:
-        fill_up(plan, job, stores)
-    if job.took > took:
-        spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
-        new_speed(plan, job)
-
-
-@part
-def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _notice(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Roll back from a silent error to the last clean checkpoint, or else to the start."""
     job.interruptions += 1
     clear(job)
@@ -225,7 +212,7 @@ def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
+def write(job: JobState, row_F: NDArray[np.int64]) -> None:
     """Write the result of a job.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import Packed, fleet_rate_per_s, grown, pack
-from perfatlas.reliability.fleet.simulator.outcome import Outcome
+from perfatlas.reliability.fleet.simulator.outcome import JobOutcome
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Job, Strategy
@@ -25,18 +25,14 @@ FEWEST: Final = 8  # where each replica has very many failures
 FIRST_FAILURES: Final = 10_000_000  # events, about a second
 
 
-def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> Outcome:
+def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> JobOutcome:
     """Return the results of simulated replicas of a job.
 
     Replica r sees the same failures under every strategy that exposes it to the same parts: random
     numbers are indexed by seed, replica, cause and draw.
 
-    Args:
-        strategy: Its fault-tolerance strategy.
-
     Raises:
         InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
 
     Limits: surviving parts keep their age, as do parts of an idle unit or of a unit repaired for
         another part; a part in a spare that takes over has the age of the part it replaces. A
@@ -57,7 +53,7 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
         raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MOST_REPLICAS:,}")
     packed = packed_job(job, strategy)
     outcome_RF, _ = run(packed, (seed, 0), replicas)
-    return Outcome(outcome_RF, packed)
+    return JobOutcome(outcome_RF, packed)
 
 
 def simulate_until(
@@ -68,18 +64,16 @@ def simulate_until(
     relative_to: float | None = None,
     most_replicas: int = 1_000_000,
     seed: int = 0,
-) -> Outcome:
+) -> JobOutcome:
     """Return enough replicas for a 95% interval of the mean goodput of the requested width.
 
     Args:
-        strategy: Its fault-tolerance strategy.
         half_width: Relative half-width of the interval, such as 0.002.
         relative_to: Goodput that it is relative to; None for the mean.
         most_replicas: Maximum number of replicas; `converged` is false where it is reached.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
 
     Source: sequential sampling with a growing sample; checked after 64, 128, 256, ... replicas,
         rarely enough that early stopping hardly biases the interval, and only after some failures,
@@ -97,7 +91,7 @@ def simulate_until(
         more, packed = run(packed, (seed, done), wanted - done)
         rows.append(more)
         done = wanted
-        outcome = Outcome(np.concatenate(rows), packed)
+        outcome = JobOutcome(np.concatenate(rows), packed)
         scale = outcome.goodput if relative_to is None else relative_to
         sure = outcome.half_width <= half_width * max(scale, 1e-300)
         if (sure and not outcome.met_few) or done >= most_replicas:

@@ -36,9 +36,6 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
         The closed-form optimum for memoryless failures; otherwise the best found by simulation,
         None where it exceeds a tenth of the horizon or a factor of a thousand from the first guess.
 
-    Raises:
-        InvalidSpecError: A number outside its range.
-
     Source: steps of 2 from the optimum of memoryless failures to a peak, then a golden section in
         its logarithm; all with common random numbers.
 

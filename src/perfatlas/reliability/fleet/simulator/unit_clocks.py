@@ -8,27 +8,21 @@ since its unit was away meanwhile, is postponed, and one whose unit is away is p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from perfatlas.compiled import exponential, inlined, part, push
+from perfatlas.compiled import exponential, part, push
 from perfatlas.reliability.fleet.laws import MOST_CAUSES, age_at, hazard_at
 from perfatlas.reliability.fleet.simulator.random_streams import FRESH, RENEWED, stream
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 OF_UNITS: Final = 2 * MOST_CAUSES  # items of the heap from here on are slots
 PARTS_PER_UNIT: Final = 2**20  # parts of one unit and cause, with their own random numbers
 
 
-@inlined
-def is_powered(plan: Any, job: Any, stores: Stores, unit: int) -> bool:  # noqa: ANN401 - records
-    """Return whether a unit can fail: it is in the job, or a powered spare."""
-    return bool(stores.spot_D[unit] < job.active + plan.warm * job.idle)
-
-
 @part
-def reset_units(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def reset_units(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Start the clocks of all units."""
     for unit in range(stores.order_D.shape[0]):
         stores.order_D[unit] = unit
@@ -47,22 +41,28 @@ def reset_units(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def power_down(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+def power_down(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Stop the clock of a unit."""
     if plan.members > 0:
         stores.unit_D[unit].left = job.exposed
 
 
 @part
-def power_up(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+def power_up(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Start the clock of a unit again; the failures of its parts are due from now on."""
     row = stores.unit_D[unit]
     if row.left < 0:
         row.away = job.exposed
         row.left = 0
         for cause in range(plan.memoryless, plan.causes):
-            if plan.cause[cause].member >= 0:
-                _start_parts(plan, job, stores, unit, cause)
+            kind = plan.cause[cause]
+            if kind.member >= 0:  # draw the first failure of the original parts
+                member = stores.member_DA[unit * plan.members + kind.member]
+                before = int(unit * kind.per_unit + 1e-9)
+                member.left = int((unit + 1) * kind.per_unit + 1e-9) - before
+                member.renewed = 0
+                member.hazard = hazard_at(plan.law[kind.first_law], stores.knots_2K, kind.age)
+                _next_original(plan, job, stores, unit, cause)
         return
     row.away += job.exposed - row.left
     slot = row.parked
@@ -74,19 +74,7 @@ def power_up(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: A
 
 
 @part
-def _start_parts(plan: Any, job: Any, stores: Stores, unit: int, cause: int) -> None:  # noqa: ANN401
-    """Draw the first failure of the original parts of a unit."""
-    row = plan.cause[cause]
-    member = stores.member_DA[unit * plan.members + row.member]
-    before = int(unit * row.per_unit + 1e-9)
-    member.left = int((unit + 1) * row.per_unit + 1e-9) - before
-    member.renewed = 0
-    member.hazard = hazard_at(plan.law[row.first_law], stores.knots_2K, row.age)
-    _next_original(plan, job, stores, unit, cause)
-
-
-@part
-def _next_original(plan: Any, job: Any, stores: Stores, unit: int, cause: int) -> None:  # noqa: ANN401
+def _next_original(plan: JobPlan, job: JobState, stores: Stores, unit: int, cause: int) -> None:
     """Schedule the next failure among the original parts of a unit."""
     row = plan.cause[cause]
     member = stores.member_DA[unit * plan.members + row.member]
@@ -102,8 +90,8 @@ def _next_original(plan: Any, job: Any, stores: Stores, unit: int, cause: int) -
 
 @part
 def _use_slot(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
+    plan: JobPlan,
+    job: JobState,
     stores: Stores,
     whose: tuple[int, int, int],
     times: tuple[float, float],
@@ -131,7 +119,7 @@ def _use_slot(
 
 
 @part
-def _wait_for(plan: Any, job: Any, stores: Stores, slot: int) -> None:  # noqa: ANN401
+def _wait_for(plan: JobPlan, job: JobState, stores: Stores, slot: int) -> None:
     """Put a slot in the heap at the time that follows if its unit stays powered."""
     row = stores.slot_H[slot]
     time = row.due + stores.unit_D[row.unit].away
@@ -147,7 +135,7 @@ def _wait_for(plan: Any, job: Any, stores: Stores, slot: int) -> None:  # noqa: 
 
 
 @part
-def come_due(plan: Any, job: Any, stores: Stores, slot: int, time: float) -> int:  # noqa: ANN401
+def come_due(plan: JobPlan, job: JobState, stores: Stores, slot: int, time: float) -> int:
     """Return the cause of the part that fails now, and start its next life; -1 if it does not.
 
     Args:
@@ -155,7 +143,7 @@ def come_due(plan: Any, job: Any, stores: Stores, slot: int, time: float) -> int
     """
     row = stores.slot_H[slot]
     unit, cause, due = row.unit, row.cause, row.due
-    if not is_powered(plan, job, stores, unit):
+    if stores.spot_D[unit] >= job.active + plan.warm * job.idle:  # it is not powered
         row.link = stores.unit_D[unit].parked
         stores.unit_D[unit].parked = slot
         return -1
@@ -175,11 +163,7 @@ def come_due(plan: Any, job: Any, stores: Stores, slot: int, time: float) -> int
 
 @part
 def _renew(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    whose: tuple[int, int],
-    times: tuple[float, float],
+    plan: JobPlan, job: JobState, stores: Stores, whose: tuple[int, int], times: tuple[float, float]
 ) -> None:
     """Start a new lifetime of the failed part of a unit, or continue at its age."""
     unit, cause = whose

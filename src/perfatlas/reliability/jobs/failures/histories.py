@@ -57,21 +57,16 @@ def on_the_wall(
     wall_s_X[order_X] += before_s_X - np.repeat(before_s_X[first_X], counts)
     if wide_W4 is None or not wide_W4.size:
         return wall_s_X
-    outages = _by_node(wide_W4)
+    # start and end of the outages of each node, in time order
+    outages: dict[int, list[tuple[float, float]]] = {}
+    for begun_s, node, repair_s, width in wide_W4[np.argsort(wide_W4[:, 0])].tolist():
+        for index in range(int(node), int(node + width)):
+            outages.setdefault(index, []).append((begun_s, begun_s + repair_s))
     for rows in np.split(order_X, first_X[1:]):
         hit = outages.get(int(node_X[rows[0]]))
         if hit:
             wall_s_X[rows] = _among(served_s_X[rows].tolist(), repair_s_X[rows].tolist(), hit)
     return wall_s_X
-
-
-def _by_node(wide_W4: Float) -> dict[int, list[tuple[float, float]]]:
-    """Return start and end of the outages of each node, in time order."""
-    found: dict[int, list[tuple[float, float]]] = {}
-    for start_s, node, repair_s, width in wide_W4[np.argsort(wide_W4[:, 0])].tolist():
-        for index in range(int(node), int(node + width)):
-            found.setdefault(index, []).append((start_s, start_s + repair_s))
-    return found
 
 
 def _among(
@@ -211,7 +206,6 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     ones for every horizon. The failures of a longer horizon start with those of a shorter one.
 
     Args:
-        fleet: The fleet: units, causes and repairs.
         horizon_s: How long [s].
 
     Raises:
@@ -234,7 +228,11 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
         raise InvalidSpecError(f"horizon_s = {horizon_s:g}: expected a time above zero")
     rows: list[NDArray[np.float64]] = []
     for number, cause in enumerate(fleet.causes):
-        _supported(cause)
+        if odd := no_place(cause):
+            raise UnsupportedError(
+                f"cause {cause.name!r} is not supported by fleet schedule: {odd}; remove it, or"
+                " simulate one job with goodput"
+            )
         repair_s = _repair_s(fleet, cause)
         parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
         width = min(cause.units, cluster.nodes)
@@ -272,16 +270,8 @@ def no_place(cause: Cause) -> str:
     return "it does not take whole nodes" if cause.takes != "unit" else ""
 
 
-def _supported(cause: Cause) -> None:
-    odd = no_place(cause)
-    if odd:
-        raise UnsupportedError(
-            f"cause {cause.name!r} is not supported by fleet schedule: {odd}; remove it, or"
-            " simulate one job with goodput"
-        )
-
-
 def _repair_s(fleet: Fleet, cause: Cause) -> float:
+    """Return the mean time to the end of the first stage that always fixes [s]."""
     named = {repair.name: repair for repair in fleet.repairs}
     repair = named[cause.repair] if cause.repair else fleet.repairs[0]
     total = 0.0

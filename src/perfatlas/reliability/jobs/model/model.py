@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 def ticks(seconds: ArrayLike) -> Ints:
     """Return times in whole ticks of a millisecond.
 
-    Args:
-        seconds: Times [s].
-
     Example:
         >>> from perfatlas.reliability.jobs.model import ticks
         >>> ticks([0.5, 2]).tolist()
@@ -133,11 +130,7 @@ class Jobs:
         return j + 1 if self.row_J is None else int(self.row_J[j])
 
     def take(self, kept_J: NDArray[np.bool_]) -> Jobs:
-        """Return a selection of the jobs.
-
-        Args:
-            kept_J: Jobs to keep (J,).
-        """
+        """Return a selection of the jobs."""
         columns: dict[str, Any] = {
             item.name: np.asarray(getattr(self, item.name))[kept_J]
             for item in dataclasses.fields(self)

@@ -42,7 +42,16 @@ def pack(
     domain, leaf = check_cluster(cluster)
     plan_1 = _plan(cluster, policy, (domain, leaf), until)
     job_J = _jobs(jobs, cluster)
-    _check_fit(jobs, job_J, plan_1[0])
+    for bad_J, what in zip(*_misfits(job_J, plan_1[0]), strict=True):
+        if bad_J.any():
+            at = int(np.argmax(bad_J))
+            job = job_J[at]
+            raise InfeasibleError(
+                f"row {jobs.row(at)}: a job of {counted(int(np.asarray(jobs.gpus_J)[at]), 'GPU')}"
+                f" takes {counted(int(job['nodes']), 'node')} with {int(job['gpus'])} each, and"
+                f" {what}.",
+                advice=("Remove the row or enlarge the cluster.",),
+            )
     if plan_1[0]["backfill"] and jobs.limit_J is None:
         raise InvalidSpecError(
             f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
@@ -87,7 +96,9 @@ def _plan(
         "patience": records.NEVER
         if response.patience_s is None
         else _time("patience_s", response.patience_s),
-        "most_restarts": _restarts(response.most_restarts),
+        "most_restarts": records.NEVER
+        if response.most_restarts is None
+        else _within("most_restarts", response.most_restarts, 0, 2**31),
         "backoff": _time("backoff_s", response.backoff_s),
         "most_backoff": _time("most_backoff_s", response.most_backoff_s),
         "keeps_place": policy.keeps_place,
@@ -147,9 +158,6 @@ def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]
 
     Args:
         policy: The policy, for required locality.
-
-    Raises:
-        InvalidSpecError: A number outside its range.
     """
     plan_1 = _plan(cluster, policy, check_cluster(cluster), None)
     bad_J, _ = _misfits(_jobs(jobs, cluster), plan_1[0])
@@ -158,7 +166,7 @@ def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]
 
 def _misfits(
     job_J: NDArray[Any],
-    plan: Any,  # noqa: ANN401 - a record
+    plan: np.void,
 ) -> tuple[list[NDArray[np.bool_]], list[str]]:
     """Return which jobs do not fit an empty cluster, by reason, and the reasons."""
     nodes = int(plan["nodes"])
@@ -172,20 +180,6 @@ def _misfits(
     ]
     node = f"a node has {counted(int(plan['gpus']), 'GPU')}"
     return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is larger"]
-
-
-def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
-    """Raise for the first job that does not fit an empty cluster."""
-    for bad_J, what in zip(*_misfits(job_J, plan), strict=True):
-        if bad_J.any():
-            at = int(np.argmax(bad_J))
-            it = job_J[at]
-            raise InfeasibleError(
-                f"row {jobs.row(at)}: a job of {counted(int(np.asarray(jobs.gpus_J)[at]), 'GPU')}"
-                f" takes {counted(int(it['nodes']), 'node')} with {int(it['gpus'])} each, and"
-                f" {what}.",
-                advice=("Remove the row or enlarge the cluster.",),
-            )
 
 
 def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
@@ -321,7 +315,3 @@ def _time(name: str, value_s: float) -> int:
     if not 0.0 <= value_s <= records.LONGEST / records.TICKS_PER_SECOND:
         raise InvalidSpecError(f"{name} = {value_s:g}: expected zero or more")
     return round(value_s * records.TICKS_PER_SECOND)
-
-
-def _restarts(most: int | None) -> int:
-    return records.NEVER if most is None else _within("most_restarts", most, 0, 2**31)

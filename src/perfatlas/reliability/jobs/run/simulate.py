@@ -35,7 +35,6 @@ def schedule(
 
     Args:
         jobs: Jobs in the order of submission.
-        failures: Node failures; None for none.
         until_s: End of the simulation [s]; None runs until no event is left. Ctrl-C ends it early,
             which the result states.
 
@@ -112,23 +111,16 @@ def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
     begin = outcome.jobs.running
     if count - begin < 2 * FEWEST:
         return begin, count, False
-    first = begin + max(warm_up(wait_s_J[begin:count]), warm_up(_gpus_in_use(outcome)[begin:count]))
+    gpus_J = np.asarray(outcome.jobs.gpus_J, np.float64)
+    in_use_J = _sum_until(outcome.column("started"), gpus_J, submit_J)
+    in_use_J -= _sum_until(outcome.column("ended"), gpus_J, submit_J)
+    first = begin + max(warm_up(wait_s_J[begin:count]), warm_up(in_use_J[begin:count]))
     took_s_J = wait_s_J[:count] + outcome.column("run")[:count] / TICKS_PER_SECOND
     rest = float(np.percentile(took_s_J, 99)) * TICKS_PER_SECOND
     last = int(np.searchsorted(submit_J, outcome.now - rest))
     if last - first < FEWEST:
         return first, count, False
     return first, last, first - begin < SETTLED * (count - begin)
-
-
-def _gpus_in_use(outcome: ScheduleOutcome) -> Floats:
-    """Return the GPUs of running jobs at each submission (J,)."""
-    gpus_J = np.asarray(outcome.jobs.gpus_J, np.float64)
-    submit_J = outcome.column("submit")
-    begun_J, ended_J = (
-        _sum_until(outcome.column(name), gpus_J, submit_J) for name in ("started", "ended")
-    )
-    return begun_J - ended_J
 
 
 def _sum_until(at_J: Ints, value_J: Floats, times: Ints | Floats) -> Floats:

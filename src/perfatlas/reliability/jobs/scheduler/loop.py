@@ -50,7 +50,7 @@ def run_world(sim: ScheduleState, most: int) -> bool:
             if until < NEVER:
                 _advance(sim, until)
             for index in range(state.runs):
-                _account_running(sim, sim.run_R[index])
+                settle(sim, sim.run_R[index], True)  # noqa: FBT003 - work under way is not lost
             state.done = 1
             return True
         _advance(sim, now)
@@ -160,9 +160,3 @@ def _pass(sim: ScheduleState) -> None:
             conservative(sim)
         job = sim.job_J[sim.queue_Q[state.head]]
         state.split = job.nodes * job.gpus <= state.free
-
-
-@part
-def _account_running(sim: ScheduleState, j: int) -> None:
-    """Account for a job that still runs at the end; its work is not lost."""
-    settle(sim, j, True)  # noqa: FBT003

@@ -8,6 +8,6 @@ if TYPE_CHECKING:
     from perfatlas.reliability.jobs.traces.accounting import runs_as_jobs
     from perfatlas.reliability.jobs.traces.failure_table import read_failures
     from perfatlas.reliability.jobs.traces.job_table import read_job_table
-    from perfatlas.reliability.jobs.traces.trace import Trace
+    from perfatlas.reliability.jobs.traces.trace import JobTrace
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.jobs.model import Jobs, ticks
-from perfatlas.reliability.jobs.traces.trace import DONE, NEVER_RAN, NO_GPU, Trace
+from perfatlas.reliability.jobs.traces.trace import DONE, NEVER_RAN, NO_GPU, JobTrace
 
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history import JobRuns
@@ -25,7 +25,7 @@ _IGNORED: Final = (
 )
 
 
-def runs_as_jobs(runs: JobRuns) -> Trace:
+def runs_as_jobs(runs: JobRuns) -> JobTrace:
     """Return the runs of Slurm accounting as jobs; each run of a requeued job is one job.
 
     Args:
@@ -46,7 +46,16 @@ def runs_as_jobs(runs: JobRuns) -> Trace:
         [0, 1, 2, 3],
         default=-1,
     )
-    ignored, first = _ignored(runs, missing_R)
+    codes, first_at, count = np.unique(missing_R, return_index=True, return_counts=True)
+    ignored, first = dict[str, int](), dict[str, int]()
+    for place in np.argsort(first_at).tolist():
+        if codes[place] >= 0:
+            reason = _IGNORED[codes[place]]
+            ignored[reason], first[reason] = int(count[place]), int(runs.line_E[first_at[place]])
+    for file in runs.files:
+        for reason, rows in {**file.merged, **file.ignored}.items():
+            ignored[reason] = ignored.get(reason, 0) + rows
+            first.setdefault(reason, file.first[reason])
     at_J = np.flatnonzero(missing_R < 0)
     if not at_J.size:
         reasons = ", ".join(f"{n} {why}" for why, n in ignored.items()) or "it has no rows"
@@ -63,7 +72,7 @@ def runs_as_jobs(runs: JobRuns) -> Trace:
     done_J = np.isin(kind_J, [at for at, kind in enumerate(kinds) if kind.lower() in DONE])
     gpu_s = float(run_s_J @ gpus_J)
     files = sum(sum(file.merged.values()) + sum(file.ignored.values()) for file in runs.files)
-    return Trace(
+    return JobTrace(
         jobs=Jobs(
             submit_J=ticks(submit_s_J - submit_s_J[0]),
             run_J=ticks(run_s_J),
@@ -81,20 +90,3 @@ def runs_as_jobs(runs: JobRuns) -> Trace:
         ends=Counter(state_J),
         cut_short=1.0 - float((run_s_J * gpus_J) @ done_J) / gpu_s if gpu_s else 0.0,
     )
-
-
-def _ignored(
-    runs: JobRuns, missing_R: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Return how many rows are no jobs, and the first of them, by reason."""
-    codes, at, count = np.unique(missing_R, return_index=True, return_counts=True)
-    ignored, first = dict[str, int](), dict[str, int]()
-    for place in np.argsort(at).tolist():
-        if codes[place] >= 0:
-            reason = _IGNORED[codes[place]]
-            ignored[reason], first[reason] = int(count[place]), int(runs.line_E[at[place]])
-    for file in runs.files:
-        for reason, rows in {**file.merged, **file.ignored}.items():
-            ignored[reason] = ignored.get(reason, 0) + rows
-            first.setdefault(reason, file.first[reason])
-    return ignored, first

@@ -28,7 +28,6 @@ class Cells:
     Args:
         path: The file; its extension determines the format.
         what: Kind of table, for messages.
-        required: Columns it must have.
         optional: Columns it may have; others are ignored.
 
     Raises:

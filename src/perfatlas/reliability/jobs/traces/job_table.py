@@ -13,7 +13,7 @@ from perfatlas.files import Number
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.reliability.jobs.model import LONGEST, NEVER, TICKS_PER_SECOND, Jobs, ticks
 from perfatlas.reliability.jobs.traces.cells import Cells
-from perfatlas.reliability.jobs.traces.trace import NEVER_RAN, NO_GPU, Trace
+from perfatlas.reliability.jobs.traces.trace import NEVER_RAN, NO_GPU, JobTrace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ LARGEST: Final = 10**9
 _RUN: Final = Number(unit="s", least=0.0, most=LONGEST_S)
 
 
-def read_job_table(path: str | Path) -> Trace:
+def read_job_table(path: str | Path) -> JobTrace:
     """Return the jobs of a user's table.
 
     Columns: submit_s and run_s [s], gpus; and optionally nodes, fewest_nodes, limit_s,
@@ -66,47 +66,44 @@ def read_job_table(path: str | Path) -> Trace:
     _refuse_empty(cells, "submit_s", submit_L, at_J)
     moved = int((np.diff(submit_L[at_J]) < 0).sum())
     at_J = at_J[np.argsort(submit_L[at_J], kind="stable")]
-    return Trace(
-        jobs=_jobs(cells, at_J, {"submit": submit_L, "run": run_L, "gpus": gpus_L}),
+    submit_J = submit_L[at_J] - submit_L[at_J[0]]
+    if submit_J[-1] > LONGEST_S:
+        late = f"submitted {submit_J[-1]:g} s after the first job: expected at most {LONGEST_S:g} s"
+        raise cells.wrong(int(at_J[-1]), late)
+    gpus_J = gpus_L[at_J].astype(np.int64)
+    nodes_J = _counts(cells, "nodes", at_J)
+    if nodes_J is not None and (nodes_J > gpus_J).any():
+        row = int(np.argmax(nodes_J > gpus_J))
+        asked = f"{counted(nodes_J[row], 'node')} for {counted(gpus_J[row], 'GPU')}"
+        raise cells.wrong(int(at_J[row]), f"{asked}: expected at most one node per GPU")
+    requeue_J = None
+    if "requeue" in cells.columns:
+        requeue_J = cells.switches("requeue", empty=True)[at_J]
+    user_J, users = _names(cells, "user", at_J)
+    kind_J, kinds = _names(cells, "kind", at_J)
+    return JobTrace(
+        jobs=Jobs(
+            submit_J=ticks(submit_J),
+            run_J=ticks(run_L[at_J]),
+            gpus_J=gpus_J,
+            nodes_J=nodes_J,
+            fewest_J=_counts(cells, "fewest_nodes", at_J),
+            limit_J=_limits(cells, at_J),
+            checkpoint_J=_times(cells, "checkpoint_interval_s", at_J),
+            restart_J=_times(cells, "restart_s", at_J),
+            priority_J=_priorities(cells, at_J),
+            requeue_J=requeue_J,
+            user_J=user_J,
+            users=users,
+            kind_J=kind_J,
+            kinds=kinds,
+            row_J=at_J + cells.row(0),
+        ),
         total=cells.size,
         ignored=ignored,
         first=first,
         moved=moved,
         start_s=float(submit_L[at_J[0]]),
-    )
-
-
-def _jobs(cells: Cells, at_J: Ints, read: dict[str, Float]) -> Jobs:
-    submit_J = read["submit"][at_J] - read["submit"][at_J[0]]
-    if submit_J[-1] > LONGEST_S:
-        late = f"submitted {submit_J[-1]:g} s after the first job: expected at most {LONGEST_S:g} s"
-        raise cells.wrong(int(at_J[-1]), late)
-    gpus_J = read["gpus"][at_J].astype(np.int64)
-    nodes_J = _counts(cells, "nodes", at_J)
-    if nodes_J is not None and (nodes_J > gpus_J).any():
-        at = int(np.argmax(nodes_J > gpus_J))
-        asked = f"{counted(nodes_J[at], 'node')} for {counted(gpus_J[at], 'GPU')}"
-        raise cells.wrong(int(at_J[at]), f"{asked}: expected at most one node per GPU")
-    user_J, users = _names(cells, "user", at_J)
-    kind_J, kinds = _names(cells, "kind", at_J)
-    return Jobs(
-        submit_J=ticks(submit_J),
-        run_J=ticks(read["run"][at_J]),
-        gpus_J=gpus_J,
-        nodes_J=nodes_J,
-        fewest_J=_counts(cells, "fewest_nodes", at_J),
-        limit_J=_limits(cells, at_J),
-        checkpoint_J=_times(cells, "checkpoint_interval_s", at_J),
-        restart_J=_times(cells, "restart_s", at_J),
-        priority_J=_priorities(cells, at_J),
-        requeue_J=cells.switches("requeue", empty=True)[at_J]
-        if "requeue" in cells.columns
-        else None,
-        user_J=user_J,
-        users=users,
-        kind_J=kind_J,
-        kinds=kinds,
-        row_J=at_J + cells.row(0),
     )
 
 

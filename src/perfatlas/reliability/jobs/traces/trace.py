@@ -19,7 +19,7 @@ MOST_ENDS: Final = 4  # number of states named in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace:
+class JobTrace:
     """Jobs of a trace."""
 
     jobs: Jobs  # Jobs in the order of submission, the first at time 0

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.fits.causes import CauseRow, rank_causes
     from perfatlas.reliability.telemetry.fits.goodness_of_fit import fitness
     from perfatlas.reliability.telemetry.fits.lemons import (
-        FALSE_DISCOVERY, RATIO, Lemons, find_lemons,
+        FALSE_DISCOVERY, RATIO, LemonNodes, find_lemons,
     )
     from perfatlas.reliability.telemetry.fits.matched_logs import (
         CASCADE_S, LATE_S, MATCH_S, LogAgreement, match_logs, of_accounting, without_cascades,

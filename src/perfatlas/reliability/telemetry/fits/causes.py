@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,15 +63,9 @@ def rank_causes(
     rows = []
     for ((component, cause), count), following in zip(ordered, after, strict=True):
         low, high = beta.ppf([tail, 1.0 - tail], 0.5 + count, 0.5 + total - count)
-        above = _above(count, following)
-        ends = (float(low), float(high))
-        rows.append(CauseRow(component, cause, count, count / total, *ends, above))
+        above = math.nan
+        if following is not None:
+            above = 1.0 - betainc(count + JEFFREYS[0], following + JEFFREYS[0], 0.5)
+        ends = (float(low), float(high), float(above))
+        rows.append(CauseRow(component, cause, count, count / total, *ends))
     return tuple(rows)
-
-
-def _above(events: int, others: int | None) -> float:
-    """Return the probability that one rate exceeds another with the same exposure."""
-    if others is None:
-        return float("nan")
-    prior = JEFFREYS[0]
-    return float(1.0 - betainc(events + prior, others + prior, 0.5))

@@ -54,7 +54,7 @@ class Family(NamedTuple):
 
 
 def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
-    """Return the log-likelihood."""
+    """Return the log-likelihood, of units of unknown age over their observation times."""
     failed_L = seen.failed_L
     # sum of products instead of @: BLAS threads cost more than they save on a column
     hazard_L = seen.weight_L[failed_L] * family.log_hazard(seen.exit_L[failed_L], inside_P)
@@ -62,16 +62,14 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
     late_L = seen.entry_L > 0.0
     before_L = seen.weight_L[late_L] * family.hazard_integral(seen.entry_L[late_L], inside_P)
     known = float(hazard_L.sum() - (seen.weight_L * exposed_L).sum() + before_L.sum())
-    return known if seen.mixed is None else known + _of_mixed(family, inside_P, seen.mixed)
-
-
-def _of_mixed(family: Family, inside_P: Float, mixed: Lifetimes) -> float:
-    """Return the log-likelihood of units of unknown age over their observation times."""
-    failed_L = mixed.failed_L
-    density_L = -family.hazard_integral(mixed.exit_L[failed_L], inside_P)
+    if seen.mixed is None:
+        return known
+    mixed = seen.mixed
+    density_L = -family.hazard_integral(mixed.exit_L[mixed.failed_L], inside_P)
     density_L -= np.log(family.mean(inside_P))
-    rest_L = family.log_rest(mixed.exit_L[~failed_L], inside_P)
-    return float(mixed.weight_L[failed_L] @ density_L + mixed.weight_L[~failed_L] @ rest_L)
+    rest_L = family.log_rest(mixed.exit_L[~mixed.failed_L], inside_P)
+    failed_weight_L, rest_weight_L = mixed.weight_L[mixed.failed_L], mixed.weight_L[~mixed.failed_L]
+    return known + float(failed_weight_L @ density_L + rest_weight_L @ rest_L)
 
 
 def greatest(family: Family, seen: Lifetimes) -> Float:

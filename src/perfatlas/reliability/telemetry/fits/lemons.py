@@ -65,7 +65,7 @@ class _Mixture(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lemons:
+class LemonNodes:
     """Lemon nodes of a fleet."""
 
     mixture: str  # The best mixture: one_rate, gamma_rates or two_rates
@@ -100,7 +100,7 @@ def find_lemons(
     *,
     ratio: float = RATIO,
     false_discovery: float = FALSE_DISCOVERY,
-) -> Lemons:
+) -> LemonNodes:
     """Return the units with a significantly higher failure rate.
 
     Args:
@@ -129,7 +129,7 @@ def find_lemons(
     lemon_U = probability_U[order_U]
     false_U = np.cumsum(1.0 - lemon_U) / np.arange(1, lemon_U.size + 1)
     flagged = int(np.count_nonzero(false_U <= false_discovery))
-    return Lemons(
+    return LemonNodes(
         mixture=best.name,
         aic={mixture.name: mixture.aic for mixture in mixtures},
         units=tuple(units[row] for row in order_U.tolist()),

@@ -29,11 +29,11 @@ from perfatlas.reliability.telemetry.history import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.history import History, Occupancy
+    from perfatlas.reliability.telemetry.history import History
 
     Bool = NDArray[np.bool_]
 
@@ -119,7 +119,11 @@ class _Matching:
         self.recovered_s: dict[int, float] = {}
         self.time_s = history.start_s_E.tolist()
         self.node = history.node.text()
-        self.hosts = _hosts_at_end(history.occupancy) if history.occupancy else {}
+        self.hosts: dict[tuple[str, float], str] = {}  # host list of each run by job and end
+        if history.occupancy is not None:
+            runs = history.occupancy
+            ends = zip(runs.job.text(), runs.end_s_R.tolist(), strict=True)
+            self.hosts = dict(zip(ends, runs.hosts.text(), strict=True))
         self.names: dict[str, frozenset[str]] = {}
 
     def repeat_ends(self, ends: NDArray[np.int64]) -> None:
@@ -134,7 +138,7 @@ class _Matching:
                 latest[node] = time_s
 
     def explain_ends(self, ends: NDArray[np.int64], devices: NDArray[np.int64]) -> None:
-        """Match the ends of jobs with device failures on their nodes."""
+        """Match the ends of jobs with device failures on their nodes; count the other failures."""
         jobs = self.history.job.text()
         is_host_E = self.history.component.is_any(["host"])
         counts_E = ~self.history.kind.is_any([NOTICE, PLANNED])
@@ -154,7 +158,18 @@ class _Matching:
             self.agreement.job_ends_explained += 1
             for device in found:
                 self.job.setdefault(device, jobs[end])
-        self._count_alone([device for device in devices.tolist() if device not in used])
+        occupancy = self.history.occupancy
+        alone = [device for device in devices.tolist() if device not in used]
+        if occupancy is None or not alone:
+            return
+        busy = occupancy.operating_time((-math.inf, math.inf))
+        place = {name: index for index, name in enumerate(busy.names)}
+        for device in alone:
+            node = place.get(self.node[device])
+            if node is not None and busy.is_busy(node, self.time_s[device]):
+                self.agreement.device_failures_without_job_end += 1
+            else:
+                self.agreement.device_failures_on_idle_nodes += 1
 
     def explain_states(self, states: NDArray[np.int64], others: NDArray[np.int64]) -> None:
         """Match node states with the failures that led to them."""
@@ -226,28 +241,6 @@ class _Matching:
         if text not in self.names:
             self.names[text] = frozenset(expand_hosts(text))
         return self.names[text]
-
-    def _count_alone(self, devices: list[int]) -> None:
-        """Count device failures without an end of a job, by whether a job ran on the node."""
-        occupancy = self.history.occupancy
-        if occupancy is None or not devices:
-            return
-        busy = occupancy.operating_time((-math.inf, math.inf))
-        place = {name: index for index, name in enumerate(busy.names)}
-        for device in devices:
-            node = place.get(self.node[device])
-            if node is not None and busy.is_busy(node, self.time_s[device]):
-                self.agreement.device_failures_without_job_end += 1
-            else:
-                self.agreement.device_failures_on_idle_nodes += 1
-
-
-def _hosts_at_end(occupancy: Occupancy) -> Mapping[tuple[str, float], str]:
-    """Return the host list of each run by job and end."""
-    rows = zip(
-        occupancy.job.text(), occupancy.end_s_R.tolist(), occupancy.hosts.text(), strict=True
-    )
-    return {(job, end_s): hosts for job, end_s, hosts in rows}
 
 
 CASCADE_S: Final = 60.0

@@ -9,7 +9,7 @@ Shape legend: T ages at which units failed, Q requested ages.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import check_level, standard_errors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from perfatlas.reliability.telemetry.history import Lifetimes
 
@@ -38,7 +38,7 @@ class SurvivalCurve:
     level: float  # Pointwise confidence level
     last: float  # Largest observed age
 
-    def at(self, ages_Q: Any) -> Float:  # noqa: ANN401
+    def at(self, ages_Q: ArrayLike) -> Float:
         """Return the survival probability at ages (Q,).
 
         Args:
@@ -79,7 +79,8 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
     time_T, place_L = np.unique(seen.exit_L[failed_L], return_inverse=True)
     failed_T = np.zeros(time_T.size)
     np.add.at(failed_T, place_L, seen.weight_L[failed_L])
-    at_risk_T = _at_risk(seen, time_T)
+    at_risk_T = _weight_below(seen.entry_L, seen.weight_L, time_T)  # entry < age <= exit
+    at_risk_T -= _weight_below(seen.exit_L, seen.weight_L, time_T)
     left_T = at_risk_T - failed_T
     survival_T = np.cumprod(left_T / at_risk_T).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,13 +102,6 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
         level=level,
         last=float(seen.exit_L.max()),
     )
-
-
-def _at_risk(seen: Lifetimes, time_T: Float) -> Float:
-    """Return the units with entry < age <= exit (T,)."""
-    begun_T = _weight_below(seen.entry_L, seen.weight_L, time_T)
-    ended_T = _weight_below(seen.exit_L, seen.weight_L, time_T)
-    return begun_T - ended_T
 
 
 def _weight_below(age_L: Float, weight_L: Float, time_T: Float) -> Float:

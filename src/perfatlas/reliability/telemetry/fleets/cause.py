@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.history import History, Lifetimes, OperatingTime
+    from perfatlas.reliability.telemetry.history import Lifetimes, OperatingTime
 
     Bool = NDArray[np.bool_]
 
@@ -95,6 +95,17 @@ def fit_cause(
         remarks = [*notes, *remarks]
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     exposed = _exposure_remarks(observed, events_E, row, under_jobs=under_jobs)
+    late_s_E = history.detected_s_E[events_E] - history.start_s_E[events_E]
+    told_s_E = late_s_E[late_s_E > 0.0]
+    detection = None
+    if told_s_E.size:
+        seen = lifetimes(told_s_E, np.ones(told_s_E.size, bool))
+        detection = durations(seen, late_s_E.size - told_s_E.size, options.level)
+    # documented action of most events; of a tie the heavier one
+    names = history.action.names
+    count = np.bincount(history.action.code_E[events_E], minlength=len(names)).tolist()
+    order = ("", *ACTIONS)
+    actions = sorted(names, key=lambda name: (count[names.index(name)], order.index(name)))
     return records.CauseFit(
         component=row.component,
         cause=row.cause,
@@ -105,10 +116,10 @@ def fit_cause(
         lemons=lemons,
         repair=durations(repairs.seen, repairs.not_told, options.level),
         mean_down_s=repairs.mean_s,
-        detection=_detection(history, events_E, options.level),
+        detection=detection,
         remarks=(*remarks, *(loaded or exposed)),
         under_jobs=under_jobs,
-        action=_action(history, events_E),
+        action=actions[-1],
     )
 
 
@@ -194,18 +205,6 @@ def _exposure_remarks(
     return []
 
 
-def _action(history: History, events_E: Bool) -> str:
-    """Return the documented action of most events of a cause; of a tie the heavier one."""
-    codes = history.action.code_E[events_E]
-    count = np.bincount(codes, minlength=len(history.action.names))
-    order = ("", *ACTIONS)
-    ranked = sorted(
-        zip(count.tolist(), history.action.names, strict=True),
-        key=lambda pair: (pair[0], order.index(pair[1])),
-    )
-    return ranked[-1][1] if ranked else ""
-
-
 def _compared(seen: Lifetimes | None, level: float) -> fits.Comparison | None:
     if seen is None or seen.failures < FEWEST:
         return None
@@ -213,7 +212,7 @@ def _compared(seen: Lifetimes | None, level: float) -> fits.Comparison | None:
 
 
 def _chosen(
-    intervals: SurvivalIntervals, comparison: fits.Comparison | None, lemons: fits.Lemons | None
+    intervals: SurvivalIntervals, comparison: fits.Comparison | None, lemons: fits.LemonNodes | None
 ) -> tuple[fits.Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
     remarks = _remarks(intervals)
@@ -291,7 +290,7 @@ def _lemons(
     watch: ObservationWindow,
     operating_s: Mapping[str, float] | None,
     options: records.FleetOptions,
-) -> fits.Lemons | None:
+) -> fits.LemonNodes | None:
     """Return the lemon nodes; nodes without failures need no name.
 
     Of causes under jobs only nodes that ran jobs are compared, by their operating time.
@@ -329,12 +328,3 @@ def durations(seen: Lifetimes | None, not_told: int, level: float) -> records.Du
     comparison = _compared(seen, level)
     best = comparison.fits[0] if comparison is not None else None
     return records.Durations(best=best, seen=seen, not_told=not_told)
-
-
-def _detection(history: History, events_E: Bool, level: float) -> records.Durations | None:
-    length_E = history.detected_s_E[events_E] - history.start_s_E[events_E]
-    told_E = length_E > 0.0
-    if not told_E.any():
-        return None
-    seen = lifetimes(length_E[told_E], np.ones(int(told_E.sum()), bool))
-    return durations(seen, int(np.count_nonzero(~told_E)), level)

@@ -15,7 +15,7 @@ from perfatlas.reliability.telemetry.fleets.cause import FEWEST
 from perfatlas.reliability.telemetry.history import JOB, PROCESS, lasting_states
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.fits import Lemons
+    from perfatlas.reliability.telemetry.fits import CauseRow
     from perfatlas.reliability.telemetry.fleets.fit import FleetFit
     from perfatlas.reliability.telemetry.fleets.records import CauseFit
     from perfatlas.reliability.telemetry.history import Lifetimes
@@ -26,35 +26,25 @@ CURVE_POINTS: Final = 9  # points of a survival curve, spread over the ages at w
 
 def evidence_document(fit: FleetFit) -> dict[str, Any]:
     """Return the evidence of a fitted fleet as a document for TOML."""
-    level = fit.options.level
+    repairs = laws.repairs_taken(fit)
+    watches = {}
+    for component, watch in fit.watches.items():
+        start, end = (dt.datetime.fromtimestamp(s, dt.UTC) for s in (watch.start_s, watch.end_s))
+        watches[component] = {"units": watch.units, "start": start, "end": end}
     return {
         "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
         "failures_taken_as_effects": fit.cascades,
-        "level": level,
+        "level": fit.options.level,
         "utilization": None if fit.utilization is None else laws.short(fit.utilization),
         "log_agreement": fit.agreement.counts() if fit.agreement else None,
         "availability": availability_fields(fit),
-        "watches": {component: _watch(fit, component) for component in fit.watches},
-        "cause": [_evidence(cause, figures, level) for cause, figures in _with_places(fit)],
+        "watches": watches,
+        "cause": [
+            _evidence(fit, cause, row, repairs[cause.name] or "none")
+            for cause, row in zip(fit.causes, fit.ranking, strict=True)
+        ],
         "file": [file_row(file) for file in fit.history.files],
     }
-
-
-def _with_places(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
-    """Return each cause with its position in the ranking and in the fleet."""
-    places, repairs = [], laws.repairs_taken(fit)
-    for cause, row in zip(fit.causes, fit.ranking, strict=True):
-        ends = [laws.short(row.share_low), laws.short(row.share_high)]
-        figures = {"share": laws.short(row.share), "share_interval": ends}
-        above = None if math.isnan(row.above_next) else laws.short(row.above_next)
-        parts_s = cause.rate.exposure_s / cause.rate.events
-        figures |= {
-            "more_frequent_than_next": above,
-            "fleet_mean_time_between": laws.time_text(parts_s / fit.watches[cause.component].units),
-            "repair_taken": repairs[cause.name] or "none",
-        }
-        places.append((cause, figures))
-    return places
 
 
 def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
@@ -69,16 +59,39 @@ def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
     return {"age": [laws.time_text(age) for age in curve.time_T[rows].tolist()], **figures}
 
 
-def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
+def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict[str, Any]:
+    """Return the evidence of a cause, given its row in the ranking and its repair in the fleet."""
     intervals, rate = cause.intervals, cause.rate
     repair = cause.repair
-    not_told = repair.not_told if repair else intervals.failures
     fits = cause.comparison.fits if cause.comparison else ()
+    exposure_kind = "observation window"
+    if cause.under_jobs:
+        exposure_kind = "job-hours" if cause.component == JOB else "node-hours under jobs"
+    fleet_s = rate.exposure_s / rate.events / fit.watches[cause.component].units
+    lemon_nodes: list[dict[str, Any]] = []
+    if (lemons := cause.lemons) is not None:
+        lemon_nodes = [
+            {
+                "node": lemons.units[index],
+                "events": int(lemons.events_U[index]),
+                "probability": laws.short(float(lemons.probability_U[index])),
+                "mean_time_between": laws.time_text(1.0 / float(lemons.rate_per_s_U[index])),
+            }
+            for index in range(lemons.flagged)
+        ]
+    remarks = list(cause.remarks)
+    not_told = repair.not_told if repair else intervals.failures
+    if not_told and taken != "none":
+        whose = "all causes" if taken == laws.ANY_REPAIR else "the others of this cause"
+        text = counted(not_told, "failure")
+        remarks.insert(
+            0, f"{text} without a recorded repair time: the fleet assumes those of {whose}"
+        )
     return {
         "name": cause.name,
         "events": intervals.failures,
         "exposure": laws.time_text(intervals.exposure_s),
-        "exposure_kind": _exposure_kind(cause),
+        "exposure_kind": exposure_kind,
         "action": cause.action or None,
         "mean_time_between": laws.time_text(1.0 / rate.observed_per_s),
         "mean_time_between_interval": laws.ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
@@ -86,23 +99,22 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
         if cause.lemons_apart
         else None,
         "lemon_factor": laws.short(cause.lemon_factor) if cause.lemons_apart else None,
-        **place,
-        "survival": _survival(intervals.seen, level),
+        "share": laws.short(row.share),
+        "share_interval": [laws.short(row.share_low), laws.short(row.share_high)],
+        "more_frequent_than_next": None
+        if math.isnan(row.above_next)
+        else laws.short(row.above_next),
+        "fleet_mean_time_between": laws.time_text(fleet_s),
+        "repair_taken": taken,
+        "survival": _survival(intervals.seen, fit.options.level),
         "law_interval": laws.law_interval(cause.law) if cause.law else None,
         "aic": {fit.family: laws.short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,
         "repairs_not_told": not_told,
         "repair_interval": laws.law_interval(repair.best) if repair and repair.best else None,
-        "lemon_nodes": _lemon_rows(cause.lemons),
-        "remarks": [*_repair_remarks(place["repair_taken"], not_told), *cause.remarks],
+        "lemon_nodes": lemon_nodes or None,
+        "remarks": remarks,
     }
-
-
-def _exposure_kind(cause: CauseFit) -> str:
-    """Return what the exposure of a cause is."""
-    if not cause.under_jobs:
-        return "observation window"
-    return "job-hours" if cause.component == JOB else "node-hours under jobs"
 
 
 def availability_fields(fit: FleetFit) -> dict[str, Any]:
@@ -124,11 +136,6 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
         downtime += cause.rate.observed_per_s * parts * mean_s
     if without or not of_nodes:
         return {"node": "unknown", "without_repair_times": without}
-    return {"node": laws.short(1.0 / (1.0 + downtime)), **_open_states(fit)}
-
-
-def _open_states(fit: FleetFit) -> dict[str, int]:
-    """Return the numbers of node states without an end, by whether they count as downtime."""
     history = fit.history
     open_E = lasting_states(history) & np.isnan(history.recovered_s_E)
     down_E = open_E & history.kind.is_any(fit.options.kinds)
@@ -136,36 +143,10 @@ def _open_states(fit: FleetFit) -> dict[str, int]:
         "states_without_end": int(np.count_nonzero(down_E)),
         "states_without_end_not_counted": int(np.count_nonzero(open_E & ~down_E)),
     }
-    return {name: count for name, count in figures.items() if count}
-
-
-def _repair_remarks(taken: str, not_told: int) -> list[str]:
-    """Return remarks on the repair times assumed for events without a recorded recovery."""
-    if not not_told or taken == "none":
-        return []
-    whose = "all causes" if taken == laws.ANY_REPAIR else "the others of this cause"
-    text = counted(not_told, "failure")
-    return [f"{text} without a recorded repair time: the fleet assumes those of {whose}"]
-
-
-def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
-    if lemons is None or not lemons.flagged:
-        return None
-    return [
-        {
-            "node": lemons.units[row],
-            "events": int(lemons.events_U[row]),
-            "probability": laws.short(float(lemons.probability_U[row])),
-            "mean_time_between": laws.time_text(1.0 / float(lemons.rate_per_s_U[row])),
-        }
-        for row in range(lemons.flagged)
-    ]
-
-
-def _watch(fit: FleetFit, component: str) -> dict[str, Any]:
-    watch = fit.watches[component]
-    start, end = (dt.datetime.fromtimestamp(s, dt.UTC) for s in (watch.start_s, watch.end_s))
-    return {"units": watch.units, "start": start, "end": end}
+    return {
+        "node": laws.short(1.0 / (1.0 + downtime)),
+        **{name: count for name, count in figures.items() if count},
+    }
 
 
 def file_row(file: FileCounts) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from perfatlas.reliability.telemetry.fleets.evidence import evidence_document
 from perfatlas.reliability.telemetry.history import GPU_RESET, JOB, PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.reliability.telemetry.fleets.fit import FleetFit
     from perfatlas.reliability.telemetry.fleets.records import CauseFit, Durations
 
@@ -35,34 +33,22 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
 
     Args:
         path: The file; the evidence goes to the same name with .evidence.toml.
-        fit: What a history says of the fleet.
 
     Raises:
         InvalidSpecError: A file cannot be written.
     """
     fleet = fleet_document(fit)
     header = _HEADER if "repair" in fleet else _HEADER + _NO_REPAIRS
-    return write_documents(path, header, fleet, evidence_document(fit))
-
-
-def write_documents(
-    path: str | Path, header: str, fleet: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> Path:
-    """Write a fleet and its evidence file; return the path of the evidence."""
     beside = Path(path).with_suffix(".evidence.toml")
     text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
     about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
-    write_atomic(beside, format_toml(about | dict(evidence)))
+    write_atomic(beside, format_toml(about | evidence_document(fit)))
     write_atomic(path, text)
     return beside
 
 
 def fleet_document(fit: FleetFit) -> dict[str, Any]:
-    """Return a fitted fleet as the document that `write_fleet` writes.
-
-    Args:
-        fit: What a history says of the fleet.
-    """
+    """Return a fitted fleet as the document that `write_fleet` writes."""
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
     kept, rest = fit.causes[: laws.MOST_CAUSES], fit.causes[laws.MOST_CAUSES :]
     taken = laws.repairs_taken(fit)

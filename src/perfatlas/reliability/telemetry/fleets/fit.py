@@ -68,7 +68,6 @@ def fit_fleet(
     Args:
         watches: Observation window and number of units by component; `job` has one unit, for causes
             that stop the whole job.
-        options: Assumptions that the logs do not contain.
 
     Raises:
         InvalidSpecError: A component has no observation window, an event lies outside it, there are
@@ -82,14 +81,21 @@ def fit_fleet(
         fit_cause(seen.observed, found, watches[found.row.component], options)
         for found in _rates(seen, watches, options)
     ]
+    # those of all causes except the ones that a restart of the program ends
+    history = seen.observed.history
+    of_nodes_E = ~history.component.is_any([JOB]) & ~history.action.is_any([PROCESS])
+    end_s = max(watch.end_s for watch in watches.values())
+    repairs = repair_times(
+        history, seen.counted_E & of_nodes_E, end_s, open_is_down=options.open_is_down
+    )
     return FleetFit(
         nodes=nodes,
         watches=watches,
         causes=tuple(fits),
-        repair=_any_repair(seen.observed.history, seen.counted_E, watches, options),
+        repair=durations(repairs.seen, repairs.not_told, options.level),
         ranking=seen.ranking,
         options=options,
-        history=seen.observed.history,
+        history=history,
         cascades=seen.cascades,
         agreement=seen.agreement,
         operating=seen.observed.operating,
@@ -106,7 +112,6 @@ def fleet_rates(
 
     Args:
         watches: Observation window and number of units by component.
-        options: Assumptions that the logs do not contain.
     """
     return tuple(_rates(_seen(history, watches, nodes, options), watches, options))
 
@@ -129,10 +134,35 @@ def _seen(
 ) -> _Seen:
     if nodes < 1:
         raise InvalidSpecError(f"nodes = {nodes}: expected 1 or more")
-    _check_nodes(history, nodes, options)
+    named = {*history.node.text(), *options.node_exposure_s} - {""}
+    if len(named) > nodes:
+        first = ", ".join(sorted(named)[:3])
+        raise InvalidSpecError(
+            f"nodes = {nodes}: the logs name {counted(len(named), 'node')} ({first}, ...); set it"
+            f" to {len(named)} or more, or remove events of other machines from the history"
+        )
     history, agreement = match_logs(history, options.match_s)
     history, cascades = without_cascades(history, options.cascade_s)
-    observed = _observed(history, watches, nodes)
+    lengths = [
+        (watch.end_s - watch.start_s, watch.start_s, watch.end_s) for watch in watches.values()
+    ]
+    _, start_s, end_s = max(lengths, default=(0.0, 0.0, 0.0))
+    operating = None
+    if history.occupancy is not None:
+        operating = history.occupancy.operating_time((start_s, end_s))
+        if not operating.total_s > 0.0:
+            operating = None
+    if operating is not None and len(operating.names) > nodes:
+        raise InvalidSpecError(
+            f"nodes = {nodes}: jobs ran on {counted(len(operating.names), 'node')}; set it to"
+            f" {len(operating.names)} or more, or import only jobs of this cluster"
+        )
+    observed = records.Observed(
+        history=history,
+        nodes=nodes,
+        operating=operating,
+        under_jobs_E=of_accounting(history),
+    )
     ranking = rank_causes(history, kinds=options.kinds, level=options.level)
     return _Seen(observed, history.kind.is_any(options.kinds), ranking, cascades, agreement)
 
@@ -152,53 +182,3 @@ def _rates(
         rows_E = history.component.is_any([row.component]) & history.cause.is_any([row.cause])
         events_E = rows_E & seen.counted_E
         yield rate_cause(seen.observed, events_E, row, watches[row.component], options)
-
-
-def _observed(
-    history: History, watches: Mapping[str, ObservationWindow], nodes: int
-) -> records.Observed:
-    """Return what was observed, with the operating time of nodes that accounting names."""
-    lengths = [
-        (watch.end_s - watch.start_s, watch.start_s, watch.end_s) for watch in watches.values()
-    ]
-    _, start_s, end_s = max(lengths, default=(0.0, 0.0, 0.0))
-    operating = None
-    if history.occupancy is not None:
-        operating = history.occupancy.operating_time((start_s, end_s))
-        if not operating.total_s > 0.0:
-            operating = None
-    if operating is not None and len(operating.names) > nodes:
-        raise InvalidSpecError(
-            f"nodes = {nodes}: jobs ran on {counted(len(operating.names), 'node')}; set it to"
-            f" {len(operating.names)} or more, or import only jobs of this cluster"
-        )
-    return records.Observed(
-        history=history,
-        nodes=nodes,
-        operating=operating,
-        under_jobs_E=of_accounting(history),
-    )
-
-
-def _check_nodes(history: History, nodes: int, options: records.FleetOptions) -> None:
-    """Raise for fewer nodes than named in the logs: rates would be too high."""
-    named = {*history.node.text(), *options.node_exposure_s} - {""}
-    if len(named) > nodes:
-        first = ", ".join(sorted(named)[:3])
-        raise InvalidSpecError(
-            f"nodes = {nodes}: the logs name {counted(len(named), 'node')} ({first}, ...); set it"
-            f" to {len(named)} or more, or remove events of other machines from the history"
-        )
-
-
-def _any_repair(
-    history: History,
-    counted_E: Bool,
-    watches: Mapping[str, ObservationWindow],
-    options: records.FleetOptions,
-) -> records.Durations | None:
-    """Return the repairs of all causes except those that a restart of the program ends."""
-    events_E = counted_E & ~history.component.is_any([JOB]) & ~history.action.is_any([PROCESS])
-    end_s = max(watch.end_s for watch in watches.values())
-    repairs = repair_times(history, events_E, end_s, open_is_down=options.open_is_down)
-    return durations(repairs.seen, repairs.not_told, options.level)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.fits import Comparison, Fit, Lemons
+    from perfatlas.reliability.telemetry.fits import Comparison, Fit, LemonNodes
     from perfatlas.reliability.telemetry.history import (
         History,
         Lifetimes,
         OperatingTime,
-        Repair,
+        RepairModel,
         SurvivalIntervals,
     )
     from perfatlas.sampling import RatePosterior
@@ -32,7 +32,7 @@ class FleetOptions:
     """Assumptions that the logs do not contain."""
 
     kinds: Sequence[str] = (FAILURE,)  # Kinds of events that count as failures
-    repair: Repair = "as_new"  # Whether a repaired unit is as good as new for its cause
+    repair: RepairModel = "as_new"  # Whether a repaired unit is as good as new for its cause
     # Whether an event without a recovery was still down at the end of the window
     open_is_down: bool = False
     # Failures of other causes within this time after one on the same device are its effects [s]
@@ -67,7 +67,7 @@ class CauseFit:
     # Families fitted to intervals of known age, None where there are too few
     comparison: Comparison | None
     law: Fit | None  # Distribution of the cause, None for the exponential distribution of `rate`
-    lemons: Lemons | None  # Lemon nodes of this cause, None where they cannot be determined
+    lemons: LemonNodes | None  # Lemon nodes of this cause, None where they cannot be determined
     repair: Durations | None  # Time from failure to recovery, None where not recorded
     # Time from failure to detection, None where none above 0 is recorded
     detection: Durations | None
@@ -82,7 +82,7 @@ class CauseFit:
         return f"{self.component}_{self.cause}"
 
     @property
-    def lemons_apart(self) -> Lemons | None:
+    def lemons_apart(self) -> LemonNodes | None:
         """Lemon nodes excluded from the distribution; None for causes of the job."""
         known = self.lemons is not None and self.lemons.are_apart and self.component != JOB
         return self.lemons if known else None

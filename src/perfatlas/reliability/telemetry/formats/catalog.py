@@ -55,18 +55,6 @@ def format_names() -> tuple[str, ...]:
     return tuple(sorted(_modules()))
 
 
-def _refuse_same_log(files: Sequence[FileCounts]) -> None:
-    """Raise for a log that is passed twice."""
-    known: dict[str, str] = {}
-    for file in files:
-        if file.total and file.data_hash and file.data_hash in known:
-            raise InvalidSpecError(
-                f"'{file.path}' is the same log as '{known[file.data_hash]}', byte for byte: its"
-                " events would count twice; pass each log once"
-            )
-        known[file.data_hash] = file.path
-
-
 def _check_recognized(name: str, file: FileCounts) -> None:
     """Raise for a log without a line of its format, which would be a cluster without failures.
 
@@ -95,7 +83,6 @@ def import_logs(
     Args:
         name: One of `format_names`.
         paths: The logs, in time order.
-        options: Information that the logs omit.
 
     Raises:
         InvalidSpecError: The format is unknown, there is no log, a log is invalid, or one is passed
@@ -113,6 +100,13 @@ def import_logs(
     if not found.history.size and found.history.occupancy is None:
         for file in found.history.files:
             _check_recognized(name, file)
-    if name != "table":  # several tables may contain different events of one log
-        _refuse_same_log(found.history.files)
+    known: dict[str, str] = {}
+    # several tables may contain different events of one log
+    for file in found.history.files if name != "table" else ():
+        if file.total and file.data_hash and file.data_hash in known:
+            raise InvalidSpecError(
+                f"'{file.path}' is the same log as '{known[file.data_hash]}', byte for byte: its"
+                " events would count twice; pass each log once"
+            )
+        known[file.data_hash] = file.path
     return found

@@ -28,7 +28,7 @@ def _refuse_constant(name: str) -> float:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _decoded(text: str) -> Any:  # noqa: ANN401
+def _decoded(text: str) -> object:
     """Return the value of a text."""
     value = _DECODER.decode(text)
     if _SURROGATE.search(text):
@@ -36,7 +36,7 @@ def _decoded(text: str) -> Any:  # noqa: ANN401
     return value
 
 
-def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
+def _document(file: LogFile, key: str) -> Iterator[tuple[int, object]]:
     """Yield number and value of the items of a list, under `key` or the whole document."""
     try:
         value = _decoded("".join(file.blocks()))
@@ -49,7 +49,7 @@ def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
     yield from enumerate(items, 1)
 
 
-def _lines(file: LogFile) -> Iterator[tuple[int, Any]]:
+def _lines(file: LogFile) -> Iterator[tuple[int, object]]:
     """Yield number and value of each line; None for a blank line."""
     for line in file.lines():
         if not line.text.strip():
@@ -70,7 +70,6 @@ class JsonLog:
     """A log of JSON objects, read once.
 
     Args:
-        path: The file.
         key: Name of the list, for a log in one document.
     """
 
@@ -106,7 +105,6 @@ class Item:
 
     Args:
         number: Its line or record.
-        unit: Numbered unit: line or record.
     """
 
     def __init__(
@@ -118,7 +116,7 @@ class Item:
         self.unit = unit
         self.fields = fields
 
-    def get(self, name: str) -> Any:  # noqa: ANN401
+    def get(self, name: str) -> object:
         """Return a field, None where it is missing."""
         return self.fields.get(name)
 

@@ -52,7 +52,10 @@ def run_failures(runs: history.JobRuns) -> history.History:
         without a recorded end are no events. Other runs are counted as ignored.
     """
     builder = history.HistoryBuilder()
-    next_s_R = _next_starts(runs)
+    next_s_R = np.full(runs.size, history.NOT_TOLD)  # start of the next run of the same job [s]
+    by_job_R = np.argsort(runs.job.code_E, kind="stable")
+    same = np.flatnonzero(np.diff(runs.job.code_E[by_job_R]) == 0)
+    next_s_R[by_job_R[same]] = runs.start_s_R[by_job_R[same + 1]]
     reason_R, reasons = _no_events(runs)
     for file, counts in enumerate(runs.files):
         of_file_R = runs.file_E == file
@@ -109,13 +112,3 @@ def _counts(counts: FileCounts, line_R: Int, reason_R: Int, reasons: tuple[str, 
             ignored[reasons[code]], first[reasons[code]] = line.size, int(line.min())
     parsed = counts.parsed - int(np.count_nonzero(reason_R >= 0))
     return replace(counts, parsed=parsed, ignored=ignored, first=first)
-
-
-def _next_starts(runs: history.JobRuns) -> NDArray[np.float64]:
-    """Return the start of the next run of the same job [s] (R,), NaN for none."""
-    following_R = np.full(runs.size, history.NOT_TOLD)
-    by_job_R = np.argsort(runs.job.code_E, kind="stable")
-    code_R = runs.job.code_E[by_job_R]
-    again = np.flatnonzero(code_R[1:] == code_R[:-1])
-    following_R[by_job_R[again]] = runs.start_s_R[by_job_R[again + 1]]
-    return following_R

@@ -48,7 +48,6 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> history.JobR
 
     Args:
         paths: Files of one cluster; they may overlap.
-        zone: Time zone of the times.
 
     Raises:
         InvalidSpecError: A file cannot be read, lacks a column, ends inside a record, or a field is

@@ -17,7 +17,7 @@ from perfatlas.reliability.telemetry.reading import refuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfatlas.reliability.telemetry.reading import Line, LogFile, Tally
+    from perfatlas.reliability.telemetry.reading import LogFile, LogLine, Tally
 
 MOST_LINES: Final = 2_000  # lines of one record
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
@@ -72,7 +72,7 @@ def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Itera
     assembler.end()
 
 
-def _header(file: LogFile, line: Line, required: Sequence[str], tally: Tally) -> Header:
+def _header(file: LogFile, line: LogLine, required: Sequence[str], tally: Tally) -> Header:
     match = _HEADER.match(line.text)
     if match is None:
         raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {repr_for_error(line.text)}")
@@ -99,12 +99,12 @@ class _Assembler:
         self.file = file
         self.header = header
         self.tally = tally
-        self.pending: list[Line] = []
+        self.pending: list[LogLine] = []
         self.bars: list[int] = []  # delimiters of each pending line
-        self.checks = _checks(header.names)
+        self.checks = [(i, _CHECKS[name]) for i, name in enumerate(header.names) if name in _CHECKS]
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
-    def add(self, line: Line) -> Iterator[Record]:
+    def add(self, line: LogLine) -> Iterator[Record]:
         """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
@@ -119,12 +119,16 @@ class _Assembler:
         wanted = len(self.header.names) - 1
         if sum(self.bars) < wanted:
             return
-        for cells_of in (self._exact, self._mended):
-            for skipped in self._starts(wanted):
-                cells = cells_of(self.pending[skipped:])
-                if cells is not None:
-                    yield self._record(skipped, cells)
-                    return
+        for skipped in self._starts(wanted):
+            cells = self._split(self.pending[skipped:])
+            if len(cells) == wanted + 1 and self._fits(cells):
+                yield self._record(skipped, cells)
+                return
+        for skipped in self._starts(wanted):
+            mended = self._mended(self.pending[skipped:])
+            if mended is not None:
+                yield self._record(skipped, mended)
+                return
         while sum(self.bars) > 2 * wanted:
             self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
             self.bars.pop(0)
@@ -142,7 +146,7 @@ class _Assembler:
         """Raise for an incomplete record at the end of the file."""
         if not self.pending:
             return
-        found = self._count(self.pending)
+        found = len(self._split(self.pending))
         first, last = self.pending[0], self.pending[-1]
         wanted = len(self.header.names)
         misfit = self._misfit()
@@ -185,36 +189,28 @@ class _Assembler:
             fields.setdefault(name, cell)
         return Record(line, fields)
 
-    def _split(self, lines: Sequence[Line]) -> list[str]:
+    def _split(self, lines: Sequence[LogLine]) -> list[str]:
         text = "\n".join(line.text for line in lines)
         if self.header.closed:
             text = text.removesuffix(self.header.bar)
         return text.split(self.header.bar)
 
-    def _count(self, lines: Sequence[Line]) -> int:
-        return len(self._split(lines))
-
-    def _exact(self, lines: Sequence[Line]) -> list[str] | None:
-        cells = self._split(lines)
-        return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
-
-    def _mended(self, lines: Sequence[Line]) -> list[str] | None:
+    def _mended(self, lines: Sequence[LogLine]) -> list[str] | None:
         """Return the fields with delimiters restored in free text, if unambiguous."""
         cells = self._split(lines)
         extra = len(cells) - len(self.header.names)
         if extra <= 0:
             return None
-        fitting = [way for way in self._ways(cells, extra) if self._fits(way)]
+        fitting = []
+        for index in self.free:
+            text = self.header.bar.join(cells[index : index + extra + 1])
+            way = [*cells[:index], text, *cells[index + extra + 1 :]]
+            if self._fits(way):
+                fitting.append(way)
         if not fitting or any(self._checked(way) != self._checked(fitting[0]) for way in fitting):
             return None
         self.tally.repair("delimiters inside free text", lines[0].number)
         return fitting[0]
-
-    def _ways(self, cells: list[str], extra: int) -> Iterator[list[str]]:
-        bar = self.header.bar
-        for index in self.free:
-            middle = bar.join(cells[index : index + extra + 1])
-            yield [*cells[:index], middle, *cells[index + extra + 1 :]]
 
     def _fits(self, cells: list[str]) -> bool:
         if not all(check(cells[index]) for index, check in self.checks):
@@ -227,20 +223,12 @@ class _Assembler:
         return [cells[index] for index, _ in self.checks]
 
 
-def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
-    return [(index, _CHECKS[name]) for index, name in enumerate(names) if name in _CHECKS]
-
-
 def _is_job(text: str) -> bool:
     try:
         job_name(text)
     except InvalidSpecError:
         return False
     return True
-
-
-def _is_state(text: str) -> bool:
-    return _STATE.fullmatch(text.strip()) is not None
 
 
 def _is_time(text: str) -> bool:
@@ -257,7 +245,7 @@ def _is_duration(text: str) -> bool:
 
 _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "JobID": _is_job,
-    "State": _is_state,
+    "State": lambda text: _STATE.fullmatch(text.strip()) is not None,
     **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
     **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
 }

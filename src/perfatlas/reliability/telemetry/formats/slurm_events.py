@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.reading import Line
+    from perfatlas.reliability.telemetry.reading import LogLine
 
 FORMAT_NAME: Final = "slurm_events"
 _COLUMNS: Final = {
@@ -64,7 +64,7 @@ def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> histo
     return builder.close()
 
 
-def _header(path: str | Path, line: Line, tally: Tally) -> tuple[dict[str, int], int]:
+def _header(path: str | Path, line: LogLine, tally: Tally) -> tuple[dict[str, int], int]:
     """Return the place of each column, and the number of columns."""
     names = line.text.rstrip("|").split("|")
     place = {}
@@ -81,7 +81,7 @@ class _Row:
     """A row, with delimiters inside the reason restored."""
 
     def __init__(
-        self, path: str | Path, line: Line, place: dict[str, int], width: int, zone: str | None
+        self, path: str | Path, line: LogLine, place: dict[str, int], width: int, zone: str | None
     ) -> None:
         self.path = path
         self.line = line
@@ -174,7 +174,11 @@ def node_event(
     kind, action = (history.FAILURE if is_down else history.UNCLEAR), ""
     if told is not None:
         cause, kind, action = told
-        action = action or _action_of_xid(kind, reason)
+        named = _XID.search(reason) if kind == history.FAILURE else None
+        if named and not action:
+            action = history.xid_code(int(named[1])).action
+            if action == history.PROCESS:  # a node out of service does not return with a restart
+                action = ""
     if is_planned and not is_down:
         cause, kind, action = "maintenance", history.PLANNED, ""
     return history.Event(
@@ -188,13 +192,3 @@ def node_event(
         recovered_s=end_s,
         action=action,
     )
-
-
-def _action_of_xid(kind: str, reason: str) -> str:
-    """Return the documented action of an Xid that a reason names, "" for none.
-
-    A node that was taken out of service does not return with a restart of the program.
-    """
-    named = _XID.search(reason)
-    action = history.xid_code(int(named[1])).action if named and kind == history.FAILURE else ""
-    return "" if action == history.PROCESS else action

@@ -21,18 +21,10 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     """Return the events of tables, each event once."""
     del options
     histories = [read_history(path) for path in paths]
-    if len(histories) > 1:
-        _refuse_shared_events(paths, histories)
-    return Imported(joined(histories))
-
-
-def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[History]) -> None:
-    """Raise for histories that contain the same events of the same log."""
     seen: dict[tuple[object, ...], int] = {}
-    for number, history in enumerate(histories):
-        shared = 0
-        first = number
-        for event in _events(history):
+    for number, history in enumerate(histories if len(histories) > 1 else ()):
+        shared, first = 0, number
+        for event in _identities(history):
             other = seen.setdefault(event, number)
             if other != number:
                 shared, first = shared + 1, min(first, other)
@@ -41,9 +33,10 @@ def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[Histo
                 f"'{paths[number]}' and '{paths[first]}' hold {counted(shared, 'event')} from the"
                 " same lines of the same logs, which would count twice: pass each log once"
             )
+    return Imported(joined(histories))
 
 
-def _events(history: History) -> Iterator[tuple[object, ...]]:
+def _identities(history: History) -> Iterator[tuple[object, ...]]:
     """Yield the identity of each event: hash of its log, line, time and names."""
     names = [getattr(history, name).text() for name in ("component", "cause", "node", "device")]
     hashes = [history.files[index].data_hash for index in history.file_E.tolist()]

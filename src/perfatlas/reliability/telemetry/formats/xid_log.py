@@ -83,7 +83,7 @@ class LineClock:
         clock: Information that the lines omit.
     """
 
-    def __init__(self, clock: reading.Clock) -> None:
+    def __init__(self, clock: reading.LogClock) -> None:
         """Start before the first line."""
         self._clock = clock
         self._year = clock.year
@@ -168,7 +168,7 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 def read_xid_log(
     paths: Sequence[str | Path],
     *,
-    clock: reading.Clock | Mapping[str, reading.Clock] = NO_HELP,
+    clock: reading.LogClock | Mapping[str, reading.LogClock] = NO_HELP,
     coalesce_s: float = COALESCE_S,
 ) -> History:
     """Return the Xid errors of kernel logs, independent of the order of files and lines.
@@ -188,8 +188,7 @@ def read_xid_log(
         )
     log = _XidLog()
     for path in paths:
-        one = clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock
-        log.read(path, one)
+        log.read(path, clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock)
     return log.close(coalesce_s)
 
 
@@ -217,7 +216,7 @@ class _XidLog:
         default_factory=list
     )  # and its first line
 
-    def read(self, path: str | Path, clock: reading.Clock) -> None:
+    def read(self, path: str | Path, clock: reading.LogClock) -> None:
         """Read the lines of a file."""
         file = reading.LogFile(path)
         tally = reading.Tally(path=path, unit="lines")
@@ -231,15 +230,18 @@ class _XidLog:
                 tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
             match = _XID.search(line.text)
             if match is None:
-                self._unread(path, line, tally)
+                if not line.ended:
+                    problem = f"the file is truncated inside {repr_for_error(line.text)}"
+                    raise reading.refuse(path, line.number, problem)
+                tally.ignore("Xid line in an unknown format", line.number)
                 continue
             if not line.ended and match["rest"] is None:
                 problem = "the last line has no line break, so its code may be truncated; add one"
                 raise reading.refuse(path, line.number, problem)
             try:
                 stamp = line_clock.stamp(line.text)
-            except InvalidSpecError as problem:
-                raise reading.refuse(path, line.number, str(problem)) from problem
+            except InvalidSpecError as error:
+                raise reading.refuse(path, line.number, str(error)) from error
             self._keep(match, stamp, line.number)
 
     def close(self, coalesce_s: float) -> History:
@@ -263,26 +265,15 @@ class _XidLog:
 
         Lines are compared in time order, as logs may be rotated, joined or shuffled.
         """
-        code_L = self._codes()
+        known: dict[tuple[str, str, int], int] = {}
+        of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
+        code_L = np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
         order_L = np.lexsort((time_s_L, code_L))
         begins_L = np.ones(time_s_L.size, bool)
         again_L = np.diff(code_L[order_L]) == 0
         close_L = np.diff(time_s_L[order_L]) < coalesce_s
         begins_L[order_L[1:]] = ~(again_L & close_L)
         return begins_L
-
-    def _codes(self) -> NDArray[np.int64]:
-        """Return an index for node, device and code of each line, whatever its severity."""
-        known: dict[tuple[str, str, int], int] = {}
-        of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
-        return np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
-
-    def _unread(self, path: str | Path, line: reading.Line, tally: reading.Tally) -> None:
-        if not line.ended:
-            raise reading.refuse(
-                path, line.number, f"the file is truncated inside {repr_for_error(line.text)}"
-            )
-        tally.ignore("Xid line in an unknown format", line.number)
 
     def _keep(self, match: re.Match[str], stamp: Stamp, number: int) -> None:
         xid = int(match["code"])

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.reliability.telemetry.history.labels import Labels
     from perfatlas.reliability.telemetry.history.lifetime_columns import Lifetimes, lifetimes
-    from perfatlas.reliability.telemetry.history.occupancy import (
-        Occupancy, OccupancyBuilder, OperatingTime,
-    )
+    from perfatlas.reliability.telemetry.history.occupancy import OccupancyBuilder, OperatingTime
     from perfatlas.reliability.telemetry.history.survival_intervals import (
-        ObservationWindow, Repair, Repairs, SurvivalIntervals, check_window, failure_intervals,
+        ObservationWindow, RepairModel, Repairs, SurvivalIntervals, check_window, failure_intervals,
         lasting_states, operating_intervals, repair_times,
     )
     from perfatlas.reliability.telemetry.history.xid_codes import xid_code, xid_meaning

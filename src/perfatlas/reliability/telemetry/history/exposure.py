@@ -42,7 +42,11 @@ def observation_windows(
         InvalidSpecError: A count is below 1, the window is empty, or the number of a component is
             unknown.
     """
-    counts = _counts(nodes, gpus_per_node, units)
+    for name, count in {"nodes": nodes, "gpus_per_node": gpus_per_node, **units}.items():
+        if count < 1:
+            raise InvalidSpecError(f"{name} = {count}: expected 1 or more")
+    counts = dict.fromkeys(OF_GPUS, nodes * gpus_per_node) | dict.fromkeys(OF_NODES, nodes)
+    counts |= {JOB: 1, **units}
     if not window_s[1] > window_s[0]:
         raise InvalidSpecError(
             f"the observation window ends at {utc(window_s[1])}, not after its start at"
@@ -61,19 +65,8 @@ def observation_windows(
     return found
 
 
-def _counts(nodes: int, gpus_per_node: int, units: Mapping[str, int]) -> dict[str, int]:
-    for name, count in {"nodes": nodes, "gpus_per_node": gpus_per_node, **units}.items():
-        if count < 1:
-            raise InvalidSpecError(f"{name} = {count}: expected 1 or more")
-    counts = dict.fromkeys(OF_GPUS, nodes * gpus_per_node) | dict.fromkeys(OF_NODES, nodes)
-    return counts | {JOB: 1, **units}
-
-
 def utc(time_s: float) -> str:
-    """Return a time as ISO 8601 text in UTC, to the second.
-
-    Args:
-        time_s: The time [s since 1970-01-01 UTC].
+    """Return a time [s since 1970-01-01 UTC] as ISO 8601 text in UTC, to the second.
 
     Example:
         >>> from perfatlas.reliability.telemetry.history import utc
@@ -101,21 +94,6 @@ def with_service_starts(
         InvalidSpecError: The table cannot be read, lacks a column, repeats a unit, has no observed
             component, or a cell is invalid; the message names the row.
     """
-    starts = _starts(path)
-    if not starts.keys() & watches.keys():
-        text = ", ".join(starts) or "none"
-        problem = (
-            f"none of its components ({text}) is among the observed ones: {', '.join(watches)}"
-        )
-        raise refuse(path, 0, problem)
-    return {
-        component: watch._replace(new_s={**watch.new_s, **starts.get(component, {})})
-        for component, watch in watches.items()
-    }
-
-
-def _starts(path: str | Path) -> dict[str, dict[str, float]]:
-    """Return the service start by component and unit [s since 1970-01-01 UTC]."""
     table = read_table(path)
     for name in _REQUIRED:
         if name not in table.columns:
@@ -123,7 +101,7 @@ def _starts(path: str | Path) -> dict[str, dict[str, float]]:
             raise refuse(path, 0, f"no column {name!r}{hint}; needed: {', '.join(_REQUIRED)}")
     cells = {name: table.cells(name) for name in table.columns}
     devices = cells.get("device", [None] * table.rows)
-    starts: dict[str, dict[str, float]] = {}
+    starts: dict[str, dict[str, float]] = {}  # by component and unit [s since 1970-01-01 UTC]
     for row in range(table.rows):
         component, node, start = (cells[name][row] for name in _REQUIRED)
         for name, value in (("component", component), ("node", node)):
@@ -136,6 +114,15 @@ def _starts(path: str | Path) -> dict[str, dict[str, float]]:
             raise refuse(path, row + 1, problem, unit="row")
         try:
             of_component[unit] = epoch_seconds(start, None)
-        except InvalidSpecError as problem:
-            raise refuse(path, row + 1, str(problem), column="start", unit="row") from problem
-    return starts
+        except InvalidSpecError as error:
+            raise refuse(path, row + 1, str(error), column="start", unit="row") from error
+    if not starts.keys() & watches.keys():
+        text = ", ".join(starts) or "none"
+        problem = (
+            f"none of its components ({text}) is among the observed ones: {', '.join(watches)}"
+        )
+        raise refuse(path, 0, problem)
+    return {
+        component: watch._replace(new_s={**watch.new_s, **starts.get(component, {})})
+        for component, watch in watches.items()
+    }

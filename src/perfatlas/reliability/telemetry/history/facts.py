@@ -53,6 +53,12 @@ def history_facts(history: History) -> dict[str, Any]:
         )
     causes.sort(key=lambda row: (row["kind"] != FAILURE, -row["events"], row["cause"]))
     failing = Counter(node[event] for event in np.flatnonzero(failed_E).tolist() if node[event])
+    day_E = (history.start_s_E[failed_E] // DAY_S).astype(np.int64)
+    days: list[str] = []
+    per_day = np.zeros(0, np.int64)  # days without failures are included
+    if day_E.size and day_E[-1] - day_E[0] <= MOST_DAYS:
+        per_day = np.bincount(day_E - day_E[0])
+        days = [utc(float(day_E[0] + n) * DAY_S)[:10] for n in range(per_day.size)]
     return {
         "events": history.size,
         "failures": int(failed_E.sum()),
@@ -61,15 +67,6 @@ def history_facts(history: History) -> dict[str, Any]:
         "kinds": dict(Counter(kind)),
         "causes": causes,
         "nodes": [{"node": name, "failures": n} for name, n in failing.most_common(MOST_ROWS)],
-        **_by_day(history, failed_E),
+        "days": days,
+        "failures_per_day": per_day.tolist(),
     }
-
-
-def _by_day(history: History, failed_E: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
-    """Return failures per UTC day, including days without failures."""
-    day_E = (history.start_s_E[failed_E] // DAY_S).astype(np.int64)
-    if not day_E.size or day_E[-1] - day_E[0] > MOST_DAYS:
-        return {"days": [], "failures_per_day": []}
-    count = np.bincount(day_E - day_E[0])
-    days = [utc(float(day_E[0] + n) * DAY_S)[:10] for n in range(count.size)]
-    return {"days": days, "failures_per_day": count.tolist()}

@@ -130,11 +130,7 @@ class HistoryBuilder:
         return len(self._start) - 1
 
     def recover(self, event: int, recovered_s: float) -> None:
-        """Set the recovery time of an event.
-
-        Args:
-            recovered_s: Recovery time [s].
-        """
+        """Set the recovery time of an event."""
         self._recovered[event] = recovered_s
 
     def end_file(self, counts: FileCounts) -> None:
@@ -181,6 +177,6 @@ def joined(histories: Sequence[History]) -> History:
         file_E=np.concatenate(files)[order_E].astype(np.int32),
         line_E=np.concatenate([h.line_E for h in histories])[order_E],
         files=tuple(file for h in histories for file in h.files),
-        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist(), joined_labels),
+        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist()),
         **named,
     )

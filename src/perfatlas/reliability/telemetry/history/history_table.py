@@ -100,7 +100,18 @@ def read_history(path: str | Path) -> History:
     for file, ((source, data_hash), rows) in enumerate(by_source.items()):
         of_runs = [row for row in rows if cells["kind"][row] == RUN]
         for row in of_runs:
-            _add_run(path, cells, row, runs, file)
+            start_s, end_s = (_time(path, cells, name, row) for name in ("start_s", "recovered_s"))
+            if math.isnan(start_s):
+                raise refuse(path, row + 1, "is empty", column="start_s", unit="row")
+            if end_s < start_s:
+                raise refuse(path, row + 1, "is before start_s", column="recovered_s", unit="row")
+            hosts = _text(cells, "node", row)
+            try:
+                count_hosts(hosts)
+            except InvalidSpecError as problem:
+                raise refuse(path, row + 1, str(problem), column="node", unit="row") from problem
+            names = (hosts, _text(cells, "job", row), _text(cells, "cause", row).upper())
+            runs.add((start_s, end_s), names, file, _line(cells, row))
         for row in rows:
             if cells["kind"][row] != RUN:
                 builder.add(_event(path, cells, row))
@@ -121,24 +132,6 @@ def _counts(source: str, data_hash: str, rows: int, runs: list[int]) -> FileCoun
         repaired={},
         first={"run of a job": runs[0] + 1} if runs else {},
     )
-
-
-def _add_run(
-    path: str | Path, cells: dict[str, list[Any]], row: int, runs: OccupancyBuilder, file: int
-) -> None:
-    """Add when nodes ran a job."""
-    start_s, end_s = (_time(path, cells, name, row) for name in ("start_s", "recovered_s"))
-    if math.isnan(start_s):
-        raise refuse(path, row + 1, "is empty", column="start_s", unit="row")
-    if end_s < start_s:
-        raise refuse(path, row + 1, "is before start_s", column="recovered_s", unit="row")
-    hosts = _text(cells, "node", row)
-    try:
-        count_hosts(hosts)
-    except InvalidSpecError as problem:
-        raise refuse(path, row + 1, str(problem), column="node", unit="row") from problem
-    names = (hosts, _text(cells, "job", row), _text(cells, "cause", row).upper())
-    runs.add((start_s, end_s), names, file, _line(cells, row))
 
 
 def _line(cells: dict[str, list[Any]], row: int) -> int:

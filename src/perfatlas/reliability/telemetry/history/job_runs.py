@@ -98,11 +98,7 @@ class RunsBuilder:
         self._files: list[FileCounts] = []
 
     def add(self, run: Run, line: int, tally: Tally) -> None:
-        """Add a record, or merge it with an earlier one.
-
-        Args:
-            tally: Counts of the file.
-        """
+        """Add a record, or merge it with an earlier one."""
         submit_s = -1.0 if math.isnan(run.submit_s) else run.submit_s
         key = (run.job, run.run, submit_s, run.start_s)
         row = self._rows.get(key)
@@ -112,7 +108,7 @@ class RunsBuilder:
             self._append(run, line)
         elif self._same(row, run):
             tally.merge("identical to an earlier record", line)
-        elif self._is_newer(row, run):
+        elif math.isnan(self._times["end_s"][row]) or run.end_s > self._times["end_s"][row]:
             tally.merge("newer record of an earlier run", line)
             self._replace(row, run)
         else:
@@ -153,11 +149,6 @@ class RunsBuilder:
         end_s = self._times["end_s"][row]
         same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
         return same_end and state.codes[row] == state.known.get(run.state, -1)
-
-    def _is_newer(self, row: int, run: Run) -> bool:
-        """Return whether a record is newer: recorded end times only increase."""
-        end_s = self._times["end_s"][row]
-        return math.isnan(end_s) or run.end_s > end_s
 
     def _replace(self, row: int, run: Run) -> None:
         for name, labels in self._labels.items():

@@ -9,14 +9,14 @@ Shape legend: L lifetimes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Float = NDArray[np.float64]
     Bool = NDArray[np.bool_]
@@ -54,7 +54,7 @@ class Lifetimes:
         return float(self.weight_L @ (self.exit_L - self.entry_L))
 
 
-def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # noqa: ANN401
+def lifetimes(exit_L: ArrayLike, failed_L: ArrayLike, entry_L: ArrayLike = 0.0) -> Lifetimes:
     """Return lifetimes from columns.
 
     Args:
@@ -84,7 +84,17 @@ def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # n
     entry_N = np.broadcast_to(np.asarray(entry_L, np.float64), exit_N.shape)
     if not exit_N.size:
         raise InvalidSpecError("lifetimes: no rows")
-    _check_ages(exit_N, entry_N)
+    no_age_N = ~(np.isfinite(exit_N) & np.isfinite(entry_N) & (entry_N >= 0.0))
+    for wrong_N, problem in (
+        (no_age_N, "expected finite ages of at least 0"),
+        (exit_N <= entry_N, "it is observed for no time"),
+    ):
+        if wrong_N.any():
+            row = int(np.argmax(wrong_N))
+            raise InvalidSpecError(
+                f"lifetimes, row {row + 1} of {exit_N.size}: first seen at {entry_N[row]:g}, last"
+                f" seen at {exit_N[row]:g}: {problem}"
+            )
     rows_N3 = np.stack([entry_N, exit_N, failed_N.astype(np.float64)], axis=1)
     rows_L3, count_L = np.unique(rows_N3, axis=0, return_counts=True)
     return Lifetimes(
@@ -93,18 +103,3 @@ def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # n
         failed_L=rows_L3[:, 2] > 0.0,
         weight_L=count_L.astype(np.float64),
     )
-
-
-def _check_ages(exit_N: Float, entry_N: Float) -> None:
-    wrong_N = ~(np.isfinite(exit_N) & np.isfinite(entry_N) & (entry_N >= 0.0))
-    _refuse_first(wrong_N, exit_N, entry_N, "expected finite ages of at least 0")
-    _refuse_first(exit_N <= entry_N, exit_N, entry_N, "it is observed for no time")
-
-
-def _refuse_first(wrong_N: Bool, exit_N: Float, entry_N: Float, problem: str) -> None:
-    if wrong_N.any():
-        row = int(np.argmax(wrong_N))
-        raise InvalidSpecError(
-            f"lifetimes, row {row + 1} of {exit_N.size}: first seen at {entry_N[row]:g}, last seen "
-            f"at {exit_N[row]:g}: {problem}"
-        )

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.reliability.telemetry.history.hostlist import expand_hosts
-from perfatlas.reliability.telemetry.history.labels import LabelBuilder
+from perfatlas.reliability.telemetry.history.labels import LabelBuilder, joined_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -199,16 +199,8 @@ def _united(names: tuple[str, ...], node_I: Int, start_s_I: Float, end_s_I: Floa
     )
 
 
-def joined_occupancy(
-    parts: Sequence[Occupancy | None],
-    shift: Sequence[int],
-    joined: Callable[[Sequence[Labels], Int], Labels],
-) -> Occupancy | None:
-    """Return the runs of several histories.
-
-    Args:
-        parts: Runs of each history, None for none.
-    """
+def joined_occupancy(parts: Sequence[Occupancy | None], shift: Sequence[int]) -> Occupancy | None:
+    """Return the runs of several histories, with their file indices shifted; None for no runs."""
     notes = [(part, first) for part, first in zip(parts, shift, strict=False) if part is not None]
     if not notes:
         return None
@@ -217,9 +209,9 @@ def joined_occupancy(
     return Occupancy(
         start_s_R=np.concatenate([part.start_s_R for part in runs])[order_R],
         end_s_R=np.concatenate([part.end_s_R for part in runs])[order_R],
-        hosts=joined([part.hosts for part in runs], order_R),
-        job=joined([part.job for part in runs], order_R),
-        state=joined([part.state for part in runs], order_R),
+        hosts=joined_labels([part.hosts for part in runs], order_R),
+        job=joined_labels([part.job for part in runs], order_R),
+        state=joined_labels([part.state for part in runs], order_R),
         file_R=np.concatenate([part.file_R + np.int32(first) for part, first in notes])[order_R],
         line_R=np.concatenate([part.line_R for part in runs])[order_R],
     )

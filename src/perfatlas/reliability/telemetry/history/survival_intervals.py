@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
     Float = NDArray[np.float64]
 
-Repair = Literal["as_new", "as_old"]
+RepairModel = Literal["as_new", "as_old"]
 
 
 class ObservationWindow(NamedTuple):
@@ -64,7 +64,7 @@ def failure_intervals(
     events_E: Bool,
     watch: ObservationWindow,
     *,
-    repair: Repair = "as_new",
+    repair: RepairModel = "as_new",
     open_is_down: bool = False,
 ) -> SurvivalIntervals:
     """Return the survival intervals between the failures of one cause in an observation window.
@@ -85,7 +85,12 @@ def failure_intervals(
             f" {watch.end_s:.0f} s is empty"
         )
     first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
-    by_unit = _events_by_unit(history, events_E, watch, open_is_down=open_is_down)
+    check_window(history, events_E, watch)
+    until_s_E = _down_until(history, watch.end_s, open_is_down=open_is_down)
+    by_unit: dict[str, list[tuple[float, float]]] = {}
+    for event in np.flatnonzero(events_E).tolist():
+        times = (float(history.start_s_E[event]), float(until_s_E[event]))
+        by_unit.setdefault(history.unit(event), []).append(times)
     unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
@@ -116,7 +121,7 @@ def operating_intervals(
     operating: OperatingTime,
     *,
     units_per_node: float = 1.0,
-    repair: Repair = "as_new",
+    repair: RepairModel = "as_new",
 ) -> SurvivalIntervals:
     """Return the survival intervals between failures that were observed because jobs ran.
 
@@ -168,9 +173,6 @@ def operating_intervals(
 def check_window(history: History, events_E: Bool, watch: ObservationWindow) -> None:
     """Raise for an event outside an observation window.
 
-    Args:
-        events_E: The events (E,).
-
     Raises:
         InvalidSpecError: An event lies outside it.
     """
@@ -211,25 +213,12 @@ def _down_until(history: History, end_s: float, *, open_is_down: bool) -> Float:
     return until_s_E
 
 
-def _events_by_unit(
-    history: History, events_E: Bool, watch: ObservationWindow, *, open_is_down: bool
-) -> dict[str, list[tuple[float, float]]]:
-    check_window(history, events_E, watch)
-    by_unit: dict[str, list[tuple[float, float]]] = {}
-    until_s_E = _down_until(history, watch.end_s, open_is_down=open_is_down)
-    for event in np.flatnonzero(events_E).tolist():
-        start_s = float(history.start_s_E[event])
-        recovered_s = float(until_s_E[event])
-        by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
-    return by_unit
-
-
 @dataclass(kw_only=True)
 class _Cut:
     """Builder of survival intervals."""
 
     watch: ObservationWindow
-    repair: Repair
+    repair: RepairModel
     entry_s: list[float] = field(default_factory=list)
     exit_s: list[float] = field(default_factory=list)
     failed: list[bool] = field(default_factory=list)

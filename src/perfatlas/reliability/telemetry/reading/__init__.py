@@ -6,9 +6,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.reading.line_tally import FileCounts, Tally, reasons
-    from perfatlas.reliability.telemetry.reading.lines import Line, LogFile, refuse
+    from perfatlas.reliability.telemetry.reading.lines import LogFile, LogLine, refuse
     from perfatlas.reliability.telemetry.reading.stamps import (
-        Clock, checked_s, epoch_seconds, iso_seconds, moment_of, zone_of,
+        LogClock, checked_s, epoch_seconds, iso_seconds, moment_of, zone_of,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

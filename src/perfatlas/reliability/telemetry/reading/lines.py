@@ -11,13 +11,15 @@ import hashlib
 import io
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from _typeshed import WriteableBuffer
 
 LONGEST_LINE_BYTES: Final = 1 << 24
 _BLOCK_BYTES: Final = 1 << 18
@@ -40,7 +42,7 @@ _SIGNATURES: Final = {
 }
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line of a log."""
 
     number: int  # Its number; the first is 1
@@ -67,7 +69,7 @@ class LogFile:
         """The text "sha256:" and the digest of the bytes read so far, as on disk."""
         return f"sha256:{self._digest.hexdigest()}"
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LogLine]:
         """Yield the lines; `count` is their number so far.
 
         Raises:
@@ -87,7 +89,7 @@ class LogFile:
                 yield from self._whole(block[:end])
             yield from self._whole(rest)
 
-    def _whole(self, raw: bytes) -> Iterator[Line]:
+    def _whole(self, raw: bytes) -> Iterator[LogLine]:
         """Yield whole lines; those of a block that is not valid UTF-8 are decoded one by one."""
         text, valid = _decoded(raw)
         if not valid and raw.count(b"\n", 0, -1):
@@ -104,7 +106,7 @@ class LogFile:
         for written in texts:
             self.count += 1
             is_ended = self.count < total or raw.endswith(b"\n")
-            yield Line(self.count, written.rstrip("\r"), valid, is_ended)
+            yield LogLine(self.count, written.rstrip("\r"), valid, is_ended)
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8."""
@@ -114,11 +116,13 @@ class LogFile:
                 yield block
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _opened(self) -> Iterator[io.BufferedReader[io.RawIOBase]]:
         check_regular(self.path, "log", once=True)
         try:
             with Path(self.path).open("rb", buffering=0) as file:
-                stream: Any = io.BufferedReader(_Hashed(file, self._digest), _BLOCK_BYTES)
+                stream: io.BufferedReader[io.RawIOBase] = io.BufferedReader(
+                    _Hashed(file, self._digest), _BLOCK_BYTES
+                )
                 if stream.peek(2).startswith(_GZIP):
                     stream = io.BufferedReader(_Unzipped(stream), _BLOCK_BYTES)
                 self._check_start(stream.peek(_START_BYTES)[:_START_BYTES])
@@ -156,26 +160,28 @@ class _Hashed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
-        data = self._file.read(len(buffer)) or b""
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = self._file.read(len(view)) or b""
         self._digest.update(data)
-        buffer[: len(data)] = data
+        view[: len(data)] = data
         return len(data)
 
 
 class _Unzipped(io.RawIOBase):
     """The readable content of a gzip file; truncation is reported at its end."""
 
-    def __init__(self, stream: Any) -> None:  # noqa: ANN401
+    def __init__(self, stream: io.BufferedReader[io.RawIOBase]) -> None:
         super().__init__()
         self._file = gzip.GzipFile(fileobj=stream)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
-        data = self._file.read1(len(buffer))
-        buffer[: len(data)] = data
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = self._file.read1(len(view))
+        view[: len(data)] = data
         return len(data)
 
 
@@ -195,7 +201,6 @@ def refuse(
         line: Number of the line or record, 0 for the whole file.
         problem: Description of the problem and the remedy.
         column: Field, "" for none.
-        unit: Numbered unit: line or record.
 
     Example:
         >>> from perfatlas.reliability.telemetry.reading import refuse

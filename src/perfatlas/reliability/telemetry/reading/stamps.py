@@ -43,7 +43,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class LogClock:
     """Information that the times of a log omit."""
 
     zone: str | None = None  # Time zone of times without one
@@ -78,7 +78,6 @@ def checked_s(seconds: float, written: object) -> float:
     """Return a time within the valid range [s since 1970-01-01 UTC].
 
     Args:
-        seconds: The time [s].
         written: The time as written in the log, for the message.
 
     Raises:

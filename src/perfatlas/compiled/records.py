@@ -1,0 +1,40 @@
+"""Records of compiled code, declared as classes: mypy knows their fields, numpy their layout."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+_NUMBERS: Final = {"int": "i8", "float": "f8", "np.uint64": "u8"}
+
+
+def record_type(record: type) -> np.dtype[np.void]:
+    """Return the numpy type of the rows that a class declares, aligned.
+
+    Args:
+        record: A class that is never built; its annotated fields are int (64 bits), float,
+            np.uint64 or `repeated`.
+
+    Example:
+        >>> from perfatlas.compiled import record_type
+        >>> class Part:
+        ...     birth: "float"  # under `from __future__ import annotations` without quotes
+        ...     unit: "int"
+        >>> record_type(Part).names
+        ('birth', 'unit')
+    """
+    fields = [
+        (name, record.__dict__.get(name, _NUMBERS.get(kind)))
+        for name, kind in record.__annotations__.items()
+    ]
+    return np.dtype(fields, align=True)
+
+
+def repeated(kind: type[int | float] | np.dtype[np.void], count: int) -> Any:  # noqa: ANN401 - the value of a field of any type
+    """Return the declaration of a field with several numbers or records.
+
+    Args:
+        kind: int (64 bits), float, or the type of a record.
+    """
+    return np.dtype((kind, (count,)))
