@@ -97,10 +97,11 @@ def _load(device: str, family: str, format_name: str) -> cell.Rows:
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
     """Return max(FLOP/peak, cold bytes/bandwidth) of all measured work."""
     silicon = cell.silicon_columns(device, format_name)
-    m, n, k = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
-    flop = 2.0 * m * n * k
-    traffic = n * k * shape_UD[:, 3] + m * k * shape_UD[:, 4] + m * n * shape_UD[:, 5]
-    traffic += shape_UD[:, 6] * m * k * (ACTIVATION_BYTES + shape_UD[:, 4])
+    s = GemmShape(*shape_UD.T)
+    flop = 2.0 * s.m * s.n * s.k
+    traffic = s.n * s.k * s.weight_bytes_per_element + s.m * s.k * s.input_bytes_per_element
+    traffic += s.m * s.n * s.output_bytes_per_element
+    traffic += s.quantize * s.m * s.k * (ACTIVATION_BYTES + s.input_bytes_per_element)
     least: FloatArray = np.maximum(flop / silicon.peak, traffic / silicon.bandwidth)
     return least
 

@@ -14,6 +14,7 @@ from perfatlas.fitting.cells import cell
 from perfatlas.machines.gpu.kernels.moe import FIXED_TILES, TRITON_DEFAULTS, MoeShape, moe_time_s
 from perfatlas.measurements import tables
 from perfatlas.measurements.calibrations import base_family
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -97,14 +98,13 @@ def _load(device: str, family: str, format_name: str, version: str | None) -> ce
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
     """Return max(FLOP/peak, bytes/bandwidth) of a balanced load (U,) [s]."""
     silicon = cell.silicon_columns(device, format_name)
-    tokens, hidden, intermediate, experts, top_k, ep, moe_tp = shape_UD[:, :7].T
-    rows = tokens * top_k / ep
-    width = intermediate / moe_tp
-    active = np.minimum(experts / ep, np.maximum(rows, 1.0))
-    matrices = shape_UD[:, 9]
-    flop = 2.0 * matrices * rows * hidden * width
-    traffic = matrices * active * hidden * width * shape_UD[:, 7]
-    traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
+    s = MoeShape(*shape_UD.T)
+    rows = s.tokens * s.top_k / s.ep
+    width = s.intermediate / s.moe_tp
+    active = np.minimum(s.experts / s.ep, np.maximum(rows, 1.0))
+    flop = 2.0 * s.matrices * rows * s.hidden * width
+    traffic = s.matrices * active * s.hidden * width * s.weight_bytes_per_element
+    traffic += rows * s.hidden * (s.input_bytes_per_element + ACTIVATION_BYTES)
     least: FloatArray = np.maximum(flop / silicon.peak, traffic / silicon.bandwidth)
     return least
 

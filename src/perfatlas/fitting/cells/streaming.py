@@ -61,9 +61,9 @@ def _load(device: str, family: str) -> cell.Rows:
     kept = all_s > 0.0
     measured_s = all_s[kept]
     m, k = (table.columns[name][kept].astype(np.float64) for name in ("m", "k"))
-    shape_UD = np.zeros((m.size, len(StreamingShape._fields)))
-    shape_UD[:, 0] = m * k * (READ_BYTES + WRITTEN_BYTES)
-    shape_UD[:, 2] = m
+    bytes_U = m * k * (READ_BYTES + WRITTEN_BYTES)
+    columns = {"bytes": bytes_U, "cold_bytes": np.zeros_like(m), "tokens": m}
+    shape_UD = np.stack([columns[name] for name in StreamingShape._fields], axis=1)
     return cell.Rows(
         shape_UD=shape_UD,
         measured_s=measured_s,
@@ -76,7 +76,8 @@ def _load(device: str, family: str) -> cell.Rows:
 
 def _roofline_s(device: str, shape_UD: FloatArray) -> FloatArray:
     """Return bytes over bandwidth, everything cold (U,) [s]."""
-    cold_s: FloatArray = shape_UD[:, 0] / cell.silicon_columns(device, "bf16").bandwidth
+    moved_bytes: FloatArray = shape_UD[:, StreamingShape._fields.index("bytes")]
+    cold_s: FloatArray = moved_bytes / cell.silicon_columns(device, "bf16").bandwidth
     return cold_s
 
 
