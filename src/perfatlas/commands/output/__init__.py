@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from perfatlas.commands.output.answering import (
         Answering, answer_command, command_of, table_function,
     )
-    from perfatlas.commands.output.answers import (
-        envelope, print_json, reproduced, require, show_answer, write_page_files,
-    )
+    from perfatlas.commands.output.answers import print_json, reproduced, require, show_answer
+    from perfatlas.commands.output.envelopes import envelope
+    from perfatlas.commands.output.page_files import write_page_files
     from perfatlas.commands.output.python import answer_function
     from perfatlas.commands.output.refusal import shortfall_of
     from perfatlas.commands.output.refused import refused_command

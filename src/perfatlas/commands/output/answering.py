@@ -183,7 +183,8 @@ def _answer_lists(
     page: PageFlags | None,
 ) -> int:
     """Write a row for each combination of listed values; return the exit code."""
-    from perfatlas.commands.output.answers import envelope, print_json
+    from perfatlas.commands.output.answers import print_json
+    from perfatlas.commands.output.envelopes import envelope
     from perfatlas.report.text import label_of, open_terminal, print_plain, print_rows
 
     if page and (flag := next(iter(page.files()), None)):

@@ -8,72 +8,14 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from perfatlas.answer import SCHEMA
 from perfatlas.commands.output.python import COLLECTED
 from perfatlas.declarations import page_of
-from perfatlas.files import write_atomic
-from perfatlas.quantities import InfeasibleError, UsageError, printable
-from perfatlas.version import __version__
+from perfatlas.quantities import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.commands.flags import PageFlags
-    from perfatlas.report.pages import Page
-
-
-def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
-    """Write the HTML page and the image that are asked for, and say so on stderr.
-
-    Raises:
-        UsageError: The page has no chart, or none of the wanted title.
-    """
-    from perfatlas.report.charts import figure_bytes, figure_format
-    from perfatlas.report.pages import page_html
-
-    if flags.html is not None:
-        write_atomic(flags.html, page_html(page, script=flags.script))
-    if flags.figure is not None:
-        charts = page.chosen("--figure-chart", flags.figure_chart)
-        write_atomic(flags.figure, figure_bytes(charts, figure_format(flags.figure)))
-    for flag, path in flags.files().items():
-        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{note}\n"))
-
-
-def envelope(
-    command: str,
-    *,
-    results: Mapping[str, Any],
-    scenario: Mapping[str, Any] | None = None,
-    warnings: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the `--json` object.
-
-    Args:
-        command: The verb with its subcommand.
-
-    Example:
-        >>> from perfatlas.commands.output import envelope
-        >>> list(envelope("catalog formats", results={"formats": []}))
-        ['schema', 'version', 'command', 'scenario', 'results', 'breakdown', 'evidence', 'warnings']
-    """
-    return {
-        "schema": SCHEMA,
-        "version": __version__,
-        "command": command,
-        "scenario": dict(scenario or {}),
-        "results": dict(results),
-        "breakdown": [],
-        "evidence": {
-            "tier": None,
-            "calibrations": [],
-            "data_versions": {},
-            "assumptions": [],
-            "sources": [],
-        },
-        "warnings": list(warnings),
-    }
-
 
 INFEASIBLE: Final = InfeasibleError.exit_code
 
@@ -152,6 +94,8 @@ def show_answer(
         write = text or print_answer
         write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     if pages is not None and pages.files():
+        from perfatlas.commands.output.page_files import write_page_files
+
         sys.stdout.flush()  # print the answer even if the page cannot be written
         page = page_of(str(answer["command"]))
         write_page_files(pages, page(answer, reproduce=reproduced(command, set_fields)))

@@ -29,7 +29,8 @@ def show_summary(
     if first_error:
         sys.stderr.write(printable(f"perfatlas: first error: {first_error}\n"))
     if as_json:
-        from perfatlas.commands.output.answers import envelope, print_json
+        from perfatlas.commands.output.answers import print_json
+        from perfatlas.commands.output.envelopes import envelope
 
         answer = envelope(command, results=summary, scenario=set_fields, warnings=warnings)
         print_json(answer)
