@@ -148,20 +148,6 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
 
 
 @part
-def end_steps(groups: tuple[SimulationState, ...], now: int) -> None:
-    """End all steps due at this time.
-
-    Args:
-        now: Time [ps].
-    """
-    sim = groups[0]
-    for index in range(sim.end_F.shape[0]):
-        if sim.end_F[index] == now:
-            owner = groups[sim.group_F[index]]
-            end_step(owner, index - owner.first_replica, now)
-
-
-@part
 def end_step(sim: SimulationState, r: int, now: int) -> None:
     """End the step of a replica.
 
@@ -305,7 +291,10 @@ def advance(groups: tuple[SimulationState, ...], instants: int, last: int) -> in
             break
         clock.now = now
         instants -= 1
-        end_steps(groups, now)
+        for index in range(sim.end_F.shape[0]):
+            if sim.end_F[index] == now:
+                group = groups[sim.group_F[index]]
+                end_step(group, index - group.first_replica, now)
         if sim.varies and change(groups, now):
             continue
         while next_arrival(sim) <= now:

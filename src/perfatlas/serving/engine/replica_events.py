@@ -41,17 +41,6 @@ STEP_UP: Final = 4  # replicas per scale-up, or 100%
 
 
 @part
-def next_sync(sim: SimulationState) -> int:
-    """Return the time of the next sync or of the next replica start [ps]."""
-    time = sim.scaler_1[0].due
-    for index in range(sim.replica_F.shape[0]):
-        replica = sim.replica_F[index]
-        if replica.status == STARTING:
-            time = min(time, replica.up_at)
-    return int(time)
-
-
-@part
 def scale(groups: tuple[SimulationState, ...], now: int) -> None:
     """Complete starts and stops of replicas, and sync the autoscaler when due.
 
@@ -169,7 +158,11 @@ def next_change(sim: SimulationState, time: int) -> int:
     if clock.left == 0:
         return time
     if sim.scaler_1.shape[0] > 0 and time < NEVER:
-        time = min(time, next_sync(sim))
+        time = min(time, sim.scaler_1[0].due)
+        for index in range(sim.replica_F.shape[0]):
+            replica = sim.replica_F[index]
+            if replica.status == STARTING:
+                time = min(time, replica.up_at)
     if clock.strike < sim.failure_E.shape[0]:
         time = min(time, sim.failure_E[clock.strike].time)
     return int(time)

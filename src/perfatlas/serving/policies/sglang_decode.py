@@ -67,10 +67,26 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
     scheduler = sim.scheduler_S[s]
     if sim.scheduler_recv_interval > 1:
         receive_at_interval(sim, s)
-    _resume(sim, s)
+    size = sim.block_size
+    while scheduler.retracted > 0 and _slots(sim, s) > 0:
+        retracted = scheduler.retracted_head
+        tokens = sim.request_N[retracted].isl + sim.request_N[retracted].generated - 1
+        need = blocks.count(sim, tokens) * size + sim.reserved_decode_tokens
+        if need > scheduler.free * size - _reserved(sim, s):
+            break
+        scheduler.retracted_head = sim.request_N[retracted].after
+        scheduler.retracted -= 1
+        blocks.reference_cached(sim, retracted, 0)
+        blocks.extend(sim, retracted, tokens)
+        scheduler.away += 1
+        _put_ready(sim, s, retracted)
     idle = scheduler.decoding + scheduler.ended + scheduler.ready == 0
     if scheduler.retracted == 0 or idle:
-        _make_ready(sim, s)
+        while scheduler.arrived > 0:  # their KV caches have arrived: they wait only for slots
+            arrived = scheduler.arrived_head
+            scheduler.arrived_head = sim.request_N[arrived].after
+            scheduler.arrived -= 1
+            _put_ready(sim, s, arrived)
     if scheduler.retracted == 0 and scheduler.waiting > 0:
         _take(sim, s, now)
     most = sim.max_num_seqs - scheduler.decoding - scheduler.ended
@@ -112,36 +128,6 @@ def _put_ready(sim: SimulationState, s: int, i: int) -> None:
     scheduler.ready_tail = i
     sim.request_N[i].after = NO_INDEX
     scheduler.ready += 1
-
-
-@part
-def _resume(sim: SimulationState, s: int) -> None:
-    """Resume retracted sequences in order."""
-    scheduler = sim.scheduler_S[s]
-    size = sim.block_size
-    while scheduler.retracted > 0 and _slots(sim, s) > 0:
-        i = scheduler.retracted_head
-        tokens = sim.request_N[i].isl + sim.request_N[i].generated - 1
-        need = blocks.count(sim, tokens) * size + sim.reserved_decode_tokens
-        if need > scheduler.free * size - _reserved(sim, s):
-            break
-        scheduler.retracted_head = sim.request_N[i].after
-        scheduler.retracted -= 1
-        blocks.reference_cached(sim, i, 0)
-        blocks.extend(sim, i, tokens)
-        scheduler.away += 1
-        _put_ready(sim, s, i)
-
-
-@part
-def _make_ready(sim: SimulationState, s: int) -> None:
-    """Mark requests with arrived KV caches as ready for slots."""
-    scheduler = sim.scheduler_S[s]
-    while scheduler.arrived > 0:
-        i = scheduler.arrived_head
-        scheduler.arrived_head = sim.request_N[i].after
-        scheduler.arrived -= 1
-        _put_ready(sim, s, i)
 
 
 @part

@@ -98,16 +98,28 @@ def sessions(
     blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
     base_N = (np.cumsum(blocks_S) - blocks_S)[session_N]
     order_N = np.lexsort((np.arange(isl_N.shape[0]), arrival_N))
+    isl_N, base_N = isl_N[order_N], base_N[order_N]
+    count_N = -(-isl_N // hash_block)
     hash_first_N = np.zeros(isl_N.shape[0] + 1, np.int64)
-    np.cumsum(-(-isl_N[order_N] // hash_block), out=hash_first_N[1:])
+    np.cumsum(count_N, out=hash_first_N[1:])
+    first_N = hash_first_N[:-1]
+    # hashes: shared blocks from 0, then full blocks of sessions, then partial ones
+    shared_blocks = shared_prefix // hash_block
+    block_H = np.arange(int(count_N.sum())) - np.repeat(first_N, count_N)
+    hash_H = np.where(
+        block_H < shared_blocks, block_H, shared_blocks + np.repeat(base_N, count_N) + block_H
+    )
+    partial_N = np.flatnonzero(isl_N % hash_block)
+    beyond = int(hash_H.max()) + 1
+    hash_H[first_N[partial_N] + count_N[partial_N] - 1] = beyond + np.arange(partial_N.shape[0])
     return Requests(
         arrival_N=arrival_N[order_N],
-        isl_N=isl_N[order_N],
+        isl_N=isl_N,
         osl_N=turns.osl_N[order_N].astype(np.int64),
         session_N=session_N[order_N],
         think_N=think_N[order_N],
         hash_first_N=hash_first_N,
-        hash_H=_hashes(isl_N[order_N], base_N[order_N], hash_block, shared_prefix // hash_block),
+        hash_H=hash_H,
         hash_block=hash_block,
     )
 
@@ -118,20 +130,6 @@ def _since_first(value_N: Int, first_S: Int, session_N: Int) -> Int:
     before_S = sum_N[first_S] - value_N[first_S]
     running_N: Int = sum_N - before_S[session_N]
     return running_N
-
-
-def _hashes(isl_N: Int, base_N: Int, block: int, shared_blocks: int) -> Int:
-    """Return hashes: shared blocks from 0, then full blocks of sessions, then partial ones (H,)."""
-    count_N = -(-isl_N // block)
-    first_N = np.cumsum(count_N) - count_N
-    block_H = np.arange(int(count_N.sum())) - np.repeat(first_N, count_N)
-    hash_H = np.where(
-        block_H < shared_blocks, block_H, shared_blocks + np.repeat(base_N, count_N) + block_H
-    )
-    partial_N = np.flatnonzero(isl_N % block)
-    beyond = int(hash_H.max()) + 1
-    hash_H[first_N[partial_N] + count_N[partial_N] - 1] = beyond + np.arange(partial_N.shape[0])
-    return hash_H
 
 
 def _check(start_S: Ticks, turns_S: Int, turns: Turns, hash_block: int, shared_prefix: int) -> None:

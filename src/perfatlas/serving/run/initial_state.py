@@ -160,9 +160,15 @@ def _shared_state(
     for name in ("handed", "arrived", "resumed", "replica"):
         travel_N[name] = state.NO_INDEX
     streams = any(group.stream_token > 0 for group in fleet.groups)
+    names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
+    zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
+    # untouched pages of these take no memory
+    results = {name: large_array(count, np.int64, fill=state.NO_INDEX) for name in names}
+    results |= {name: large_array(count, np.int64) for name in zeros}
     return dict(
         request_N=request_N,
-        **_columns(count),
+        **results,
+        loss_N=large_array(count, state.LOSS),
         read_N=large_array(count if fleet.read_token > 0 else 0, np.int64, fill=state.NO_INDEX),
         late_first_N=large_array(count if streams else 0, np.int64),
         late_last_N=large_array(count if streams else 0, np.int64),
@@ -259,15 +265,6 @@ def _offload_state(
         "shelf_S2K": shelf_S2K,
         "slot_S2U": slot_S2U,
     }
-
-
-def _columns(count: int) -> dict[str, Any]:
-    """Return the result columns of requests; untouched pages take no memory."""
-    names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
-    zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: large_array(count, np.int64, fill=state.NO_INDEX) for name in names}
-    sums = {name: large_array(count, np.int64) for name in zeros}
-    return times | sums | {"loss_N": large_array(count, state.LOSS)}
 
 
 def _named_blocks(

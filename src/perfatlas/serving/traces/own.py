@@ -131,22 +131,18 @@ class _HashedBlocks:
         if self.given and self.hashed:
             reading.check_hash_counts(self.path, rows, isl_B, self.given)
         elif self.hashed:
-            self._narrow(rows, isl_B, count_B)
-
-    def _narrow(self, rows: Columns, isl_B: Int, count_B: Int) -> None:
-        # count = ceil(isl / block) holds from ceil(isl / count) to (isl - 1) // (count - 1)
-        low_B = -(-isl_B // count_B)
-        high_B = np.where(count_B > 1, (isl_B - 1) // np.maximum(count_B - 1, 1), _NO_LIMIT)
-        lows_B = np.maximum(np.maximum.accumulate(low_B), self.low)
-        highs_B = np.minimum(np.minimum.accumulate(high_B), self.high)
-        wrong_B = lows_B > highs_B
-        if wrong_B.any():
-            rule = "no block size fits this and the previous rows (one id per started block)"
-            isl = isl_B[np.argmax(wrong_B)]
-            counted = f"{_hash_count(rows, wrong_B)} for {isl} tokens"
-            raise self._refused(rows, wrong_B, f"{counted}; {rule}")
-        if lows_B.size:
-            self.low, self.high = int(lows_B[-1]), int(highs_B[-1])
+            # count = ceil(isl / block) holds from ceil(isl / count) to (isl - 1) // (count - 1)
+            low_B = -(-isl_B // count_B)
+            high_B = np.where(count_B > 1, (isl_B - 1) // np.maximum(count_B - 1, 1), _NO_LIMIT)
+            lows_B = np.maximum(np.maximum.accumulate(low_B), self.low)
+            highs_B = np.minimum(np.minimum.accumulate(high_B), self.high)
+            wrong_B = lows_B > highs_B
+            if wrong_B.any():
+                counted = f"{_hash_count(rows, wrong_B)} for {isl_B[np.argmax(wrong_B)]} tokens"
+                problem = "no block size fits this and the previous rows (one id per started block)"
+                raise self._refused(rows, wrong_B, f"{counted}; {problem}")
+            if lows_B.size:
+                self.low, self.high = int(lows_B[-1]), int(highs_B[-1])
 
     def _refused(self, rows: Columns, wrong_B: NDArray[np.bool_], problem: str) -> InvalidSpecError:
         return refuse(self.path, f"{rows.place} {rows.number_B[np.argmax(wrong_B)]}", problem)

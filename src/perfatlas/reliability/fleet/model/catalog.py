@@ -131,7 +131,7 @@ def find_duration(name: str) -> PublishedDuration:
     return durations[resolve_name(name, durations, what="duration", lists=lists, shorten=False)]
 
 
-def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401
+def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401 - of `Cause`
     """Return a memoryless cause with a rate of the catalog.
 
     The rate scales with the GPUs of a unit: a rate per node of 8 counts nine times in a unit of 72.

@@ -112,12 +112,7 @@ def settle(plan: JobPlan, job: JobState) -> None:
     job.done = done
     job.since = job.now
     job.place = place
-    _bank(plan, job, place)
-
-
-@inlined
-def _bank(plan: JobPlan, job: JobState, place: int) -> None:
-    """Update the last durable checkpoint that covers each level."""
+    # the last durable checkpoint that covers each level
     if plan.levels == 1 and plan.level[0].lag == 0:
         job.bank[0] = max(job.bank[0], job.index)
         return

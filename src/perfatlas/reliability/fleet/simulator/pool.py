@@ -293,25 +293,19 @@ def come_back(plan: JobPlan, job: JobState, stores: Stores, now: int) -> None:
             stores.down_D[unit] -= plan.parts if item & 1 else 1
             enough = plan.parts - stores.down_D[unit] >= plan.parts_needed
             if enough and stores.spot_D[unit] >= job.active + job.idle:
-                _return(plan, job, stores, unit)
+                swap(stores, stores.spot_D[unit], job.active + job.idle)
+                job.idle += 1
+                job.returned += 1
+                stores.unit_D[unit].idle_since = job.returned
+                if plan.warm == 1 and plan.members > 0:
+                    power_up(plan, job, stores, unit)
+                    find_next(plan, job, stores)
             if mark >= 0.0:
                 job.repairing_bad -= 1
                 lurks = unit * plan.lurking + plan.cause[int(mark)].lurks
                 stores.bad_DL[lurks] += 1
                 if stores.spot_D[unit] < job.active:
                     begin_relapses(plan, job, stores, unit)
-
-
-@part
-def _return(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
-    """Make a repaired unit idle."""
-    swap(stores, stores.spot_D[unit], job.active + job.idle)
-    job.idle += 1
-    job.returned += 1
-    stores.unit_D[unit].idle_since = job.returned
-    if plan.warm == 1 and plan.members > 0:
-        power_up(plan, job, stores, unit)
-        find_next(plan, job, stores)
 
 
 @part

@@ -134,12 +134,6 @@ def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
                 plan_events(plan, job, stores)
         else:
             _something_else(plan, job, stores)
-    _end(plan, job)
-
-
-@part
-def _end(plan: JobPlan, job: JobState) -> None:
-    """Account for the time left until the horizon."""
     if job.finished == NEVER:
         settle(plan, job)
         more = plan.work - plan.last_work if job.last == 1 else 0

@@ -40,20 +40,13 @@ def begin(sim: ScheduleState, j: int) -> None:
         job.started = state.now
         job.spread = domains_of(sim, j)
     job.attempts += 1
-    _enlist(sim, j)
-    resume(sim, j, job.attempts > 1)
-
-
-@inlined
-def _enlist(sim: ScheduleState, j: int) -> None:
-    """Insert a job into the running ones, sorted by the end of their time limit."""
-    state, kill = sim.state_1[0], sim.job_J[j].kill
+    # the running jobs are sorted by the end of their time limit
     low, high = 0, state.runs
     while low < high:
         middle = (low + high) >> 1
         other = sim.run_R[middle]
         ends = sim.job_J[other].kill
-        if ends < kill or (ends == kill and other < j):
+        if ends < job.kill or (ends == job.kill and other < j):
             low = middle + 1
         else:
             high = middle
@@ -61,6 +54,7 @@ def _enlist(sim: ScheduleState, j: int) -> None:
         sim.run_R[index] = sim.run_R[index - 1]
     sim.run_R[low] = j
     state.runs += 1
+    resume(sim, j, job.attempts > 1)
 
 
 @part

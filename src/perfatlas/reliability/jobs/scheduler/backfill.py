@@ -147,7 +147,15 @@ def conservative(sim: ScheduleState) -> None:
         if promises:
             sim.job_J[j].promised = begins
         if begins < NEVER:
-            _book(sim, j, begins)
+            job = sim.job_J[j]
+            for have in range(job.nodes):
+                node = sim.node_N[have].chosen
+                first = _span_from(sim, node, begins) if begins > state.now else 0
+                end = sim.node_N[node].spans
+                if begins + job.limit < NEVER:
+                    end = _span_from(sim, node, begins + job.limit)
+                for at in range(first, end):
+                    sim.free_SN[at, node] -= job.gpus
         if begins == state.now:
             state.backfilled += place > head
             dequeue(sim, place)
@@ -257,17 +265,3 @@ def _write_free_time(
                 break
     sim.soonest_N[node] = time
     sim.least_N[node] = least
-
-
-@part
-def _book(sim: ScheduleState, j: int, begins: int) -> None:
-    """Reserve the nodes of `chosen_N` for a job from a time on."""
-    job, now = sim.job_J[j], sim.state_1[0].now
-    for have in range(job.nodes):
-        node = sim.node_N[have].chosen
-        first = _span_from(sim, node, begins) if begins > now else 0
-        last = sim.node_N[node].spans
-        if begins + job.limit < NEVER:
-            last = _span_from(sim, node, begins + job.limit)
-        for at in range(first, last):
-            sim.free_SN[at, node] -= job.gpus
