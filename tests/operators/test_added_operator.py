@@ -16,7 +16,7 @@ from perfatlas.energy import board_energy, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import price_operators
 from perfatlas.networks import Architecture, ModelFormats, StepTokens
-from perfatlas.parallelism import memory_footprint, shard_operators, weight_columns, weights
+from perfatlas.parallelism import memory_footprint, shard_operators, stage_weights_bytes, weights
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import kernels
@@ -111,7 +111,7 @@ def test_its_output_channels_and_pixels_are_divided() -> None:
 def test_its_weights_are_part_of_the_memory_of_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(tp=4)
     asked = memory_question(SMALL_DENSE, plan=plan)
-    without = weight_columns(SMALL_DENSE, BF16, plan)
+    without = stage_weights_bytes(SMALL_DENSE, BF16, plan)
     footprint = memory_footprint(asked)
 
     without_it = Architecture.step_operators
@@ -127,9 +127,8 @@ def test_its_weights_are_part_of_the_memory_of_a_rank(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Architecture, "step_operators", emitted)
     # three executions with weights of their own, of which a rank holds a quarter, in 16 bits
     held = 3.0 * ELEMENTS / 4.0 * 2.0
-    found = weight_columns(SMALL_DENSE, BF16, plan)
-    assert found.layers_bytes[0] - without.layers_bytes[0] == held
-    assert found.head_bytes[0] == without.head_bytes[0]
+    found = stage_weights_bytes(SMALL_DENSE, BF16, plan)
+    assert found[0] - without[0] == held
     assert memory_footprint(asked).weights_bytes[0] - footprint.weights_bytes[0] == held
 
 

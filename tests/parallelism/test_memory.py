@@ -29,7 +29,7 @@ def cache(model: networks.Architecture, seq_len: float, kv: str = "bf16", **size
 def weights(
     model: networks.Architecture, formats: networks.ModelFormats = BF16, **sizes: float
 ) -> float:
-    return float(parallelism.weight_columns(model, formats, plan_of(**sizes)).stage_bytes[0])
+    return float(parallelism.stage_weights_bytes(model, formats, plan_of(**sizes))[0])
 
 
 def question(
@@ -181,12 +181,12 @@ def test_weights_of_all_ranks_sum_to_the_model(tp: int, pp: int) -> None:
             ),
         ),
     )
-    held = parallelism.weight_columns(many_heads, BF16, plan_of(tp=tp, pp=pp))
+    held = parallelism.stage_weights_bytes(many_heads, BF16, plan_of(tp=tp))[0]
     norms = 9 * 512 * 2.0  # two per layer and the final one, whole on every rank
-    shared = (held.layers_bytes - norms) * tp + norms
-    total = shared + (held.embedding_bytes + held.head_bytes) * tp
-    assert total[0] == pytest.approx(2 * many_heads.parameters().total, rel=1e-12)
-    assert held.stage_bytes[0] >= total[0] / (tp * pp) * (1 - 1e-12)
+    total = (held - norms) * tp + norms
+    assert total == pytest.approx(2 * many_heads.parameters().total, rel=1e-12)
+    stage = parallelism.stage_weights_bytes(many_heads, BF16, plan_of(tp=tp, pp=pp))[0]
+    assert stage >= total / (tp * pp) * (1 - 1e-12)
 
 
 @given(st.sampled_from([(1, 1), (2, 1), (1, 2), (4, 2), (2, 8), (16, 1)]))
@@ -194,7 +194,7 @@ def test_experts_of_all_ranks_sum_to_the_model(split: tuple[int, int]) -> None:
     ep, moe_tp = split
     counts = SMALL_MOE.parameters()
     plan = plan_of(attention_dp=ep * moe_tp, ep=ep, moe_tp=moe_tp)
-    held = parallelism.weight_columns(SMALL_MOE, BF16, plan).stage_bytes[0]
+    held = parallelism.stage_weights_bytes(SMALL_MOE, BF16, plan)[0]
     whole = 2 * (counts.total - counts.expert)  # attention is copied by attention_dp
     assert (held - whole) * ep * moe_tp == pytest.approx(2 * counts.expert)
 

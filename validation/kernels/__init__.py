@@ -10,6 +10,5 @@ if TYPE_CHECKING:
     from validation.kernels.blocks import validate_blocks as validate_blocks
     from validation.kernels.measured import validate_measured as validate_measured
     from validation.kernels.measured_medians import UnseenScore as UnseenScore
-    from validation.kernels.measured_page import write_measured_page as write_measured_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         published_times as published_times,
     )
     from validation.laboratories.releases import (
-        release_row as release_row,
         scored_releases as scored_releases,
     )
     from validation.laboratories.shipped import (

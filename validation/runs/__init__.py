@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     )
     from validation.runs.serving_rows import (
         ServingRun as ServingRun,
-        check_sample as check_sample,
         read_runs as read_runs,
         sample_path as sample_path,
     )

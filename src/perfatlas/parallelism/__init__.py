@@ -22,6 +22,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.parallelism.sharding import shard_operators, stage_layers, stage_share
     from perfatlas.parallelism.tables import hold_tables
-    from perfatlas.parallelism.weights import weight_columns
+    from perfatlas.parallelism.weights import stage_weights_bytes
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.operators import ACTIVATION_BYTES, unique_rows
 from perfatlas.parallelism import cache
 from perfatlas.parallelism.plan import PlanColumns
-from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
+from perfatlas.parallelism.weights import expert_padding_bytes, stage_weights_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -228,7 +228,7 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
     of_model = question.network, question.formats, some
     hidden_C, width_C = multiples
     padding_U = expert_padding_bytes(*of_model, (hidden_C[first_U], width_C[first_U]))
-    stage_U = weight_columns(*of_model, spread_C[first_U]).stage_bytes
+    stage_U = stage_weights_bytes(*of_model, spread_C[first_U])
     weights_C: FloatArray = (stage_U + padding_U)[place_C]
     return weights_C
 

@@ -5,7 +5,6 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -32,23 +31,13 @@ _EXPANSION: Final = "kv_b_projection"
 _ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")
 
 
-@dataclass(frozen=True, kw_only=True)
-class WeightColumns:
-    """Weights of one rank by pipeline position (C,) [bytes]."""
-
-    layers_bytes: FloatArray  # All layers, as for a single stage
-    embedding_bytes: FloatArray  # Input embedding, on the first stage
-    head_bytes: FloatArray  # LM head, on the last stage; 0 for a single stage with shared embedding
-    stage_bytes: FloatArray  # Weights of the fullest stage
-
-
-def weight_columns(
+def stage_weights_bytes(
     network: Network,
     formats: ModelFormats,
     plan: PlanColumns,
     spread_C: NDArray[np.bool_] | None = None,
-) -> WeightColumns:
-    """Return the weight bytes of one rank, including scales.
+) -> FloatArray:
+    """Return the weights of a rank of the fullest pipeline stage, including scales (C,) [bytes].
 
     Linear layers are divided as in `shard_operators`: experts over ep x moe_tp, heads and widths
     over tp, key-value heads replicated beyond their number; MLA down projections, routers and
@@ -75,13 +64,13 @@ def weight_columns(
         >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.networks import ModelFormats
         >>> from perfatlas.parallelism import PlanColumns
-        >>> from perfatlas.parallelism import weight_columns
+        >>> from perfatlas.parallelism import stage_weights_bytes
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one,
         ...     dp=one, ring_degree=one, guidance_degree=one)
         >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").network
-        >>> float(weight_columns(model, formats, plan).stage_bytes[0])  # 8,030,261,248 parameters
+        >>> float(stage_weights_bytes(model, formats, plan)[0])  # 8,030,261,248 parameters
         16060522496.0
     """
     small, stored = _small_parameters(network, formats)
@@ -115,12 +104,7 @@ def weight_columns(
         of_head = 0.0 if network.tie_word_embeddings else head_bytes
         ends = np.where(spread_C, (embedding_bytes + of_head) / plan.pp, ends)
         share = np.where(spread_C, 1.0 / plan.pp, share)
-    return WeightColumns(
-        layers_bytes=layers_bytes + encoder_bytes,
-        embedding_bytes=embedding_bytes,
-        head_bytes=head_bytes,
-        stage_bytes=layers_bytes * share + encoder_bytes + ends,
-    )
+    return np.asarray(layers_bytes * share + encoder_bytes + ends)
 
 
 def _encoder_bytes(network: Network, formats: ModelFormats, plan: PlanColumns) -> FloatArray:

@@ -12,7 +12,7 @@ import perfatlas
 from perfatlas.networks import ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Collective, Phase, Streaming
-from perfatlas.parallelism import PlanColumns, shard_operators, weight_columns
+from perfatlas.parallelism import PlanColumns, shard_operators, stage_weights_bytes
 from perfatlas.parallelism.memory import activation_bytes
 from perfatlas.parallelism.tables import place_tables
 from perfatlas.quantities import InvalidSpecError
@@ -142,7 +142,7 @@ def test_one_rank_divides_nothing() -> None:
 def test_weights_are_those_of_the_fullest_rank() -> None:
     network, head = read_graph(BAGS, "bags"), 48 * 8 * 2
     held = {
-        sizes: float(weight_columns(network, BF16, _plan(*sizes)).stage_bytes[0]) - head
+        sizes: float(stage_weights_bytes(network, BF16, _plan(*sizes))[0]) - head
         for sizes in ((1, 1), (2, 1), (1, 2), (2, 2))
     }
     row = WIDTH * 2
@@ -186,7 +186,7 @@ def test_tables_of_the_catalog_over_gpus() -> None:
     network = resolve_model("dlrm-dcnv2").network
     assert network.tables == 26
     sizes = [*((ep, 1) for ep in range(1, 27)), *((1, rows) for rows in (2, 4, 8, 16, 32, 64))]
-    held = {one: float(weight_columns(network, BF16, _plan(*one)).stage_bytes[0]) for one in sizes}
+    held = {one: float(stage_weights_bytes(network, BF16, _plan(*one))[0]) for one in sizes}
     assert held[1, 1] == 2 * 26_151_671_809
     by_table = [held[ep, 1] for ep in range(1, 27)]
     assert by_table == sorted(by_table, reverse=True)
