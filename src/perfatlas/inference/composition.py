@@ -102,23 +102,17 @@ def predicted(
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
-    tpot_s = np.minimum(tpot_s, _without_prompts(load, fastest_s(steps.decode, known), tpot_s))
+    # Clients that start together stay so, where the scheduler runs prompts first and their lengths
+    # are equal: TTFT then has the wait that TPOT has otherwise.
+    busy_C = np.maximum(load.micro_batches * load.stage_share, 1.0)
+    step_s_C = fastest_s(steps.decode, known)
+    alone_s_C = step_s_C * busy_C / load.question.tokens_per_step_to_end
+    unknown_C = np.isnan(load.question.load.rounds)  # clients of a benchmark have a known phase
+    together_C = load.question.aggregated_C & ~load.mixed() & unknown_C
+    tpot_s = np.minimum(tpot_s, np.where(together_C, alone_s_C, tpot_s))
     low = Latencies(ttft_s, tpot_s, latency_s, rate)
     low, high = _containing(latencies, low, high)
     return latencies, low, _where_known(high, load, steps)
-
-
-def _without_prompts(load: RunningLoad, step_s: FloatArray, tpot_s: FloatArray) -> FloatArray:
-    """Return TPOT where the prompts of all clients come together, before they decode (C,) [s].
-
-    Clients that start together stay so, where the scheduler runs prompts first and their lengths
-    are equal: TTFT then has the wait that TPOT has otherwise. Without such a scheduler, `tpot_s`.
-    """
-    busy_C = np.maximum(load.micro_batches * load.stage_share, 1.0)
-    alone_s_C = step_s * busy_C / load.question.tokens_per_step_to_end
-    unknown_C = np.isnan(load.question.load.rounds)  # clients of a benchmark have a known phase
-    together_C = load.question.aggregated_C & ~load.mixed() & unknown_C
-    return np.where(together_C, alone_s_C, tpot_s)
 
 
 def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Latencies, Latencies]:

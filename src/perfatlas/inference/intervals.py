@@ -169,20 +169,16 @@ def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
             yield candidate, text
 
 
-def _by_operators(cost: StepTimes) -> FloatArray:
-    """Return the deviation of ln(time) of a step by its operators on other machines (C,)."""
-    total_s_C = cost.total_s()
-    return np.divide(
-        cost.laboratory_s(), total_s_C, out=np.zeros_like(total_s_C), where=total_s_C > 0.0
-    )
-
-
 def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArray]:
     """Return the limits of ln(measured / predicted) of a step by errors of runs, each (C,).
 
     The clock that a power limit leaves deviates independently of them.
     """
-    low_C, high_C = tails.limits(_by_operators(cost))
+    total_s_C = cost.total_s()
+    by_operators_C = np.zeros_like(total_s_C)
+    # the deviation of ln(time) by its operators on other machines
+    np.divide(cost.laboratory_s(), total_s_C, out=by_operators_C, where=total_s_C > 0.0)
+    low_C, high_C = tails.limits(by_operators_C)
     width_C = cost.clock_width()
     return -np.hypot(low_C, width_C), np.hypot(high_C, width_C)
 

@@ -325,9 +325,14 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     chunks = loaded.chunks
     smaller = np.flatnonzero(chunks.last_count)
     rows = np.concatenate([np.arange(chunks.count.size), smaller])
-    both = _joined_tokens(chunks.tokens, take_tokens(chunks.last_tokens, smaller))
-    columns = [getattr(both, field.name) for field in fields(both)]
-    key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
+    tokens, last = chunks.tokens, take_tokens(chunks.last_tokens, smaller)
+    columns = {
+        field.name: np.concatenate([column, getattr(last, field.name)])
+        for field in fields(tokens)
+        if (column := getattr(tokens, field.name)) is not None
+    }
+    both = replace(tokens, **columns)
+    key = [*columns.values(), loaded.busy_ranks[rows]]
     images_C = loaded.question.context().images_per_token_C
     key += [] if images_C is None else [images_C[rows]]
     first_U, index, kind_UD = _distinct(loaded.question, key, rows)
@@ -344,15 +349,6 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     last_C = chunk_C.copy()
     last_C[smaller] = index[chunks.count.size :]
     return _Steps.of(some, work), chunk_C, last_C
-
-
-def _joined_tokens(first: StepTokens, second: StepTokens) -> StepTokens:
-    """Return the tokens of both, one after the other."""
-    both = ((field.name, getattr(first, field.name)) for field in fields(first))
-    return replace(
-        first,
-        **{n: np.concatenate([v, getattr(second, n)]) for n, v in both if v is not None},
-    )
 
 
 def _distinct(

@@ -129,44 +129,32 @@ def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[Ca
         case None:
             return ()
         case GqaAttention():
-            return _head_layouts(mixer, layers, element_bytes)
+            width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
+            rows = CacheLayout(
+                kind="attention",
+                layers=layers,
+                bytes_per_token=width * element_bytes,
+                token_limit=mixer.window,
+                divided_by=mixer.num_kv_heads,
+            )
+            if mixer.indexer is None:
+                return (rows,)
+            key_bytes = mixer.indexer.head_dim * ACTIVATION_BYTES
+            return rows, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
         case MlaAttention():
-            return _latent_layouts(mixer, layers, element_bytes)
+            row = CacheLayout(
+                kind="latent",
+                layers=layers,
+                bytes_per_token=(mixer.kv_lora_rank + mixer.rope_dim) * element_bytes,
+            )
+            if mixer.indexer is None or mixer.indexer.shared:
+                return (row,)
+            index_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
+            return row, CacheLayout(kind="index", layers=layers, bytes_per_token=index_bytes)
         case CompressedAttention():
             return _compressed_layouts(mixer, layers, element_bytes)
         case GatedDeltaNet() | Mamba2() | Mamba1():
             return (_state_layout(mixer, layers),)
-
-
-def _head_layouts(
-    mixer: GqaAttention, layers: int, element_bytes: float
-) -> tuple[CacheLayout, ...]:
-    width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
-    rows = CacheLayout(
-        kind="attention",
-        layers=layers,
-        bytes_per_token=width * element_bytes,
-        token_limit=mixer.window,
-        divided_by=mixer.num_kv_heads,
-    )
-    if mixer.indexer is None:
-        return (rows,)
-    key_bytes = mixer.indexer.head_dim * ACTIVATION_BYTES
-    return rows, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
-
-
-def _latent_layouts(
-    mixer: MlaAttention, layers: int, element_bytes: float
-) -> tuple[CacheLayout, ...]:
-    row = CacheLayout(
-        kind="latent",
-        layers=layers,
-        bytes_per_token=(mixer.kv_lora_rank + mixer.rope_dim) * element_bytes,
-    )
-    if mixer.indexer is None or mixer.indexer.shared:
-        return (row,)
-    key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
-    return row, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
 
 
 def _compressed_layouts(

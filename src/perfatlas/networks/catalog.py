@@ -23,7 +23,6 @@ from perfatlas.quantities import (
 
 if TYPE_CHECKING:
     from perfatlas.networks.contract import Network
-    from perfatlas.networks.readers import Reader
 
 GRAPHS: Final = "data/networks"
 GRAPH_FILES: Final = ".toml"
@@ -272,17 +271,13 @@ def _read_path(text: str) -> Model:
                 " folder, or a"
                 " name listed by `perfatlas catalog models`"
             )
-        network = _reader_of(path).read(path)
+        if path.suffix in IMPORTED:
+            raise InvalidSpecError(
+                "a graph is imported first: perfatlas model import"
+                f" {path} --output {path.stem}.toml"
+            )
+        found = [reader for reader in readers() if path.name.endswith(reader.suffixes)]
+        network = (found[0] if found else READER).read(path)  # others are read as a config.json
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
         raise InvalidSpecError(f"model {repr_for_error(text)} cannot be read: {error}") from error
     return Model(name=text, network=network, source=str(path))
-
-
-def _reader_of(path: Path) -> Reader:
-    """Return the reader of a file by the end of its name; others are read as a config.json."""
-    if path.suffix in IMPORTED:
-        raise InvalidSpecError(
-            f"a graph is imported first: perfatlas model import {path} --output {path.stem}.toml"
-        )
-    found = [reader for reader in readers() if path.name.endswith(reader.suffixes)]
-    return found[0] if found else READER

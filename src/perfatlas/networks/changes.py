@@ -256,7 +256,15 @@ def _solved(
     def counted(multiple: int) -> int:
         return count(_apply(architecture, {**changes, name: multiple * step}))
 
-    value = step * _nearest(counted, target, *_range(architecture, changes, name, step))
+    field = dimensions.MODEL_FIELDS[name]
+    least, most = field.least, min(field.most, LARGEST_FACTOR * values[0])
+    if name == "layers":
+        least = len(architecture.layers)
+    elif name == "experts":
+        least = changes.get("experts_per_token", max(_values(architecture, "experts_per_token")))
+    elif name == "experts_per_token":
+        most = changes.get("experts", min(_values(architecture, "experts")))
+    value = step * _nearest(counted, target, -(-least // step), most // step)
     found = counted(value // step)
     deviation = found / target - 1.0
     if abs(deviation) > LARGEST_DEVIATION:
@@ -270,21 +278,6 @@ def _solved(
         f" {target:,} ({deviation:+.2%})"
     )
     return name, value, note
-
-
-def _range(
-    architecture: LanguageModel, changes: Mapping[str, int], name: str, step: int
-) -> tuple[int, int]:
-    """Return the least and largest multiple of a step that a solved field can be."""
-    field, own = dimensions.MODEL_FIELDS[name], _values(architecture, name)[0]
-    least, most = field.least, min(field.most, LARGEST_FACTOR * own)
-    if name == "layers":
-        least = len(architecture.layers)
-    elif name == "experts":
-        least = changes.get("experts_per_token", max(_values(architecture, "experts_per_token")))
-    elif name == "experts_per_token":
-        most = changes.get("experts", min(_values(architecture, "experts")))
-    return -(-least // step), most // step
 
 
 def _nearest(counted: Callable[[int], int], target: int, low: int, high: int) -> int:

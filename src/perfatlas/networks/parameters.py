@@ -43,17 +43,24 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
     embedding = architecture.vocab_size * hidden
     head = 0 if architecture.tie_word_embeddings else embedding
     head += architecture.vocab_size if architecture.lm_head_bias else 0
-    norm = _norm_size(architecture)
+    norm = hidden * (bool(architecture.learned_norm) + bool(architecture.layer_norm_bias))
     mixer_linear = dense = expert = idle = 0
     other = norm  # the final norm
     other += architecture.position_rows * hidden + (norm if architecture.embedding_norm else 0)
-    other += _stream_mixing(architecture)
+    if (streams := architecture.residual_streams) > 1:
+        # hyper-connections: two per layer, and the collapse at the end
+        outputs = (2 + streams) * streams
+        connection = outputs * streams * hidden + outputs + 3
+        other += 2 * architecture.num_layers * connection
+        other += streams * streams * hidden + streams + 1
     for group in architecture.layers:
         mixer, ffn = _mixer(group.mixer, hidden), _ffn(group.ffn, hidden)
         mixer_linear += group.count * mixer.linear
         dense += group.count * (mixer.linear + ffn.linear)
         expert += group.count * ffn.expert
-        idle += group.count * _idle_experts(group.ffn, hidden)
+        if group.ffn is not None and not isinstance(group.ffn, layers.DenseFfn):
+            unused = group.ffn.num_experts - group.ffn.top_k  # by one token
+            idle += group.count * unused * sum(_expert(group.ffn, hidden))
         other += group.count * (mixer.other + ffn.other + group.norms * norm)
     other += architecture.encoder_parameters
     total = embedding + head + dense + expert + other
@@ -68,22 +75,6 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
         other=other,
         mtp=_mtp(architecture, norm),
     )
-
-
-def _norm_size(architecture: LanguageModel) -> int:
-    weight = architecture.hidden_size if architecture.learned_norm else 0
-    return weight + (architecture.hidden_size if architecture.layer_norm_bias else 0)
-
-
-def _stream_mixing(architecture: LanguageModel) -> int:
-    """Return the parameters of hyper-connections: two per layer, and the collapse at the end."""
-    streams, hidden = architecture.residual_streams, architecture.hidden_size
-    if streams == 1:
-        return 0
-    outputs = (2 + streams) * streams
-    connection = outputs * streams * hidden + outputs + 3
-    collapse = streams * streams * hidden + streams + 1
-    return 2 * architecture.num_layers * connection + collapse
 
 
 def _mtp(architecture: LanguageModel, norm: int) -> int:
@@ -102,13 +93,6 @@ def _mtp(architecture: LanguageModel, norm: int) -> int:
     hidden = architecture.hidden_size
     block = sum(_mixer(layer.mixer, hidden)) + sum(_ffn(layer.ffn, hidden)) + layer.norms * norm
     return architecture.mtp_layers * (block + 2 * hidden * hidden + 3 * norm)
-
-
-def _idle_experts(ffn: layers.Ffn | None, hidden: int) -> int:
-    """Return the parameters of the routed experts that a token does not use."""
-    if ffn is None or isinstance(ffn, layers.DenseFfn):
-        return 0
-    return (ffn.num_experts - ffn.top_k) * sum(_expert(ffn, hidden))
 
 
 def _ffn(ffn: layers.Ffn | None, hidden: int) -> _Block:
@@ -145,8 +129,10 @@ def _mixer(mixer: layers.Mixer | None, hidden: int) -> _Block:
             return _NOTHING
         case layers.GqaAttention():
             return _gqa(mixer, hidden)
-        case layers.MlaAttention() | layers.CompressedAttention():
-            return _latent(mixer, hidden)
+        case layers.MlaAttention():
+            return _mla(mixer, hidden)
+        case layers.CompressedAttention():
+            return _compressed(mixer, hidden)
         case layers.GatedDeltaNet():
             return _delta_net(mixer, hidden)
         case layers.Mamba2():
@@ -174,12 +160,6 @@ def _gqa(mixer: layers.GqaAttention, hidden: int) -> _Block:
         linear += hidden * (mixer.indexer.num_heads + 1) * width
         other += 2 * width  # norms of index queries and keys
     return _Block(linear, 0, other)
-
-
-def _latent(mixer: layers.MlaAttention | layers.CompressedAttention, hidden: int) -> _Block:
-    if isinstance(mixer, layers.MlaAttention):
-        return _mla(mixer, hidden)
-    return _compressed(mixer, hidden)
 
 
 def _mla(mixer: layers.MlaAttention, hidden: int) -> _Block:

@@ -145,6 +145,9 @@ class Candidates:
 
     def context(self) -> StepContext:
         """Return the context shared by all steps of the candidates."""
+        images, per_token_C = self.model.network.images, None
+        if images is not None:
+            per_token_C = images.number / (self.load.isl - self.load.prefix)
         return StepContext(
             network=self.model.network,
             formats=self.formats,
@@ -155,17 +158,9 @@ class Candidates:
             expert_distribution=self.expert_distribution,
             silicon_version=self.silicon_version,
             drafts=self.drafts,
-            images_per_token_C=self._images_per_token(),
+            images_per_token_C=per_token_C,
             history_C=0.5 * self.load.osl if self.profile.host.history_token_s() else None,
         )
-
-    def _images_per_token(self) -> FloatArray | None:
-        """Return the images per new token of a prompt (C,); None where requests have none."""
-        images = self.model.network.images
-        if images is None:
-            return None
-        per_token_C: FloatArray = images.number / (self.load.isl - self.load.prefix)
-        return per_token_C
 
     def take(self, rows: Sequence[int] | IntArray) -> Candidates:
         """Return the candidates at the given positions, in that order."""

@@ -68,7 +68,11 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
         else:
             exposed_C = together(step, busy_s_CO, hidden, beside)
         part_C = exposed_C / np.maximum(hidden_C, TINY)
-        runs_C = (tokens_C <= overlap.max_tokens) & _on(step, overlap.architectures)
+        runs_on = [
+            not overlap.architectures or d.architecture in overlap.architectures
+            for d in step.devices.devices
+        ]
+        runs_C = (tokens_C <= overlap.max_tokens) & np.array(runs_on)[step.devices.index_C]
         share_CO[:, hidden] = np.where(runs_C, part_C, 1.0)[:, None]
     for index, operator in enumerate(operators):
         if isinstance(operator, Collective) and operator.beside:
@@ -99,12 +103,6 @@ def _named(operators: Sequence[Operator], name: str) -> list[int]:
     if name.endswith(PREFIX):
         return [i for i, op in enumerate(operators) if op.name.startswith(name)]
     return [i for i, op in enumerate(operators) if op.name == name]
-
-
-def _on(step: PricedStep, architectures: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which devices have one of some architectures, all for none (C,)."""
-    known = [not architectures or d.architecture in architectures for d in step.devices.devices]
-    return np.array(known)[step.devices.index_C]
 
 
 MOST_TAKEN: Final = 0.8  # share of the candidates up to which only they are priced again

@@ -37,12 +37,6 @@ def deepep() -> Mapping[str, Any]:
     return shipped_table("data/collectives/deepep.toml")
 
 
-def exchange_sms(phase: Phase) -> float:
-    """Return the SMs that an exchange of tokens occupies while it transfers."""
-    mode = "low_latency" if phase == Phase.DECODE else "normal"
-    return float(deepep()[mode]["sms"])
-
-
 def kernel_times_s(collective: Collective, label: str) -> tuple[FloatArray, FloatArray]:
     """Return the times of the send and of the receive kernel of an exchange, each (C,) [s].
 
@@ -89,7 +83,9 @@ def rate_beside_exchange(
         start=np.zeros(shape[0]),
     )
     traffic_C = bytes_C / np.where(moving_s_C > 0.0, moving_s_C, 1.0)
-    taken_C = communication_share(step.devices, exchange_sms(step.operators[moved[0]].phase))
+    phase = step.operators[moved[0]].phase
+    mode = "low_latency" if phase == Phase.DECODE else "normal"
+    taken_C = communication_share(step.devices, float(deepep()[mode]["sms"]))
     bandwidth_C = traffic_C / step.devices.gather("memory_bandwidth")
     code_CO, rate_CW = step.prices.code_CO, np.ones(shape)
     for index, window in enumerate(windows):

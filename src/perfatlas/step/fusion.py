@@ -22,7 +22,7 @@ from perfatlas.operators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -67,7 +67,11 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
             gemm = operator.name.removesuffix("_quantize")
             if get_format(formats[gemm]).quantize == "static":
                 result.append(with_fields(operator, count=operator.count * apart[gemm]))
-        elif isinstance(operator, Gemm) and _is_dynamic(operator, apart):
+        elif (
+            isinstance(operator, Gemm)
+            and operator.name in apart
+            and get_format(operator.format).quantize == "dynamic"
+        ):
             result.append(with_fields(operator, quantizes_input=apart[operator.name]))
         else:
             result.append(operator)
@@ -119,11 +123,6 @@ def conversions(product: Operator, profile: EngineProfile) -> tuple[Streaming, .
             cold_read_bytes=np.zeros_like(each),
         ),
     )
-
-
-def _is_dynamic(product: Gemm, apart: Mapping[str, FloatArray]) -> bool:
-    """Return whether the input of a product is quantized with scales that a step computes."""
-    return product.name in apart and get_format(product.format).quantize == "dynamic"
 
 
 def kind_of(name: str) -> str:

@@ -64,7 +64,15 @@ def with_graph_kernels(
             own_C = np.where(
                 operator.row_bytes > 0.0, _rate(operator, kernels.row_cycles, 0.0), 0.0
             )
-            rate_C = _bytes_rate(operator, kernels)
+            rates, rows_C = kernels.bytes_per_cycle, operator.row_bytes
+            without = _rate(operator, rates)  # such as a batch norm after a convolution
+            forward = operator.stream.removesuffix(_GRADIENT)
+            long = rates.get(operator.stream, rates.get(forward, without))
+            short = kernels.short_row_bytes_per_cycle.get(forward, long)
+            longest = kernels.short_row.get(forward, 0) * ROW_PASSES * ACTIVATION_BYTES
+            rate_C: FloatArray = np.where(
+                rows_C > 0.0, np.where(rows_C <= longest, short, long), without
+            )
             cycles_C = moved_C / rate_C + own_C * moved_C / each_C
             row_s_C = operator.row_bytes / _rate(operator, kernels.row_bytes_per_cycle) / clock_hz_C
             looked_up = operator.gathers / _rate(operator, kernels.gathers_per_cycle)
@@ -116,18 +124,6 @@ def _rate(operator: Streaming, rates: Mapping[str, float], unknown: float = np.i
     label = operator.name.rstrip("0123456789").removesuffix("_")
     first = label if forward == operator.stream else operator.stream
     return rates.get(first, rates.get(forward, unknown))
-
-
-def _bytes_rate(operator: Streaming, kernels: GraphKernels) -> FloatArray:
-    """Return the most bytes of an operator that an SM moves per clock (C,)."""
-    rates, row_C = kernels.bytes_per_cycle, operator.row_bytes
-    without = _rate(operator, rates)  # such as a batch norm after a convolution
-    forward = operator.stream.removesuffix(_GRADIENT)
-    long = rates.get(operator.stream, rates.get(forward, without))
-    short = kernels.short_row_bytes_per_cycle.get(forward, long)
-    longest = kernels.short_row.get(forward, 0) * ROW_PASSES * ACTIVATION_BYTES
-    rate_C: FloatArray = np.where(row_C > 0.0, np.where(row_C <= longest, short, long), without)
-    return rate_C
 
 
 def _block_s(

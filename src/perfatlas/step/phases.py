@@ -32,10 +32,10 @@ from perfatlas.operators import (
     Phase,
     with_fields,
 )
-from perfatlas.parallelism import GATHERING
+from perfatlas.parallelism import GATHERING, shard_operators
 from perfatlas.step.composition import step_costs
 from perfatlas.step.cost import Step, StepCost
-from perfatlas.step.local import run_locally
+from perfatlas.step.fusion import apply_fusions, split_kernels
 from perfatlas.step.tokens import padded_batch
 from perfatlas.step.two_batches import OUTER, batch_count, part_of
 
@@ -48,13 +48,26 @@ if TYPE_CHECKING:
     from perfatlas.step.context import StepContext
 
 FIRST: Final = "draft_"  # prefix of the pass over all tokens of a step
-
-
 LATER: Final = "draft_again_"  # prefix of the other passes
-
-
 # operators omitted from a pass over a prompt, whose first draft comes with the next decode step
 HEAD: Final = ("final_norm", "lm_head", "sampling")
+
+
+def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
+    """Return the operators of one rank with its collectives; fused ones have count 0."""
+    loaded = tuple(
+        with_fields(op, distribution=context.expert_distribution) if op.routed else op
+        for op in whole
+    )
+    local = shard_operators(
+        loaded,
+        context.plan,
+        context.network,
+        expert_exchange=context.profile.expert_exchange,
+        domain=context.placement.domain(),
+        balanced_tables=context.tier == "bound",
+    )
+    return split_kernels(apply_fusions(local, context), context)
 
 
 def verification_operator(operator: Operator, batch: FloatArray, queries: int) -> Operator:

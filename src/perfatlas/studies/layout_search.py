@@ -250,18 +250,13 @@ def _sizes(asked: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
         "zero": [float(level) for level in sorted(set(ZERO.values()))],
         "recompute": [float(level) for level in range(len(RECOMPUTE_LEVELS))],
     }
-    return {**searched, **_pinned(asked)}
-
-
-def _pinned(asked: LayoutQuestion) -> Mapping[str, list[float]]:
-    """Return the sizes that are given."""
     given: dict[str, Any] = {name: value for name, value in asked.pinned.items() if name != "dp"}
     given.pop("expert_overlap", None)
     if "zero" in given:
         given["zero"] = ZERO[given["zero"]]
     if "recompute" in given:
         given["recompute"] = RECOMPUTE_LEVELS.index(given["recompute"])
-    return {name: [float(value)] for name, value in given.items()}
+    return {**searched, **{name: [float(value)] for name, value in given.items()}}
 
 
 def _chunks(layers: int, schedule: str) -> list[float]:

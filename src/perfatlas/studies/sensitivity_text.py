@@ -69,7 +69,8 @@ def _print_tornado(
         cells = [f"  {_labels()[one]}"]
         for name in names:
             slope = sensitivity[name][one]
-            cells += [_percent(slope), _bar(slope, unicode=unicode)]
+            bar = ("█" if unicode else "#") * min(round(abs(slope) * WIDTH), WIDTH)
+            cells += [_percent(slope), bar]
         table.add_row(*cells)
     print_plain(console, table)
 
@@ -80,10 +81,6 @@ def _labels() -> dict[str, str]:
 
 def _percent(slope: float) -> str:
     return f"{slope:+.2f}%" if abs(slope) >= LEAST_ELASTICITY else "0%"
-
-
-def _bar(slope: float, *, unicode: bool) -> str:
-    return ("█" if unicode else "#") * min(round(abs(slope) * WIDTH), WIDTH)
 
 
 def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:

@@ -179,7 +179,14 @@ def _schemes(stated: Fields, method: str) -> tuple[_Scheme, ...]:
     if method in ("awq", "gptq", "auto-round", "auto_round"):
         return (_Scheme(format=_by_bits(stated, "w_bit")), *_other_bits(stated))
     if method == "quark":
-        return _quark(stated)
+        by_type, by_name = (stated.child(f"layer_{kind}quant_config") for kind in ("type_", ""))
+        if by_type is not None and by_type.values:
+            raise _UnreadError("layer_type_quant_config")
+        rows: dict[str, Fields | None] = {"": stated.child("global_quant_config")}
+        rows |= {name: by_name.child(name) for name in by_name.values} if by_name else {}
+        return tuple(
+            _quark_scheme(row, (name,) if name else ()) for name, row in rows.items() if row
+        )
     if stated.has("quant_algo"):
         return _modelopt(stated)
     if method == "modelopt" and stated.child("config_groups") is None:
@@ -205,16 +212,6 @@ def _other_bits(stated: Fields) -> Iterator[_Scheme]:
                 yield _Scheme(format=None, targets=(target,))
             elif row is not None and row.has("bits"):
                 yield _Scheme(format=_by_bits(row), targets=(target,))
-
-
-def _quark(stated: Fields) -> tuple[_Scheme, ...]:
-    """Return the formats of AMD Quark: one for all, and those of modules by pattern."""
-    by_type, by_name = (stated.child(f"layer_{kind}quant_config") for kind in ("type_", ""))
-    if by_type is not None and by_type.values:
-        raise _UnreadError("layer_type_quant_config")
-    rows: dict[str, Fields | None] = {"": stated.child("global_quant_config")}
-    rows |= {name: by_name.child(name) for name in by_name.values} if by_name else {}
-    return tuple(_quark_scheme(row, (name,) if name else ()) for name, row in rows.items() if row)
 
 
 def _quark_scheme(row: Fields, targets: tuple[str, ...]) -> _Scheme:

@@ -225,9 +225,19 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if not model_type:
         raise outer.invalid("model_type", "a string such as 'llama' is required")
     if model_type not in families():
-        raise _unknown_family(model_type, origin)
+        shown = model_type[:60]
+        nearest = did_you_mean(shown, families())
+        file = shown.replace("-", "_")
+        if not (file.isascii() and file.isidentifier()):
+            file = "<model_type>"
+        raise UnsupportedError(
+            f"{origin}: model_type {shown!r} is not supported{nearest}; to add it, write"
+            f" src/perfatlas/networks/hf_config/families/{file}.py with MODEL_TYPES and `read`"
+        )
     if model_type not in _UNEVEN:
-        _refuse_uneven_layers(fields)
+        name = fields.has("per_layer_config", "block_configs")
+        if name is not None and fields.values[name]:
+            raise fields.unsupported(name, "layers that differ individually are not supported")
     architecture = family_reader(model_type)(fields)
     encoder, undescribed = read_encoder(outer, architecture.hidden_size)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
@@ -240,18 +250,6 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         undescribed=undescribed,
         checkpoint=checkpoint,
         notes=(*notes, *architecture.notes, *format_notes),
-    )
-
-
-def _unknown_family(model_type: str, origin: str) -> UnsupportedError:
-    shown = model_type[:60]
-    nearest = did_you_mean(shown, families())
-    file = shown.replace("-", "_")
-    if not (file.isascii() and file.isidentifier()):
-        file = "<model_type>"
-    return UnsupportedError(
-        f"{origin}: model_type {shown!r} is not supported{nearest}; to add it, write"
-        f" src/perfatlas/networks/hf_config/families/{file}.py with MODEL_TYPES and `read`"
     )
 
 
@@ -268,12 +266,6 @@ def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     if outer.has("tie_word_embeddings"):
         values["tie_word_embeddings"] = outer.values["tie_word_embeddings"]
     return Fields(values=values, origin=outer.origin), (note,)
-
-
-def _refuse_uneven_layers(fields: Fields) -> None:
-    name = fields.has("per_layer_config", "block_configs")
-    if name is not None and fields.values[name]:
-        raise fields.unsupported(name, "layers that differ individually are not supported")
 
 
 def _read_file(path: Path) -> Architecture:

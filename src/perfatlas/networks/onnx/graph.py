@@ -289,7 +289,18 @@ class _Graph:
 
     def read(self) -> None:
         """Add all operators."""
-        self._take_shapes()
+        graph = self.graph
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            tensor = value.type.tensor_type
+            self.types[value.name] = tensor.elem_type
+            known = tensor.HasField("shape")
+            if known and all(size.HasField("dim_value") for size in tensor.shape.dim):
+                sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
+                self.shapes[value.name] = imports.Tensor(sizes)
+        for value in graph.initializer:
+            self.shapes[value.name] = imports.Tensor(tuple(int(size) for size in value.dims))
+            self.types[value.name] = value.data_type
+        self.stored = {name: self.types.get(name, 1) for name in self.weights}
         for one in self.graph.node:
             reads = reads_of(one)
             for name in reads:
@@ -310,21 +321,6 @@ class _Graph:
                         f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
                         f" those of the operator: {problem}"
                     ) from problem
-
-    def _take_shapes(self) -> None:
-        """Take the shapes and types of tensors; the weights so far are those of the file."""
-        graph = self.graph
-        for one in (*graph.input, *graph.value_info, *graph.output):
-            tensor = one.type.tensor_type
-            self.types[one.name] = tensor.elem_type
-            known = tensor.HasField("shape")
-            if known and all(size.HasField("dim_value") for size in tensor.shape.dim):
-                sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
-                self.shapes[one.name] = imports.Tensor(sizes)
-        for one in graph.initializer:
-            self.shapes[one.name] = imports.Tensor(tuple(int(size) for size in one.dims))
-            self.types[one.name] = one.data_type
-        self.stored = {name: self.types.get(name, 1) for name in self.weights}
 
     def _together(self) -> dict[int, Callable[[], Node]]:
         """Return what makes one of several operators, by the last of them; skip the others."""

@@ -260,7 +260,8 @@ class _Program:
         """Add the operator of a call, if it runs a kernel."""
         name = str(call["target"]).removeprefix("torch.ops.aten.").split(".")[0]
         given = {one["name"]: next(iter(one["arg"].values())) for one in call["inputs"]}
-        read, written = _tensors(call["inputs"]), _tensors_of(call)
+        read = _tensors(call["inputs"])
+        written = _tensors([{"arg": output} for output in call["outputs"]])
         if not written or written[0] not in self.values:
             return
         kinds = imports.kinds_of_operators("torch_export")
@@ -424,8 +425,3 @@ def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
             )
             return _JOINED[name].join(simple).replace("+ (-1)", "- 1")
     raise InvalidSpecError(f"size {ast.unparse(part)!r} is not arithmetic of + * ** / // % max min")
-
-
-def _tensors_of(call: Mapping[str, Any]) -> list[str]:
-    """Return the names of the tensors that a call returns."""
-    return _tensors([{"arg": one} for one in call["outputs"]])

@@ -142,18 +142,6 @@ def _lines(
     rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int
 ) -> list[str]:
     """Return the commands of a replica or of a worker, on all its nodes."""
-    _refuse_unlaunchable(rules, plan)
-    command = _command(rules, model, plan, longest)
-    span = node_span(rules, plan)
-    if span is None:
-        return [command]
-    first = rules["nodes"].get("first", ())
-    other = _command(rules, model, {n: v for n, v in plan.items() if n not in first}, longest)
-    return commands_of_nodes(rules, (command, other), span)
-
-
-def _refuse_unlaunchable(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-    """Raise an UnsupportedError for what the engine refuses when it starts."""
     overlap = plan.get("batch_overlap", "none")
     if overlap in rules.get("needs_exchange", ()):
         known = rules["exchange"]
@@ -169,6 +157,13 @@ def _refuse_unlaunchable(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> N
             f"{plan['role']} workers have {plan['pp']} pipeline stages, and {rules['stages']}; set"
             " pp = 1, or leave emit out"
         )
+    command = _command(rules, model, plan, longest)
+    span = node_span(rules, plan)
+    if span is None:
+        return [command]
+    first = rules["nodes"].get("first", ())
+    other = _command(rules, model, {n: v for n, v in plan.items() if n not in first}, longest)
+    return commands_of_nodes(rules, (command, other), span)
 
 
 def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int) -> str:

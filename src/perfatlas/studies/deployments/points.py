@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
     from perfatlas.studies.deployments.question import SearchInputs
-    from perfatlas.studies.deployments.request_mix import RequestMix
     from perfatlas.studies.deployments.space import Family
 
 # sequences of an attention-DP rank: four to each doubling
@@ -93,7 +92,16 @@ def _priced(
     classes = classes.prompts() if phase is Phase.PREFILL else classes
     question = family.spread(rows, sequences, classes.mean)
     memory = candidate_memory(inference.with_lengths(question, classes.running))
-    refused = _refusing(question, memory, inputs.mix)
+    longest = inference.with_lengths(question, inputs.mix.longest)
+    on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
+    queued = question.aggregated_C
+    queues = queued & (inference.served_sequences(question, memory) < question.load.sequences)
+    refused = {
+        "fits_in_memory": ~memory.fits | (queued & (memory.max_sequences < on_rank)),
+        "prompt_within_max_num_batched_tokens": inference.rejects_prompts(longest),
+        "load_within_max_num_seqs": on_rank > question.limits.max_num_seqs,
+        "load_within_max_num_batched_tokens": queues,
+    }
     first = np.arange(0, rows.size, loads_CL.shape[1])
     runs_C, counts = refused_by_rule(((n, b[first]) for n, b in refused.items()), first.size)
     rejected.update(counts)
@@ -152,22 +160,6 @@ def _loads(
     if np.any(ranks_C > 1.0):  # a single request, with idle ranks
         loads_CL = np.concatenate([np.ones_like(ranks_C)[:, None], loads_CL], axis=1)
     return loads_CL
-
-
-def _refusing(
-    question: Candidates, memory: MemoryColumns, mix: RequestMix
-) -> dict[str, NDArray[np.bool_]]:
-    """Return the points that cannot run, by rule (P,)."""
-    longest = inference.with_lengths(question, mix.longest)
-    on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
-    queued = question.aggregated_C
-    queues = queued & (inference.served_sequences(question, memory) < question.load.sequences)
-    return {
-        "fits_in_memory": ~memory.fits | (queued & (memory.max_sequences < on_rank)),
-        "prompt_within_max_num_batched_tokens": inference.rejects_prompts(longest),
-        "load_within_max_num_seqs": on_rank > question.limits.max_num_seqs,
-        "load_within_max_num_batched_tokens": queues,
-    }
 
 
 def _ends(refused: dict[str, NDArray[np.bool_]], within_CL: NDArray[np.bool_]) -> IntArray:

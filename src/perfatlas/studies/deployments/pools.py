@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from perfatlas.networks import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
     from perfatlas.studies.deployments.find import Columns, PricedSoFar
@@ -288,24 +287,18 @@ def _of_pair(
 ) -> Deployments | None:
     """Return the deployments of two pools, None if they cannot work together."""
     first, second = prefill.family, decode.family
-    formats = first.base.formats, second.base.formats
+    written, read = first.base.formats, second.base.formats
     common = [
         {n: v for n, v in family.fields.items() if n not in POOL_FIELDS}
         for family in (first, second)
     ]
-    if not _hands_over(*formats) or common[0] != common[1]:
+    # decode workers read the KV cache as prefill workers write it; each loads its own weights
+    handed_over = (written.kv, written.attention) == (read.kv, read.attention)
+    if not handed_over or common[0] != common[1]:
         return None
     number = len(found.families)
     found.families += [first, second]
     return deployments((prefill, decode), number, inputs, found.rejected)
-
-
-def _hands_over(prefill: ModelFormats, decode: ModelFormats) -> bool:
-    """Return whether a decode worker reads the KV cache as a prefill worker writes it.
-
-    Formats of weights may differ: each pool loads its own.
-    """
-    return (prefill.kv, prefill.attention) == (decode.kv, decode.attention)
 
 
 def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]:

@@ -142,7 +142,13 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
         text += did_you_mean(str(value), field.choices)
         raise InvalidSpecError(f"{where}: {text}")
     if isinstance(value, str):
-        _check_catalog(field.catalog, value)
+        catalog = field.catalog
+        if catalog == "systems":
+            resolve_system(value)
+        elif catalog == "models":
+            resolve_model(value)
+        elif catalog == "engines":
+            resolve_engine(value)
     if field.number is None or not isinstance(value, str):
         return value
     try:
@@ -158,16 +164,6 @@ def _dimension(name: str, value: object, where: str) -> int:
         return read_dimension(overridden(name)[1], value)
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{where}: model.{problem}") from None
-
-
-def _check_catalog(catalog: str, name: str) -> None:
-    """Refuse the name of a system, model or engine that does not exist."""
-    if catalog == "systems":
-        resolve_system(name)
-    elif catalog == "models":
-        resolve_model(name)
-    elif catalog == "engines":
-        resolve_engine(name)
 
 
 def is_whole(command: str, name: str) -> bool:

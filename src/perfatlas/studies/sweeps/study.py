@@ -311,7 +311,13 @@ def read_study(raw: Mapping[str, Any], origin: str) -> Study:
     axes = read_axes(command, raw, overrides, origin)
     sample = read_sample(command, _table(raw, "sample", origin), origin)
     points = Points(axes=axes, sample=sample)
-    _check_once(points.names, origin)
+    twice = [name for index, name in enumerate(points.names) if name in points.names[:index]]
+    if twice:
+        raise InvalidSpecError(f"{origin}: {twice[0]} varies twice; give it once")
+    if not points.names:
+        raise InvalidSpecError(
+            f"{origin}: nothing varies; give a table [vary], such as batch = [1, 8, 64]"
+        )
     both = [name for name in points.names if name in fixed and not is_override(name)]
     if both:
         raise InvalidSpecError(f"{origin}: {both[0]} is in [scenario] and varies; give it once")
@@ -385,16 +391,6 @@ def _objective(raw: Mapping[str, Any], command: str, origin: str) -> str:
             f"{origin}: objective = {repr_for_error(raw['objective'])}: expected a metric"
         )
     return raw["objective"]
-
-
-def _check_once(names: tuple[str, ...], origin: str) -> None:
-    twice = [name for index, name in enumerate(names) if name in names[:index]]
-    if twice:
-        raise InvalidSpecError(f"{origin}: {twice[0]} varies twice; give it once")
-    if not names:
-        raise InvalidSpecError(
-            f"{origin}: nothing varies; give a table [vary], such as batch = [1, 8, 64]"
-        )
 
 
 def _checked(study: Study, origin: str) -> Study:

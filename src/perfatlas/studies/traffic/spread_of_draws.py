@@ -70,17 +70,13 @@ def arrival_spread(run: TrafficRun, outcome: Outcome) -> Spread:
     if run.window is not None:
         latencies = latencies.between(run.window)
     for name in LATENCIES:
-        found[name] = _latency_spread(getattr(latencies, name), factor)
-    return found
-
-
-def _latency_spread(values_N: FloatArray, factor: float) -> dict[str, float]:
-    """Return the half-widths of the statistics that have one."""
-    found = {}
-    for key in STATISTICS:
-        relative = batch_precision(values_N, None if key == "mean" else float(key[1:])).relative
-        if math.isfinite(relative):
-            found[key] = factor * math.log1p(relative)
+        values_N = getattr(latencies, name)
+        widths = {}
+        for key in STATISTICS:
+            relative = batch_precision(values_N, None if key == "mean" else float(key[1:])).relative
+            if math.isfinite(relative):
+                widths[key] = factor * math.log1p(relative)
+        found[name] = widths
     return found
 
 
@@ -137,17 +133,13 @@ def widened(results: Mapping[str, Any], spread: Spread) -> dict[str, Any]:
 def _end(value: Any, end: Any, width: Any, which: str) -> Any:  # noqa: ANN401 - number or mapping
     if isinstance(value, dict):
         ends = {key: _end(value[key], end[key], width.get(key, 0.0), which) for key in value}
-        return _ascending(ends, which)
+        # a higher percentile has no lower end
+        known = [key for key, end in ends.items() if key.startswith("p") and end is not None]
+        ordered = sorted(known, key=lambda key: float(key[1:]), reverse=which == "low")
+        outer = min if which == "low" else max
+        reached = accumulate((ends[key] for key in ordered), outer)
+        return ends | dict(zip(ordered, reached, strict=True))
     if value is None or end is None or value <= 0.0 or end <= 0.0:
         return end
     away = math.hypot(math.log(end / value), width)
     return value * math.exp(-away if which == "low" else away)
-
-
-def _ascending(ends: dict[str, Any], which: str) -> dict[str, Any]:
-    """Return ends of percentiles, extended so that a higher percentile has no lower end."""
-    known = [key for key, end in ends.items() if key.startswith("p") and end is not None]
-    ordered = sorted(known, key=lambda key: float(key[1:]), reverse=which == "low")
-    outer = min if which == "low" else max
-    reached = accumulate((ends[key] for key in ordered), outer)
-    return ends | dict(zip(ordered, reached, strict=True))

@@ -3,19 +3,58 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import Array, Duration, Field, Flag, Number, Text, Whole, read_fields
+from perfatlas.files import (
+    Array,
+    Duration,
+    Field,
+    Flag,
+    Named,
+    Number,
+    Record,
+    Text,
+    Whole,
+    read_fields,
+)
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.profiles.recipes import RECIPES
 from perfatlas.vocabulary.fields import RECOMPUTE_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.networks import Network
-    from perfatlas.training.profiles.recipes import ModelRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRecipe:
+    """What the recipes of an engine set for some models."""
+
+    models: tuple[str, ...]  # The models, with all others of the same architecture
+    source: str  # Where the recipes are
+    # Chunks of layers per stage, by the pipeline stages
+    vpp: Mapping[str, int] = field(default_factory=dict, hash=False)
+    gradient_format: str = ""  # Format of accumulated gradients, "" for the engine's
+
+    def covers(self, network: Network) -> bool:
+        """Return whether the recipes are those of a model."""
+        return any(resolve_model(name).network == network for name in self.models)
+
+
+RECIPES: Final[Array[ModelRecipe]] = Array(
+    of=Record[Any](
+        fields={
+            "models": Field(Array(of=Text(empty=False)), required=True),
+            "ref": Field(Text(longest=1000), required=True, into="source"),
+            "vpp": Field(Named(of=Whole(least=1))),
+            "gradient_format": Field(Text(choices=("fp32", "bf16"))),
+        },
+        build=ModelRecipe,
+    )
+)
+
 
 # the embedding and the head count as layers when stages are cut, and can fill a stage alone
 # Source: Megatron-LM, `account_for_embedding_in_pipeline_split` and `..._loss_...`
@@ -265,10 +304,20 @@ def older_release(engine: TrainingEngine, version: str, years: float) -> Trainin
 
 
 _SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe")
+
+
 PARALLEL_SIZES: Final = ("tp", "pp", "cp", "ep")
+
+
 _SHARE: Final = Number(least=0.0, most=1.0)
+
+
 _FACTOR: Final = Number(least=0.05, most=5.0)
+
+
 _LONG_TEXT: Final = Text(longest=1000)
+
+
 _FIELDS: Final[dict[str, Field[Any]]] = {
     name: Field(reader, required=True, into=into)
     for name, reader, into in (
@@ -325,13 +374,29 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("fit", _LONG_TEXT, ""),
     )
 }
+
+
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
+
+
 _FIELDS["host_per_dense_layer"] = Field(Duration(), into="host_s_per_dense_layer")
+
+
 _FIELDS["largest_fitted_gpus"] = Field(Whole(least=1))
+
+
 _FIELDS["error_per_octave"] = Field(Number(least=0.0, most=1.0))
+
+
 _FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
+
+
 _FIELDS["planned_memory"] = Field(Flag())
+
+
 _FIELDS["kinds"] = Field(Array(of=Text(empty=False)))
+
+
 _FIELDS["vendors"] = Field(Array(of=Text(empty=False)))
 
 

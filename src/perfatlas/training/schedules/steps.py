@@ -77,7 +77,8 @@ def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
                 program, duration_GD[sends_G], 0 * send_GE[sends_G], overlap_G[sends_G]
             )
             free_s_G[sends_G] = free.end_CP.max(axis=1)
-        busy_s_GP = _busy(program, duration_GD)
+        # no product of matrices: threads of its library would wait longer than they compute
+        busy_s_GP: FloatArray = np.einsum("gd,pd->gp", duration_GD, program.count_PD)
         step_s_C[at_G], exposed_s_C[at_G] = step_s_G, step_s_G - free_s_G
         busy_s_CP[at_G, :ranks] = busy_s_GP
         bubble_s_CP[at_G, :ranks] = np.maximum(free_s_G[:, None] - busy_s_GP, 0.0)
@@ -178,13 +179,3 @@ def _check_durations(name: str, column_CS: FloatArray) -> None:
         raise InvalidSpecError(
             f"{name}{list(at)} is {column_CS[at]}; durations are finite and not negative"
         )
-
-
-def _busy(program: Program, duration_GD: FloatArray) -> FloatArray:
-    """Return the sum of the passes of each rank [s] (G, P).
-
-    Not a product of matrices: the threads of its library would wait for each other for longer than
-    they compute.
-    """
-    busy_s_GP: FloatArray = np.einsum("gd,pd->gp", duration_GD, program.count_PD)
-    return busy_s_GP

@@ -108,7 +108,10 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     layer_PC = (passes_PCG[..., 1:-1] * group_shares(question.network)).sum(axis=-1)
     sharding_PC = np.stack(sharded_layers(question, whole, layer_PC[0], layer_PC[1]))
     copies = copies_of_layers(question.schedule)
-    most_C = copies * layouts.vpp * _most_layers(question)
+    most_C: FloatArray = np.ceil(question.network.num_layers / (layouts.pp * layouts.vpp))
+    if _is_uneven(question.recipe):
+        most_C = np.full_like(most_C, question.network.num_layers)
+    most_C = copies * layouts.vpp * most_C
     window_PC = most_C * (layer_PC + sharding_PC) + passes_PCG[..., 0] + passes_PCG[..., -1]
     launched_PC = launch_s(question, most_C[:, None])[..., 0]
     longest_PC = np.stack([launched_PC[0], launched_PC[1:].sum(axis=0)])
@@ -123,20 +126,6 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     if find_schedule(question.schedule).overlaps_pairs:  # which may hide those of layers
         sharding_PC = np.zeros_like(sharding_PC)
     return _step_s(question, costs, sharding_PC.sum(axis=0), collectives_s_C)
-
-
-def _most_layers(question: TrainingQuestion) -> FloatArray:
-    """Return the layers that a stage has at most (C,)."""
-    layouts, recipe, layers = question.layouts, question.recipe, question.network.num_layers
-    most_C: FloatArray = np.ceil(layers / (layouts.pp * layouts.vpp))
-    return np.full_like(most_C, layers) if _is_uneven(recipe) else most_C
-
-
-def _least_layers(question: TrainingQuestion) -> FloatArray:
-    """Return the layers that every stage has at least (C,)."""
-    layouts, recipe = question.layouts, question.recipe
-    least_C: FloatArray = np.floor(question.network.num_layers / (layouts.pp * layouts.vpp))
-    return 0.0 * least_C if _is_uneven(recipe) else least_C
 
 
 def _is_uneven(recipe: Recipe) -> bool:
@@ -253,7 +242,9 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
     weights = min(each.weights, each.end_weights, each.frozen)
     each_bytes = ((held, weights, 3), (trained, question.gradient_bytes, 2), (trained, states, 1))
     mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
-    least_C = layouts.vpp * _least_layers(question)
+    least_C = layouts.vpp * np.floor(network.num_layers / (layouts.pp * layouts.vpp))
+    if _is_uneven(recipe):
+        least_C = np.zeros_like(least_C)
     tied_C = (layouts.pp == 1.0) & network.tie_word_embeddings
     for parts, size, sharded_from in each_bytes:
         for held_UG, ranks_C in zip(parts, shard_ranks(question), strict=True):

@@ -146,7 +146,13 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         kept = keeping_rows(rows, graph)
         rows = kernel_rows(kept, graph)
     prices, times_VUO = _priced(question, rows)
-    routes = _routes(question)
+    sizes = np.array([float(system.device.scale_up.domain_size) for system in question.systems])
+    routes = Routes(
+        question.dispatcher or question.engine.dispatcher,
+        sizes[question.index_C],
+        question.dispatch_format,
+        question.recipe.cp_communication,
+    )
     exchanges = (
         *rank_exchanges(network, rows, layouts, question.engine, routes, modules.modules),
         *table_exchanges(work, layouts),
@@ -226,17 +232,6 @@ def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOper
     prices = scaled(prices, time=1.0 / speed_UO)
     times_VUO = np.stack([prices.time_s_CO, prices.low_s_CO, prices.high_s_CO]) * count_UO
     return prices, times_VUO
-
-
-def _routes(question: TrainingQuestion) -> Routes:
-    """Return how tokens travel to experts."""
-    sizes = np.array([float(system.device.scale_up.domain_size) for system in question.systems])
-    return Routes(
-        question.dispatcher or question.engine.dispatcher,
-        sizes[question.index_C],
-        question.dispatch_format,
-        question.recipe.cp_communication,
-    )
 
 
 def _speed(question: TrainingQuestion, row: Row) -> FloatArray:

@@ -160,7 +160,11 @@ def step_collectives(
     left_s_C = np.maximum(backward_s_CR[:, 0] - own_s_C, 0.0)
     last_s_C = _beside_passes_s(question, last, left_s_C, share, 0.0)
     if np.any(layered_C):
-        ends_s_C = _ends_s(question, stages, weights, gradients)
+        # the first gather of every micro-batch and the last reduction, each of one layer
+        layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
+        first = _times(question, "all_gather", [weight / layers_C for weight in weights])
+        end = _times(question, "reduce_scatter", [gradient / layers_C for gradient in gradients])
+        ends_s_C = first.time_s_C * layouts.micro_batches + end.time_s_C
         exposed_C = np.where(layered_C, ends_s_C, exposed_C)
     return exposed_C + last_s_C
 
@@ -181,24 +185,6 @@ def _beside_passes_s(
     both_s_C = with_sends_s(question, time_s_C * share, sends_s_C)
     added_s_C = exposed_beside(both_s_C, window_s_C * share, held_back_s_C * share)
     return time_s_C * (1.0 - share) + added_s_C
-
-
-def _ends_s(
-    question: TrainingQuestion,
-    stages: StageColumns,
-    weights: list[FloatArray],
-    gradients: list[FloatArray],
-) -> FloatArray:
-    """Return the first gather of every micro-batch and the last reduction of a step (C,) [s].
-
-    Both are those of one layer, and wait for all ranks of their group.
-    """
-    layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
-    gathered = [weight / layers_C for weight in weights]
-    reduced = [gradient / layers_C for gradient in gradients]
-    first = _times(question, "all_gather", gathered)
-    last = _times(question, "reduce_scatter", reduced)
-    return first.time_s_C * question.layouts.micro_batches + last.time_s_C
 
 
 def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[FloatArray]:

@@ -140,7 +140,12 @@ def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
         again_C = stages.layer_saved_LC[0] - kept_C
     # a layer that leaves for the host and the next one are on the device
     again_C = again_C + _BUFFERS * offloaded_bytes(question, stages)
-    again_C = again_C + _live_of_graph(question)
+    if question.graph is not None:  # operators of language models are smaller than what steps keep
+        live = [
+            (part.repeated + part.tables * layouts.expert_tp) * layouts.micro_batch + part.fixed
+            for part in question.network.live_elements()
+        ]
+        again_C = again_C + np.max(live, axis=0) * ACTIVATION_BYTES
     copies_C = np.where(layouts.tp > 1, engine.logit_copies_parallel, engine.logit_copies)
     logits_CR = _logits(question, stages)
     loss_CR = logits_CR * (copies_C - 1.0)[:, None]
@@ -148,24 +153,6 @@ def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
         return np.maximum(again_C[:, None], loss_CR)
     # the logits, which are counted as kept, are freed before a layer is computed again
     return np.maximum(again_C[:, None] - logits_CR, loss_CR)
-
-
-def _live_of_graph(question: TrainingQuestion) -> FloatArray | float:
-    """Return the gradients around the largest operator of a graph (C,) [bytes].
-
-    Operators of a layer of a language model are smaller than what its step keeps.
-    """
-    if question.graph is None:
-        return 0.0
-    live = question.network.live_elements()
-    elements = [
-        (live_elements.repeated + live_elements.tables * question.layouts.expert_tp)
-        * question.layouts.micro_batch
-        + live_elements.fixed
-        for live_elements in live
-    ]
-    largest_C: FloatArray = np.max(elements, axis=0) * ACTIVATION_BYTES
-    return largest_C
 
 
 def _logits(question: TrainingQuestion, stages: StageColumns) -> FloatArray:

@@ -182,14 +182,9 @@ def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_M
             count_C = np.ones_like(rows_C) if weight.number is None else weight.number[at]
             for share in _parts(question, row):
                 expert = operator.routed
-                yield _matrix(row.segment, rows_C * share, columns_C, count_C, expert=expert)
-
-
-def _matrix(
-    segment: int, first_C: FloatArray, second_C: FloatArray, count_C: FloatArray, *, expert: bool
-) -> _Matrix:
-    short_C, long_C = np.minimum(first_C, second_C), np.maximum(first_C, second_C)
-    return _Matrix(segment, short_C, long_C, count_C, expert)
+                first_C = rows_C * share
+                short_C, long_C = np.minimum(first_C, columns_C), np.maximum(first_C, columns_C)
+                yield _Matrix(row.segment, short_C, long_C, count_C, expert)
 
 
 def _parts(question: TrainingQuestion, row: Row) -> tuple[float, ...]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
-    from perfatlas.training.work import Row
 
 # Of each part of a step: the computing part of attention and that of experts.
 _OF_ATTENTION: Final = {
@@ -83,7 +82,8 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
         if row.role == "again":
             continue
         time_s_U = costs.prices.time_s_CO[:, at] * row.operator.count * shares_G[row.segment]
-        index = (_OF_EXPERTS if _is_expert(row) else _OF_ATTENTION)[row.part]
+        between = row.operator.routed or row.operator.name.startswith(_EXPERTS)
+        index = (_OF_EXPERTS if between else _OF_ATTENTION)[row.part]
         compute_s_U6[:, index] += time_s_U
         bound_U = costs.prices.code_CO[:, at] == BOUND_MEMORY
         memory_s_U6[:, index] += np.where(bound_U, time_s_U, 0.0)
@@ -102,11 +102,6 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
         transfer_s_U4=transfer_s_U4,
         transfer_bytes_per_s_U=_ratio(bytes_U, transfer_s_U4.sum(axis=1)),
     )
-
-
-def _is_expert(row: Row) -> bool:
-    """Return whether an operator runs between dispatch and combine."""
-    return row.operator.routed or row.operator.name.startswith(_EXPERTS)
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
@@ -209,8 +204,13 @@ def pair_savings(
         at_D = np.flatnonzero(keys_D3[:, 2] == layers)
         if layers > 0:
             device_D = row_CS.ravel()[first_D[at_D]]
-            rate_D6 = _rates(question, parts, keys_D3[at_D, 0], device_D)
-            saved_s_D[at_D] = _saved_s(question, costs, parts, keys_D3[at_D], rate_D6)
+            shape_D, level_D = keys_D3[at_D, 0], keys_D3[at_D, 1]
+            rate_D6 = _rates(question, parts, shape_D, device_D)
+            again_s_DG = costs.recomputed_s[0].sum(axis=1)[level_D, shape_D, 1:-1]
+            again_s_D = (again_s_DG * group_shares(question.network)).sum(axis=1)
+            exposed = pair_times(_pairs(parts, shape_D, layers, rate_D6, again_s_D))
+            transfer_s_D = parts.transfer_s_U4[shape_D].sum(axis=1)
+            saved_s_D[at_D] = layers * transfer_s_D - exposed.exposed_s_C
     saved_s_CS: FloatArray = saved_s_D[which_R.reshape(-1)].reshape(layers_CS.shape)
     return saved_s_CS
 
@@ -221,24 +221,6 @@ def pair_of_layers(question: TrainingQuestion, layers: int) -> PairParts:
     parts, first_D = layer_parts(question, costs), costs.index_C[:1]
     rate_D6 = _rates(question, parts, first_D, np.zeros(1, np.int64))
     return _pairs(parts, first_D, layers, rate_D6, np.zeros(1))
-
-
-def _saved_s(
-    question: TrainingQuestion,
-    costs: MicroBatchCosts,
-    parts: LayerParts,
-    keys_D3: IntArray,
-    rate_D6: FloatArray,
-) -> FloatArray:
-    """Return what pairs of equally many layers save, by shape and recompute level (D,) [s]."""
-    shape_D, level_D, layers = keys_D3[:, 0], keys_D3[:, 1], int(keys_D3[0, 2])
-    shares_G = group_shares(question.network)
-    again_s_DG = costs.recomputed_s[0].sum(axis=1)[level_D, shape_D, 1:-1]
-    exposed = pair_times(
-        _pairs(parts, shape_D, layers, rate_D6, (again_s_DG * shares_G).sum(axis=1))
-    )
-    saved_s_D: FloatArray = layers * parts.transfer_s_U4[shape_D].sum(axis=1) - exposed.exposed_s_C
-    return saved_s_D
 
 
 def _pairs(

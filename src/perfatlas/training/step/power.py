@@ -92,7 +92,8 @@ def step_power(
     Limits: The work of a mean GPU and the waterfall of the busiest pipeline rank. The power of the
         GPU board alone; copies between device and host have no energy.
     """
-    clock, power = _clock_of(costs), question.power()
+    power, clock = question.power(), costs.clock
+    clock = clock._replace(**{name: one[costs.index_C] for name, one in clock._asdict().items()})
     on_w_C = power.on_w - clock.saved_w
     dynamic = _dynamic(question, costs, stages, optimizer, clock)
     room_j_C = np.maximum(power.cap_w - on_w_C, 0.0) * sum(waterfall.values())
@@ -117,12 +118,6 @@ def step_power(
         clock=clock,
         power=power,
     )
-
-
-def _clock_of(costs: MicroBatchCosts) -> StepClock:
-    """Return the clock of the passes of each candidate (C,)."""
-    clock = costs.clock
-    return clock._replace(**{name: one[costs.index_C] for name, one in clock._asdict().items()})
 
 
 def _micro_batches(question: TrainingQuestion, values_CG: FloatArray) -> FloatArray:

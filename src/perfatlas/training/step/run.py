@@ -107,25 +107,46 @@ def training_steps(
     kernels_PCS, launched_PCS = _passes(times), launch_s(question, stages.layers_CS, costs)
     waits_PCS = launch_waits_s(question, kernels_PCS, launched_PCS)
     passes_PCS = kernels_PCS + waits_PCS
-    send_s_C = stage_send_s(question)
+    send_s_C, pair_s_CS = stage_send_s(question), None
+    if find_schedule(question.schedule).overlaps_pairs and question.network.has_experts:
+        pair_s_CS = paired_stages(question, costs, stages, kernels_PCS, launched_PCS)
     pipelines = pipelines_of(
         question.schedule,
         question.layouts,
         passes_PCS,
         send_s_C,
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
-        pair_s_CS=_pair_s(question, costs, stages, kernels_PCS, launched_PCS),
+        pair_s_CS=pair_s_CS,
     )
     busiest_C = stages.over_ranks(passes_PCS.sum(axis=0)).argmax(axis=1)
     optimizer = optimizer_cost(question, costs, stages)
-    busy = _busy_parts(question, stages, times, waits_PCS, busiest_C)
+    names = ("compute", "exposed_tp", "exposed_cp", "exposed_ep")
+    parts_CS = {
+        name: times.kinds_VPKCS[0, :, KINDS.index(kind)].sum(axis=0)
+        for name, kind in zip(names, KINDS, strict=True)
+    }
+    parts_CS["exposed_dp"] = times.sharding_PCS.sum(axis=0)
+    parts_CS["exposed_offload"] = times.offload_PCS.sum(axis=0)
+    parts_CS["host"] = waits_PCS.sum(axis=0)
+    parts_CS["recompute"] = times.again_VKCS[0].sum(axis=0)
+    busy = {
+        name: _of_rank(question, stages, values_CS, busiest_C)
+        for name, values_CS in parts_CS.items()
+    }
     spare_s_C = _of_rank(question, stages, (passes_PCS - launched_PCS).sum(axis=0), busiest_C)
     parts = _parts(question, costs, busy, spare_s_C, pipelines, busiest_C)
     passes_s_C = sum(parts.values(), np.zeros(question.layouts.size))
-    windows = _windows(question, stages, passes_PCS, busy, parts)
-    parts["exposed_dp"] += step_collectives(question, stages, *windows, send_s_C)
+    if question.expert_overlap:  # what pairs of passes hide is no time for other transfers
+        share_C = np.sum([parts[n] for n in busy], axis=0) / np.sum([*busy.values()], axis=0)
+        passes_PCS = passes_PCS * share_C[:, None]
+    forward_s_CR = stages.over_ranks(passes_PCS[0])
+    backward_s_CR = stages.over_ranks(passes_PCS[1:].sum(axis=0))
+    parts["exposed_dp"] += step_collectives(question, stages, forward_s_CR, backward_s_CR, send_s_C)
     step_s_C, waterfall = _with_waits(question, {**parts, "optimizer": optimizer.time_s})
-    low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
+    each_VCS = times.kinds_VPKCS.sum(axis=(1, 2)) + times.again_VKCS.sum(axis=1)
+    at = np.arange(busiest_C.size)
+    busiest_VC = np.stack([stages.over_ranks(each_CS)[at, busiest_C] for each_CS in each_VCS])
+    low_C, high_C = _spread(question, costs, busiest_VC)
     flop_C, again_flop_C = _flop(question, costs)
     peak_C = _peak(question)
     own_s_C, input_s_EC = step_s_C - waterfall["input"], _input_s(question)
@@ -228,20 +249,6 @@ def _parts(
     return parts
 
 
-def _pair_s(
-    question: TrainingQuestion,
-    costs: MicroBatchCosts,
-    stages: StageColumns,
-    kernels_PCS: FloatArray,
-    launched_PCS: FloatArray,
-) -> FloatArray | None:
-    """Return overlapped pairs of passes, None for schedules and models without them (C, S) [s]."""
-    overlaps = find_schedule(question.schedule).overlaps_pairs
-    if not (overlaps and question.network.has_experts):
-        return None
-    return paired_stages(question, costs, stages, kernels_PCS, launched_PCS)
-
-
 def _stage_times(
     question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
 ) -> _RankTimes:
@@ -274,20 +281,6 @@ def _stage_times(
     )
 
 
-def _windows(
-    question: TrainingQuestion,
-    stages: StageColumns,
-    passes_PCS: FloatArray,
-    busy: Mapping[str, FloatArray],
-    parts: Mapping[str, FloatArray],
-) -> tuple[FloatArray, FloatArray]:
-    """Return forward and backward pass of each rank, beside which collectives run (C, R) [s]."""
-    if question.expert_overlap:  # what pairs of passes hide is no time for other transfers
-        share_C = np.sum([parts[n] for n in busy], axis=0) / np.sum([*busy.values()], axis=0)
-        passes_PCS = passes_PCS * share_C[:, None]
-    return stages.over_ranks(passes_PCS[0]), stages.over_ranks(passes_PCS[1:].sum(axis=0))
-
-
 def _of_rank(
     question: TrainingQuestion, stages: StageColumns, values_CS: FloatArray, rank_C: FloatArray
 ) -> FloatArray:
@@ -296,36 +289,6 @@ def _of_rank(
     at = np.arange(question.layouts.size)
     total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[at, rank_C]
     return total_C
-
-
-def _busy_parts(
-    question: TrainingQuestion,
-    stages: StageColumns,
-    times: _RankTimes,
-    waits_PCS: FloatArray,
-    busiest_C: FloatArray,
-) -> dict[str, FloatArray]:
-    """Return the parts of all micro-batches on the busiest rank, by name (C,) [s]."""
-    names = ("compute", "exposed_tp", "exposed_cp", "exposed_ep")
-    parts_CS = {
-        name: times.kinds_VPKCS[0, :, KINDS.index(kind)].sum(axis=0)
-        for name, kind in zip(names, KINDS, strict=True)
-    }
-    parts_CS["exposed_dp"] = times.sharding_PCS.sum(axis=0)
-    parts_CS["exposed_offload"] = times.offload_PCS.sum(axis=0)
-    parts_CS["host"] = waits_PCS.sum(axis=0)
-    parts_CS["recompute"] = times.again_VKCS[0].sum(axis=0)
-    return {
-        name: _of_rank(question, stages, values_CS, busiest_C)
-        for name, values_CS in parts_CS.items()
-    }
-
-
-def _each_on(stages: StageColumns, times: _RankTimes, rank_C: FloatArray) -> FloatArray:
-    """Return the time of a micro-batch on one rank of each candidate (V, C) [s]."""
-    each_VCS = times.kinds_VPKCS.sum(axis=(1, 2)) + times.again_VKCS.sum(axis=1)
-    at = np.arange(rank_C.size)
-    return np.stack([stages.over_ranks(each_CS)[at, rank_C] for each_CS in each_VCS])
 
 
 def _spread(

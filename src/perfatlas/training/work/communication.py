@@ -238,10 +238,11 @@ def _experts(
         if not isinstance(operator, GroupedGemm) or row.part == Part.WEIGHT_GRADIENT:
             continue
         own_C = layouts.tokens / layouts.token_ranks
+        experts = layer_of(network, row.segment).experts
         whole = with_fields(
             operator,
             experts=operator.experts * layouts.ep,
-            top_k=np.full_like(own_C, _top_k(network, row.segment)),
+            top_k=np.full_like(own_C, float(experts.top_k) if experts else 0.0),
         )
         copies_C, ranks_C, stride_C = _journeys(whole, layouts, routes)
         sent_C = own_C * np.where(layouts.ep > 1, copies_C, 0.0)
@@ -297,9 +298,3 @@ def _journeys(
 def layer_of(network: Network, segment: int) -> Segment:
     """Return the layers of a segment; multi-token prediction has those of the last group."""
     return network.layers[min(segment, len(network.layers)) - 1]
-
-
-def _top_k(network: Network, segment: int) -> float:
-    """Return the experts per token of a segment."""
-    experts = layer_of(network, segment).experts
-    return float(experts.top_k) if experts else 0.0

@@ -119,7 +119,11 @@ def _of_layer(
     operator: operators.Operator, segment: int, group: Segment, work: Work
 ) -> Iterator[Row]:
     """Yield the passes of an operator of a layer, and of its adapters."""
-    level, share = recomputation.repetition(operator, work.modules, _key_share(group))
+    key_share = 0.0  # of a fused projection of queries, keys and values
+    if group.qkv_widths is not None:
+        queries, keys, _ = group.qkv_widths
+        key_share = keys / (queries + keys * 2)
+    level, share = recomputation.repetition(operator, work.modules, key_share)
     yield from _trained(operator, segment, work, level, share)
     if work.recipe.lora_rank > 0:
         for adapter in adapters_of(operator, work.recipe.lora_rank, work.recipe.lora_targets):
@@ -153,14 +157,6 @@ def accumulation_of(operator: operators.Operator, segment: int, work: Work) -> I
         cold_read_bytes=0.0 * elements_C,
     )
     yield Row(added, segment, Part.WEIGHT_GRADIENT)
-
-
-def _key_share(group: Segment) -> float:
-    """Return the share of keys in a fused projection of queries, keys and values."""
-    if group.qkv_widths is None:
-        return 0.0
-    queries, keys, _ = group.qkv_widths
-    return keys / (queries + keys * 2)
 
 
 def _trained(
@@ -241,7 +237,11 @@ def _on_rank(
     for operator in shard_operators(
         whole, plan, work.network, balanced_tables=work.balanced_tables
     ):
-        if operator.communicates or _cast_before(operator, work):
+        static = work.formats.gemm == "fp8_static" and operator.stream_kind == operators.QUANTIZE
+        if operator.communicates or (
+            # with a known scale, the kernel before a quantization already makes the cast
+            static and operator.name.removesuffix("_quantize") in _FUSED_CASTS
+        ):
             continue
         if isinstance(operator, operators.GroupedGemm):
             yield _experts(operator, layouts, work.distribution)
@@ -253,13 +253,6 @@ def _on_rank(
             yield operator.split_rows(layouts.cp)
         else:
             yield operator
-
-
-def _cast_before(operator: operators.Operator, work: Work) -> bool:
-    """Return whether the kernel before a quantization with a known scale already makes the cast."""
-    if work.formats.gemm != "fp8_static" or operator.stream_kind != operators.QUANTIZE:
-        return False
-    return operator.name.removesuffix("_quantize") in _FUSED_CASTS
 
 
 def _experts(

@@ -58,7 +58,8 @@ def repetition(
     if modules.kept == "projections":
         return (FULL_RECOMPUTE if keeps_output(operator, modules) else SELECTIVE), 1.0
     if modules.kept == "operators":
-        share = _share_of_operator(operator, key_share)
+        shares = {"output_projection": 1.0, "gate_up_projection": 0.5, "qkv_projection": key_share}
+        share = 1.0 if operator.stream_kind else shares.get(operator.name, 0.0)
         return (SELECTIVE, share) if share > 0.0 else (FULL_RECOMPUTE, 1.0)
     return (SELECTIVE if _module(operator) in modules.modules else FULL_RECOMPUTE), 1.0
 
@@ -67,14 +68,6 @@ def keeps_output(operator: Operator, modules: RecomputedModules) -> bool:
     """Return whether selective recomputation of all but projections keeps an operator's output."""
     attends = operator.work_class == "attention"
     return (operator.multiplies or attends) and _module(operator) not in modules.modules
-
-
-def _share_of_operator(operator: Operator, key_share: float) -> float:
-    """Return the share of an operator that runs again if every second product is kept."""
-    if operator.stream_kind:
-        return 1.0
-    shares = {"output_projection": 1.0, "gate_up_projection": 0.5, "qkv_projection": key_share}
-    return shares.get(operator.name, 0.0)
 
 
 def _module(operator: Operator) -> str:
@@ -93,14 +86,6 @@ def _module(operator: Operator) -> str:
     return "moe" if name in _ROUTED else ""
 
 
-def _runs_again(operator: Operator, modules: RecomputedModules) -> bool:
-    """Return whether selective recomputation repeats a whole module with this operator."""
-    module = _module(operator)
-    if module == "shared_experts" and "moe" in modules.modules:
-        return True
-    return module in modules.modules
-
-
 def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     """Return the share of the inputs that an operator keeps which recomputed modules drop.
 
@@ -117,9 +102,10 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     name = operator.name.removesuffix(DOWN)
     if operator.input_module:
         return float(operator.input_module in again)
-    inner = name.endswith(("activation", "down_projection", UP))
-    if inner and _runs_again(operator, modules):
-        return 1.0
+    if name.endswith(("activation", "down_projection", UP)):
+        module = _module(operator)
+        if module in again or (module == "shared_experts" and "moe" in again):
+            return 1.0
     if name in (*NORM_READERS, *SAME_INPUT) and "layernorm" in again:
         # the block of the product drops nothing more: its input is computed from the norm's
         return 1.0

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 JOINING: Final = "joining_projection"  # one of each layer of multi-token prediction
 OUTPUT: Final = "output_projection"
 LAST: Final = "down_projection"
-# products of which selective recomputation of operators keeps a share of the columns
+# Shares of their columns that selective recomputation of operators keeps: every second product,
+# of queries, keys, values, output, gate, up and down projection, is computed again.
 _KEPT_SHARES: Final = {"gate_up_projection": 0.5, "up_projection": 1.0}
 
 
@@ -90,9 +91,12 @@ def saved_bytes(
         selective_CG = full_CG.copy()
         for row in rows:
             if row.part == Part.FORWARD and row.recomputed_at != recomputation.NEVER:
-                kept_C = _kept_outputs(row.operator)
+                operator = row.operator
                 if named:
                     kept_C = _kept_named(network, row, layouts, engine, modules)
+                else:
+                    share = _KEPT_SHARES.get(operator.name, 0.0 if operator.multiplies else 1.0)
+                    kept_C = share * operator.kept_outputs()
                 selective_CG[:, row.segment] += kept_C
     return np.stack([kept_CG + attention_CG, selective_CG, full_CG])
 
@@ -126,17 +130,6 @@ def _kept_by_row(
         frozen=row.role == "frozen",
     )
     return operator.count * network.saved(operator, saving)
-
-
-def _kept_outputs(operator: Operator) -> FloatArray | float:
-    """Return the outputs that selective recomputation of operators keeps (C,) [bytes].
-
-    Of the products of queries, keys, values, output, gate, up and down projection, every second one
-    is computed again: queries, values, the gate (or the only up projection) and the last remain,
-    which no gradient needs.
-    """
-    share = _KEPT_SHARES.get(operator.name, 0.0 if operator.multiplies else 1.0)
-    return share * operator.kept_outputs()
 
 
 def _kept_named(

@@ -32,7 +32,12 @@ def read(fields: Fields) -> Architecture:
             fields.has("inner_hidden_size", "position_encoding_2d") or "",
             "the first ChatGLM (a prefix language model) is not supported; ChatGLM2, 3 and 4 are",
         )
-    fields = _standard(fields)
+    fields = fields.renamed(_NAMES)
+    heads = fields.integer("num_attention_heads")
+    grouped = fields.boolean("multi_query_attention", default=False)
+    kv_heads = fields.integer("multi_query_group_num", default=1) if grouped else heads
+    values = {**fields.values, "num_key_value_heads": kv_heads}
+    fields = Fields(values=values, origin=fields.origin)
     bias = fields.boolean("add_bias_linear", default=False)
     attention = replace(
         gqa(fields),
@@ -43,13 +48,3 @@ def read(fields: Fields) -> Architecture:
     layers = group_layers([(attention, ffn)] * fields.num_layers())
     plain_norm = not fields.boolean("rmsnorm", default=True)
     return replace(assemble(fields, layers), layer_norm_bias=plain_norm)
-
-
-def _standard(fields: Fields) -> Fields:
-    """Return the fields under the names of other families."""
-    fields = fields.renamed(_NAMES)
-    heads = fields.integer("num_attention_heads")
-    grouped = fields.boolean("multi_query_attention", default=False)
-    kv_heads = fields.integer("multi_query_group_num", default=1) if grouped else heads
-    values = {**fields.values, "num_key_value_heads": kv_heads}
-    return Fields(values=values, origin=fields.origin)

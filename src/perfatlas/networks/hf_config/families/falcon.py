@@ -41,12 +41,8 @@ def read(fields: Fields) -> Architecture:
     width = fields.integer("ffn_hidden_size", default=4 * fields.integer("hidden_size"))
     ffn = DenseFfn(intermediate_size=width, gated=False, bias=bias)
     layers = [(attention, ffn)] * fields.num_layers()
-    architecture = assemble(fields, group_layers(layers, norms=_norms(fields, new=new)), tied=True)
+    norms = 2
+    if new or fields.boolean("parallel_attn", default=True):
+        norms = fields.integer("num_ln_in_parallel_attn", default=2 if new else 1, maximum=2)
+    architecture = assemble(fields, group_layers(layers, norms=norms), tied=True)
     return replace(architecture, layer_norm_bias=True)
-
-
-def _norms(fields: Fields, *, new: bool) -> int:
-    """Return the norms of one layer."""
-    if not new and not fields.boolean("parallel_attn", default=True):
-        return 2
-    return fields.integer("num_ln_in_parallel_attn", default=2 if new else 1, maximum=2)

@@ -26,7 +26,14 @@ def read(fields: Fields) -> Architecture:
     Source: transformers, `Gemma4TextDecoderLayer` and `Gemma4TextAttention`.
     Limits: Per-layer embeddings and shared key-value caches (E2B, E4B) are refused.
     """
-    _refuse_small_variants(fields)
+    if fields.integer("hidden_size_per_layer_input", default=256, minimum=0):
+        raise fields.unsupported(
+            "hidden_size_per_layer_input", "embeddings per layer are not supported"
+        )
+    if fields.integer("num_kv_shared_layers", default=0, minimum=0):
+        raise fields.unsupported(
+            "num_kv_shared_layers", "layers that share a key-value cache are not supported"
+        )
     depth = fields.num_layers()
     rule = [_KINDS[(i + 1) % _PERIOD > 0 and i + 1 < depth] for i in range(depth)]
     local, full = _attentions(fields)
@@ -68,14 +75,3 @@ def _experts(fields: Fields) -> Ffn:
         shared_intermediate_size=fields.integer("intermediate_size"),
         router_bias=True,  # a learned scale of each expert
     )
-
-
-def _refuse_small_variants(fields: Fields) -> None:
-    if fields.integer("hidden_size_per_layer_input", default=256, minimum=0):
-        raise fields.unsupported(
-            "hidden_size_per_layer_input", "embeddings per layer are not supported"
-        )
-    if fields.integer("num_kv_shared_layers", default=0, minimum=0):
-        raise fields.unsupported(
-            "num_kv_shared_layers", "layers that share a key-value cache are not supported"
-        )

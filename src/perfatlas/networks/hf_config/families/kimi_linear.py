@@ -57,17 +57,12 @@ def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, .
     attention = replace(
         mla(fields), output_gate=fields.boolean("mla_use_output_gate", default=False)
     )
-    mixer = _delta_attention(linear)
-    return tuple(attention if layer in full else mixer for layer in range(1, depth + 1))
-
-
-def _delta_attention(linear: Fields) -> GatedDeltaNet:
     heads, width = linear.integer("num_heads"), linear.integer("head_dim")
     if not linear.boolean("use_full_rank_gate", default=False):
         raise linear.unsupported(
             "use_full_rank_gate", "a gate of the output through a low rank is not supported"
         )
-    return GatedDeltaNet(
+    mixer = GatedDeltaNet(
         num_key_heads=heads,
         num_value_heads=heads,
         key_head_dim=width,
@@ -75,3 +70,4 @@ def _delta_attention(linear: Fields) -> GatedDeltaNet:
         conv_kernel=linear.integer("short_conv_kernel_size", default=4),
         decay_rank=width,
     )
+    return tuple(attention if layer in full else mixer for layer in range(1, depth + 1))

@@ -31,18 +31,13 @@ def read(fields: Fields) -> Architecture:
         raise fields.unsupported("no_bias", "an MPT with biases is not supported")
     options = fields.child("attn_config")
     if options is not None:
-        _check_attention(options)
+        if options.text("attn_type", default="multihead_attention") != "multihead_attention":
+            raise options.unsupported("attn_type", "only multihead_attention is supported")
+        if options.boolean("qk_ln", default=False):
+            raise options.unsupported("qk_ln", "normalized queries and keys are not supported")
+        if not options.boolean("alibi", default=True):
+            raise options.unsupported("alibi", "learned positions are not supported")
     expansion = fields.integer("expansion_ratio", default=4, maximum=64)
     ffn = DenseFfn(intermediate_size=expansion * fields.integer("hidden_size"), gated=False)
     layers = group_layers([(gqa(fields), ffn)] * fields.num_layers())
     return assemble(fields, layers, tied=True)
-
-
-def _check_attention(options: Fields) -> None:
-    """Refuse attention variants that no released MPT chat or base model uses."""
-    if options.text("attn_type", default="multihead_attention") != "multihead_attention":
-        raise options.unsupported("attn_type", "only multihead_attention is supported")
-    if options.boolean("qk_ln", default=False):
-        raise options.unsupported("qk_ln", "normalized queries and keys are not supported")
-    if not options.boolean("alibi", default=True):
-        raise options.unsupported("alibi", "learned positions are not supported")

@@ -56,7 +56,11 @@ def _block(fields: Fields, kind: str) -> tuple[Mixer | None, Ffn | None]:
         return replace(attention, window=fields.window()), None
     if kind == "mamba":
         return _mamba(fields), None
-    return None, _experts(fields) if kind == "moe" else _mlp(fields)
+    return None, _experts(fields) if kind == "moe" else DenseFfn(
+        intermediate_size=fields.integer("intermediate_size"),
+        gated=False,
+        bias=fields.boolean("mlp_bias", default=False),
+    )
 
 
 def _mamba(fields: Fields) -> Mamba2:
@@ -72,14 +76,6 @@ def _mamba(fields: Fields) -> Mamba2:
         conv_kernel=fields.integer("conv_kernel", "mamba_d_conv", default=4),
         conv_bias=fields.boolean("use_conv_bias", "mamba_conv_bias", default=True),
         projection_bias=fields.boolean("use_bias", default=False),
-    )
-
-
-def _mlp(fields: Fields) -> DenseFfn:
-    return DenseFfn(
-        intermediate_size=fields.integer("intermediate_size"),
-        gated=False,
-        bias=fields.boolean("mlp_bias", default=False),
     )
 
 

@@ -23,24 +23,7 @@ def read(fields: Fields) -> Architecture:
 
     Source: Zhang et al. 2022 (arXiv 2205.01068); transformers, `OPTDecoder`.
     """
-    _refuse_350m(fields)
-    bias = fields.boolean("enable_bias", default=True)
-    attention = replace(gqa(fields), qkv_bias=bias, output_bias=bias)
-    ffn = DenseFfn(intermediate_size=fields.integer("ffn_dim"), gated=False, bias=bias)
-    architecture = assemble(
-        fields, group_layers([(attention, ffn)] * fields.num_layers()), tied=True
-    )
-    learned = fields.boolean("layer_norm_elementwise_affine", default=True)
-    return replace(
-        architecture,
-        learned_norm=learned,
-        layer_norm_bias=learned,
-        position_rows=fields.tokens("max_position_embeddings", default=2048) + _PADDING_ROWS,
-    )
-
-
-def _refuse_350m(fields: Fields) -> None:
-    """Refuse the layout of OPT-350m alone: norms behind the blocks and a narrower embedding."""
+    # the layout of OPT-350m alone: norms behind the blocks and a narrower embedding
     hidden = fields.integer("hidden_size")
     if fields.integer("word_embed_proj_dim", default=hidden) != hidden:
         raise fields.unsupported(
@@ -55,3 +38,16 @@ def _refuse_350m(fields: Fields) -> None:
         raise fields.unsupported(
             "_remove_final_layer_norm", "a missing final norm is not supported"
         )
+    bias = fields.boolean("enable_bias", default=True)
+    attention = replace(gqa(fields), qkv_bias=bias, output_bias=bias)
+    ffn = DenseFfn(intermediate_size=fields.integer("ffn_dim"), gated=False, bias=bias)
+    architecture = assemble(
+        fields, group_layers([(attention, ffn)] * fields.num_layers()), tied=True
+    )
+    learned = fields.boolean("layer_norm_elementwise_affine", default=True)
+    return replace(
+        architecture,
+        learned_norm=learned,
+        layer_norm_bias=learned,
+        position_rows=fields.tokens("max_position_embeddings", default=2048) + _PADDING_ROWS,
+    )

@@ -34,7 +34,12 @@ def read(fields: Fields) -> Architecture:
     depth = fields.num_layers()
     local, full = _attentions(fields)
     mtp = fields.integer("num_nextn_predict_layers", default=0, minimum=0, maximum=64)
-    kinds = blocks.layer_types(_without_mtp(fields, depth), _KINDS, ["full_attention"] * depth)
+    # `layer_types` also lists the layers of multi-token prediction, which follow
+    listed = fields.texts("layer_types")
+    values = {**fields.values, "layer_types": list(listed[:depth]) if listed else None}
+    kinds = blocks.layer_types(
+        Fields(values=values, origin=fields.origin), _KINDS, ["full_attention"] * depth
+    )
     experts = replace(
         blocks.moe(fields, experts=("num_experts",)),
         shared_intermediate_size=fields.integer("share_expert_dim", default=1280),
@@ -69,13 +74,6 @@ def _attentions(fields: Fields) -> tuple[GqaAttention, GqaAttention]:
     heads = full.num_heads if other is None else other.integer("num_attention_heads")
     heads = fields.integer("num_sliding_attention_heads", default=heads)
     return replace(full, num_heads=heads, window=fields.window()), full
-
-
-def _without_mtp(fields: Fields, depth: int) -> Fields:
-    """Return the fields with `layer_types` cut to the depth; prediction layers follow in it."""
-    kinds = fields.texts("layer_types")
-    values = {**fields.values, "layer_types": list(kinds[:depth]) if kinds else None}
-    return Fields(values=values, origin=fields.origin)
 
 
 def _sparse_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
