@@ -16,6 +16,10 @@ from perfatlas.version import __version__
 FRAMES: Final = ("polars", "pandas")  # in order of preference
 
 
+SCHEMA: Final = "perfatlas/2"
+BOTTLENECK: Final = "bottleneck: "  # start of a warning that leads the answer
+
+
 class ShownPage(Protocol):
     """What an answer uses of its page."""
 
@@ -101,12 +105,6 @@ def _columns(answer: Mapping[str, Any], table: str) -> dict[str, list[Any]]:
         )
     names = dict.fromkeys(name for row in tables[table] for name in row)
     return {name: [row.get(name) for row in tables[table]] for name in names}
-
-
-SCHEMA: Final = "perfatlas/2"
-
-
-BOTTLENECK: Final = "bottleneck: "  # start of a warning that leads the answer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,6 +52,17 @@ SHARED: Final = (
 AS_MEASURED: Final = "quantization = included gives the time as measured"
 
 
+FORMULA: Final = "method formula"
+STANDING: Final = (
+    "decode is priced at the mean context isl + osl/2, with cold caches and without gaps between"
+    " the kernels of a step"
+)
+STANDING_OF_PASSES: Final = "passes are priced with cold caches and without gaps between kernels"
+FAR_OCTAVES: Final = 0.5  # distance from the measured shapes from which an operator is named
+FAR_SHARE: Final = 0.01  # minimum share of the step
+INTERVAL: Final = "the 90% interval combines kernel errors, independent between calibrations"
+
+
 def quantization_of(operator: Operator) -> dict[str, str]:
     """Return {"quantization": included or excluded}, empty if none is needed."""
     if not isinstance(operator, Gemm) or get_format(operator.format).quantize == "none":
@@ -117,27 +128,6 @@ def _recipe_note(question: Candidates, index: int) -> str:
         f"launch settings that are not set follow the recipe of {question.profile.id} for"
         f" {recipe.name} ({settings}): {recipe.source}"
     )
-
-
-FORMULA: Final = "method formula"
-
-
-STANDING: Final = (
-    "decode is priced at the mean context isl + osl/2, with cold caches and without gaps between"
-    " the kernels of a step"
-)
-
-
-STANDING_OF_PASSES: Final = "passes are priced with cold caches and without gaps between kernels"
-
-
-FAR_OCTAVES: Final = 0.5  # distance from the measured shapes from which an operator is named
-
-
-FAR_SHARE: Final = 0.01  # minimum share of the step
-
-
-INTERVAL: Final = "the 90% interval combines kernel errors, independent between calibrations"
 
 
 class PricedSteps(Protocol):

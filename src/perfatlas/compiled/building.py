@@ -30,6 +30,9 @@ OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy"}
 _KEPT: Final[list[Any]] = []  # they own the code
 
 
+KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
+
+
 def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
     """Return a part that code compiled by `native` can call."""
     return njit(forceinline=inline, **OPTIONS)(function)
@@ -44,9 +47,6 @@ def native(function: FunctionType, signature: Any) -> Native:  # noqa: ANN401 - 
     made = cfunc(signature, **OPTIONS)(function)
     _KEPT.append(made)
     return NATIVE(made.address)
-
-
-KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
 
 
 def fits(version: str = numba.__version__) -> bool:

@@ -71,6 +71,14 @@ _LIBRARY: Final = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin")
 _MEMORY: Final = ("memcpy", "memmove", "memset")
 
 
+OPTIONS: Final[dict[str, Any]] = {
+    "error_model": "numpy",
+    "_nrt": False,  # nothing allocates, so no reference counting
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
 class Lowered(NamedTuple):
     """A module before it is optimized."""
 
@@ -111,14 +119,6 @@ def _symbols(module: Any) -> tuple[str, ...]:  # noqa: ANN401 - untyped
         elif operation[1] in (*_LIBRARY, *_MEMORY):
             names.add(operation[1])
     return tuple(sorted(names))
-
-
-OPTIONS: Final[dict[str, Any]] = {
-    "error_model": "numpy",
-    "_nrt": False,  # nothing allocates, so no reference counting
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
 
 
 class _Operation(types.Function):  # type: ignore[misc] # untyped

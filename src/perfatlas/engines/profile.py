@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 
+RANK_PADDINGS: Final = ("every_step", "graph_steps", "decode_steps", "none")
+RankPadding = Literal["every_step", "graph_steps", "decode_steps", "none"]
+
+
 class Launches(NamedTuple):
     """What the host launches in a step without CUDA graphs."""
 
@@ -153,12 +157,6 @@ class FullAttention:
 
     model_types: tuple[str, ...]  # Types of models as in config.json
     source: str  # Reference
-
-
-RANK_PADDINGS: Final = ("every_step", "graph_steps", "decode_steps", "none")
-
-
-RankPadding = Literal["every_step", "graph_steps", "decode_steps", "none"]
 
 
 class PaddedTokens(NamedTuple):

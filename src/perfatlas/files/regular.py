@@ -11,6 +11,21 @@ from typing import Final, Literal
 
 from perfatlas.quantities import InvalidSpecError
 
+FolderKind = Literal["config", "data", "cache", "state"]
+# Variables that determine the folders; perfatlas's own comes first.
+VARIABLES: Final = (
+    "PERFATLAS_HOME",
+    "HOME",
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+)
+_KINDS: Final = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
 
 def content_hash(content: str | bytes) -> str:
     """Return "sha256:" and the hex digest of a text (as UTF-8) or bytes.
@@ -29,17 +44,6 @@ def file_hash(path: str | Path) -> str:
     check_regular(path)
     with Path(path).open("rb") as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
-
-
-FolderKind = Literal["config", "data", "cache", "state"]
-
-
-# Variables that determine the folders; perfatlas's own comes first.
-VARIABLES: Final = (
-    "PERFATLAS_HOME",
-    "HOME",
-    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
-)
 
 
 def user_folder(kind: FolderKind) -> Path:
@@ -93,15 +97,6 @@ def home_variable() -> str:
     """Return the name of the variable PERFATLAS_HOME, with its value where it is set."""
     home = os.environ.get(VARIABLES[0])
     return f"{VARIABLES[0]} (now '{home}')" if home else VARIABLES[0]
-
-
-_KINDS: Final = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 
 
 def is_file(path: str | Path) -> bool:

@@ -24,6 +24,11 @@ LONGEST_LINE: Final = 1 << 24  # characters; a file without line ends is not a t
 NAMED_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
+MOST_BYTES: Final = 1 << 28  # unpacked text; a table in memory takes about 15 times as much
+_GZIP: Final = b"\x1f\x8b"
+_DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
 def csv_rows(text: io.TextIOWrapper, path: str | Path) -> Iterator[list[str]]:
     """Yield the header of a CSV file, then its records; empty lines are skipped."""
     header: list[str] = []
@@ -96,15 +101,6 @@ def _lines(text: io.TextIOWrapper, path: str | Path) -> Iterator[str]:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
-
-
-MOST_BYTES: Final = 1 << 28  # unpacked text; a table in memory takes about 15 times as much
-
-
-_GZIP: Final = b"\x1f\x8b"
-
-
-_DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,13 @@ import tomli_w
 from perfatlas.files.regular import check_regular
 from perfatlas.quantities import InvalidSpecError
 
+_LINE_WIDTH: Final = 100
+_INDENT: Final = _LINE_WIDTH  # tomli-w writes tables that would fit on such a line as [[blocks]]
+_ITEM: Final = r" +[^ \]\n][^\n]*,\n"  # of an array: TOML strings contain no line break
+_INNERMOST: Final = re.compile(rf"^( *)([^\n]*)\[\n((?:{_ITEM})+) *\](,?)$", re.MULTILINE)
+_INDENTATION: Final = re.compile(rf"^(?: {{{_INDENT}}})+", re.MULTILINE)
+LARGEST_FILE: Final = 16_777_216  # bytes
+
 
 @cache
 def shipped_table(name: str) -> dict[str, Any]:
@@ -51,21 +58,6 @@ def shipped_names(folder: str) -> tuple[str, ...]:
     files = resources.files("perfatlas").joinpath(folder).iterdir()
     names = (file.name for file in files)
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
-
-
-_LINE_WIDTH: Final = 100
-
-
-_INDENT: Final = _LINE_WIDTH  # tomli-w writes tables that would fit on such a line as [[blocks]]
-
-
-_ITEM: Final = r" +[^ \]\n][^\n]*,\n"  # of an array: TOML strings contain no line break
-
-
-_INNERMOST: Final = re.compile(rf"^( *)([^\n]*)\[\n((?:{_ITEM})+) *\](,?)$", re.MULTILINE)
-
-
-_INDENTATION: Final = re.compile(rf"^(?: {{{_INDENT}}})+", re.MULTILINE)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a document
@@ -117,9 +109,6 @@ def format_toml(document: Mapping[str, Any]) -> str:
     while (shorter := _INNERMOST.sub(_on_one_line, text)) != text:
         text = shorter
     return _INDENTATION.sub(lambda found: "  " * (len(found[0]) // _INDENT), text)
-
-
-LARGEST_FILE: Final = 16_777_216  # bytes
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

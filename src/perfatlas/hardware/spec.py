@@ -14,6 +14,9 @@ from perfatlas.hardware.schema import FIELDS, is_section
 from perfatlas.hardware.slices import find_slice
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, repr_for_error
 
+LARGEST_FILE: Final = 262_144  # bytes of a user's spec
+_FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
+
 
 def unknown_field(path: str, origin: str) -> InvalidSpecError:
     """Return the error for an unknown path, with a suggestion."""
@@ -70,12 +73,6 @@ def walk_section(
             raise InvalidSpecError(f"{origin}: {path} = {repr_for_error(raw)}: expected a table")
         else:
             raise unknown_field(path, origin)
-
-
-LARGEST_FILE: Final = 262_144  # bytes of a user's spec
-
-
-_FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
 
 
 @dataclass(frozen=True, kw_only=True)

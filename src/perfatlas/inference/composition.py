@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
+# Fraction of a step below which operators without calibrations do not void the interval.
+MIN_BOUND_SHARE: Final = 0.005
+
+
 def prompts_in_stages(load: RunningLoad, added_s: FloatArray, first_s: FloatArray) -> FloatArray:
     """Return the time that prompts that start together delay all micro-batches (C,) [s].
 
@@ -68,10 +72,6 @@ def prompts_in_stages(load: RunningLoad, added_s: FloatArray, first_s: FloatArra
     even = np.maximum(1.0, starts * (number + behind))
     at_once: FloatArray = np.where(load.evenly, even, 1.0 + starts * behind)
     return pass_s / np.where(behind > 0.0, at_once, 1.0)
-
-
-# Fraction of a step below which operators without calibrations do not void the interval.
-MIN_BOUND_SHARE: Final = 0.005
 
 
 def predicted(

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates, Step, StepContext
 
 
+NEGLIGIBLE: Final = 1e-9  # probability of more prompts at which sums over their number end
+SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+
+
 def rejects_prompts(question: Candidates) -> NDArray[np.bool_]:
     """Return whether the engine rejects the prompts, which exceed a step and are not split (C,)."""
     whole_C: NDArray[np.bool_] = question.load.isl > question.limits.max_num_batched_tokens
@@ -82,12 +86,6 @@ def prompt_room(question: Candidates, left: FloatArray) -> FloatArray:
     whole_C = np.maximum(np.floor(left / new_C), 1.0) * new_C
     room_C: FloatArray = np.where(question.aggregated_C, np.maximum(left, new_C), whole_C)
     return room_C
-
-
-NEGLIGIBLE: Final = 1e-9  # probability of more prompts at which sums over their number end
-
-
-SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 class RankPrompts(NamedTuple):

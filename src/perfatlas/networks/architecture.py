@@ -48,6 +48,13 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="LanguageModel")
 
 
+# Hidden states of all tokens that are live beside the tensors of a block: the attention output and
+# the residual, held by the caller of a compiled region, and the residual and normalized input
+# inside it. Liveness alone allows three or four; the startup logs of three dense models on one GPU
+# show four (validation/data/kv_capacity.toml, vLLM 0.11.0).
+LIVE_HIDDEN: Final = 4.0
+
+
 def draft_layer(architecture: LanguageModel) -> LayerGroup:
     """Return the layer of a drafter: like the last layer with attention and feed-forward."""
     for group in architecture.layers:
@@ -205,13 +212,6 @@ def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheL
         constant_bytes=state * STATE_BYTES + conv_bytes,
         divided_by=heads,
     )
-
-
-# Hidden states of all tokens that are live beside the tensors of a block: the attention output and
-# the residual, held by the caller of a compiled region, and the residual and normalized input
-# inside it. Liveness alone allows three or four; the startup logs of three dense models on one GPU
-# show four (validation/data/kv_capacity.toml, vLLM 0.11.0).
-LIVE_HIDDEN: Final = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator, Shard
 
 
+ROPE: Final = "rope"  # of queries and keys that are not cached
+
+
 def block_indexer_operators(
     emission: Emission, indexer: SparseIndexer | None
 ) -> tuple[Operator, ...]:
@@ -58,9 +61,6 @@ def block_indexer_operators(
             ),
         ),
     )
-
-
-ROPE: Final = "rope"  # of queries and keys that are not cached
 
 
 def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:

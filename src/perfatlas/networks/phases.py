@@ -56,6 +56,11 @@ if TYPE_CHECKING:
 ROUTE_BYTES: Final = 8.0
 
 
+__all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
+# What runs after the layers.
+HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
+
+
 def ffn_operators(emission: Emission, ffn: Ffn) -> tuple[Operator, ...]:
     """Return the operators of a feed-forward network, dense or routed."""
     if isinstance(ffn, DenseFfn):
@@ -163,13 +168,6 @@ def _dense(
         ),
         *emission.gemm(f"{prefix}down_projection", emission.hidden, width, down),
     )
-
-
-__all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
-
-
-# What runs after the layers.
-HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 
 
 def step_operators(

@@ -42,6 +42,18 @@ MAX_NOISE_RATIO: Final = 1.5  # factor of the noise of pairs within which predic
 MEDIAN_PARAMETERS_B: Final = 30.0  # of the pairs, where a source does not state them
 
 
+Standing = Literal["exact", "published", "extrapolated", "declined"]
+ACCURACY: Final = ("accuracy_delta", "accuracy_delta_low", "accuracy_delta_high")
+DEFAULT_METHOD: Final = "ptq"
+DEFAULT_BENCHMARK: Final = "mmlu"
+FIT_SOURCE: Final = (
+    "accuracy: 560 published pairs of 19 families, data/accuracy/pairs.csv and sources.toml"
+)
+NORMAL_95: Final = 1.6449
+UNKNOWN: Final = (math.nan, math.nan, math.nan)
+NOTHING: Final = (0.0, 0.0, 0.0)
+
+
 class Pair(NamedTuple):
     """One published pair."""
 
@@ -143,32 +155,6 @@ def support(asked: Evaluations, pairs: Sequence[Pair], model: AccuracyModel) -> 
         extrapolated=np.array([cell not in cells for cell in named]),
         declined=(total_N > 0.0) & (beyond_N | unknown_N),
     )
-
-
-Standing = Literal["exact", "published", "extrapolated", "declined"]
-
-
-ACCURACY: Final = ("accuracy_delta", "accuracy_delta_low", "accuracy_delta_high")
-
-
-DEFAULT_METHOD: Final = "ptq"
-
-
-DEFAULT_BENCHMARK: Final = "mmlu"
-
-
-FIT_SOURCE: Final = (
-    "accuracy: 560 published pairs of 19 families, data/accuracy/pairs.csv and sources.toml"
-)
-
-
-NORMAL_95: Final = 1.6449
-
-
-UNKNOWN: Final = (math.nan, math.nan, math.nan)
-
-
-NOTHING: Final = (0.0, 0.0, 0.0)
 
 
 class Quantized(NamedTuple):

@@ -51,6 +51,19 @@ CHANNELS, OUTLIERS, OUTLIER_SCALE = ROW, 8, 20.0
 LEAST_SCALE: Final = 2.0**-9  # smallest e4m3 number: a smaller block scale would be 0
 
 
+ROTATION: Final = "rotation"
+SMOOTHED: Final = "smoothquant"
+CLASSES: Final = ("weights", "activations", "kv")
+TABLE: Final = "data/accuracy/sqnr.toml"
+# distribution of each class of tensor; without outlier channels once a method spreads them
+DISTRIBUTIONS: Final = {"weights": "student_t5", "activations": "outliers", "kv": "outliers"}
+SPREAD: Final = {
+    ROTATION: {"weights": "gauss", "activations": "gauss", "kv": "gauss"},
+    SMOOTHED: {"activations": "student_t5"},
+}
+UNQUANTIZED: Final = "bf16"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
     """Elements of a format and the rule of their scale.
@@ -209,31 +222,6 @@ ROUNDINGS: Final[dict[str, Rounding]] = {
         )
     },
 }
-
-
-ROTATION: Final = "rotation"
-
-
-SMOOTHED: Final = "smoothquant"
-
-
-CLASSES: Final = ("weights", "activations", "kv")
-
-
-TABLE: Final = "data/accuracy/sqnr.toml"
-
-
-# distribution of each class of tensor; without outlier channels once a method spreads them
-DISTRIBUTIONS: Final = {"weights": "student_t5", "activations": "outliers", "kv": "outliers"}
-
-
-SPREAD: Final = {
-    ROTATION: {"weights": "gauss", "activations": "gauss", "kv": "gauss"},
-    SMOOTHED: {"activations": "student_t5"},
-}
-
-
-UNQUANTIZED: Final = "bf16"
 
 
 class Roundings(NamedTuple):

@@ -44,6 +44,9 @@ TINY: Final = 1e-30  # divides zeros
 PREFIX: Final = "_"  # a name that ends with it stands for all names that begin with it
 
 
+MOST_TAKEN: Final = 0.8  # share of the candidates up to which only they are priced again
+
+
 def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfile) -> FloatArray:
     """Return the fraction of each operator's time that is not overlapped (C, O).
 
@@ -103,9 +106,6 @@ def _named(operators: Sequence[Operator], name: str) -> list[int]:
     if name.endswith(PREFIX):
         return [i for i, op in enumerate(operators) if op.name.startswith(name)]
     return [i for i, op in enumerate(operators) if op.name == name]
-
-
-MOST_TAKEN: Final = 0.8  # share of the candidates up to which only they are priced again
 
 
 def step_costs(

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from perfatlas.step.context import StepContext
 
 
+_DATA: Final = "data/expert_tiles.toml"
+
+
 def with_attention_speed(
     prices: PricedOperators,
     operators: Sequence[Operator],
@@ -111,9 +114,6 @@ def _implementation(context: StepContext) -> Implementation:
         pcie_groups=all_reduce_groups(context.profile, pcie=True),
         silicon_version=context.silicon_version,
     )
-
-
-_DATA: Final = "data/expert_tiles.toml"
 
 
 @cache

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 TIME: Final = Number(unit="s")
 
 
+FURTHER: Final = Group("Further output options", sort_key=9)
+RARE: Final = Parameter(group=FURTHER)  # of an option that --help-all shows, of many
+
+
 def whole(_hint: object, tokens: Sequence[Token]) -> int:
     """Return an integer flag; "1.5" is rejected, whereas cyclopts' int() rounds.
 
@@ -74,9 +78,6 @@ def _check_writable(_hint: object, path: Path | None) -> None:
 
 File = Path  # cyclopts needs it at run time, and shells complete it as a file
 WrittenFile = Annotated[Path, Parameter(validator=_check_writable)]  # checked before the work
-
-FURTHER: Final = Group("Further output options", sort_key=9)
-RARE: Final = Parameter(group=FURTHER)  # of an option that --help-all shows, of many
 
 SWITCH: Final = Parameter(negative="", show_default=False)
 WITHOUT_NEGATIVE_FLAG: Final = Parameter(negative="")

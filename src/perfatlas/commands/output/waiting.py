@@ -22,6 +22,16 @@ SILENT_S: Final = 0.5  # minimum time between progress updates
 BAR: Final = 30  # characters
 
 
+SLOW_S: Final = 1.5
+QUIET_S: Final = 1.0  # before lines of progress are written
+CLEARED: Final = "\r\033[K"  # of a line on a terminal
+COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start immediately)"
+NOT_KEPT: Final = (
+    "compiled code cannot be kept in '{}' ({}), so each run compiles again: set XDG_CACHE_HOME or"
+    " {} to a folder that can be written"
+)
+
+
 class Progress:
     """Shows progress of a simulation on stderr, and stops it at the next check after Ctrl-C.
 
@@ -85,24 +95,6 @@ class Progress:
             sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps results so far ")
             sys.stderr.flush()
         return self.stopped
-
-
-SLOW_S: Final = 1.5
-
-
-QUIET_S: Final = 1.0  # before lines of progress are written
-
-
-CLEARED: Final = "\r\033[K"  # of a line on a terminal
-
-
-COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start immediately)"
-
-
-NOT_KEPT: Final = (
-    "compiled code cannot be kept in '{}' ({}), so each run compiles again: set XDG_CACHE_HOME or"
-    " {} to a folder that can be written"
-)
 
 
 def _write_line(text: str) -> None:

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+DATA: Final = "data/lab_kernels.toml"
+SOURCES: Final = Path(__file__).with_name("sources")
+TRITON_TYPES: Final = {
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "fp32": "fp32",
+    "fp8": "fp8e4nv",
+    "fp8_e5m2": "fp8e5",
+}
+# MI300 has formats without negative zero and with another bias.
+FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}
+FNUZ_TARGETS: Final = ("gfx942",)
+
+
 def inspect_kernel(kernel: LabKernel, asked: Compilation) -> Inspection:
     """Return the facts of a kernel on targets, by default on all that it has a tile for.
 
@@ -62,28 +76,6 @@ def over_budget(facts: Mapping[str, Any], config: Config) -> list[str]:
         for name, (value, most) in limits.items()
         if value is not None and value > most
     ]
-
-
-DATA: Final = "data/lab_kernels.toml"
-
-
-SOURCES: Final = Path(__file__).with_name("sources")
-
-
-TRITON_TYPES: Final = {
-    "bf16": "bf16",
-    "fp16": "fp16",
-    "fp32": "fp32",
-    "fp8": "fp8e4nv",
-    "fp8_e5m2": "fp8e5",
-}
-
-
-# MI300 has formats without negative zero and with another bias.
-FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}
-
-
-FNUZ_TARGETS: Final = ("gfx942",)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,17 @@ if TYPE_CHECKING:
 SCALED: Final = ("UTCOMMA", "UTCQMMA", "OMMA", "QMMA.SF", "v_mfma_scale", "v_mfma_ld_scale")
 
 
+MOST_BYTES: Final = 1 << 29  # of a file
+MOST_SOURCE_BYTES: Final = 1 << 24
+TRITON: Final = (".py", ".ttir", ".ttgir")
+SOURCES: Final = (".cu", *TRITON)
+ASSEMBLIES: Final = (".amdgcn", ".s")
+NO_TOOL: Final = (
+    "instructions, matrix instructions, TMA, setmaxnreg and tensor memory are not known: nvdisasm"
+    f" is not installed; {PIP_CUDA}"
+)
+
+
 def silent_decisions(kernel: Kernel) -> list[str]:
     """Return what the compiler decided against the source, or at the cost of speed."""
     found, limits, target = kernel.instructions, limits_of(kernel.target), kernel.target
@@ -69,27 +80,6 @@ def silent_decisions(kernel: Kernel) -> list[str]:
 def _local(found: Instructions, where: str) -> str:
     accesses = f"{counted(found.local_loads, 'load')} and {counted(found.local_stores, 'store')}"
     return f"{accesses} of local memory (spills or local arrays){where}"
-
-
-MOST_BYTES: Final = 1 << 29  # of a file
-
-
-MOST_SOURCE_BYTES: Final = 1 << 24
-
-
-TRITON: Final = (".py", ".ttir", ".ttgir")
-
-
-SOURCES: Final = (".cu", *TRITON)
-
-
-ASSEMBLIES: Final = (".amdgcn", ".s")
-
-
-NO_TOOL: Final = (
-    "instructions, matrix instructions, TMA, setmaxnreg and tensor memory are not known: nvdisasm"
-    f" is not installed; {PIP_CUDA}"
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,13 @@ _LAYERS: Final = (
 MERGED: Final = 2  # patches per side of a token that a config without this size means
 
 
+MAX_CONFIG_BYTES: Final = 16_000_000
+# keys under which multimodal configs store the language model
+_TEXT_PARTS = ("text_config", "llm_config", "language_config")
+# families whose layers differ individually by design
+_UNEVEN = ("nemotron-nas",)
+
+
 def read_encoder(outer: Fields, hidden_size: int) -> tuple[VisionEncoder | None, str]:
     """Return the vision encoder of a multi-modal model, None if none is stated or described.
 
@@ -184,17 +191,6 @@ _FAMILIES: Final[Mapping[str, _Family]] = {
     "gemma3": _Family(_gemma3, (*_LAYERS, "image_size")),
     "kimi_k25": _Family(_kimi, names={f"vt_{name}": name for name in _LAYERS[:-1]}),
 }
-
-
-MAX_CONFIG_BYTES: Final = 16_000_000
-
-
-# keys under which multimodal configs store the language model
-_TEXT_PARTS = ("text_config", "llm_config", "language_config")
-
-
-# families whose layers differ individually by design
-_UNEVEN = ("nemotron-nas",)
 
 
 def read_config(config: Mapping[str, object], origin: str) -> Architecture:

@@ -22,6 +22,47 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+BLUE: Final = "#2f7fd1"
+ORANGE: Final = "#d9730d"
+GREEN: Final = "#2e9e5b"
+PURPLE: Final = "#9065d0"
+PINK: Final = "#cf4f93"
+RED: Final = "#d64550"
+TEAL: Final = "#1899ad"
+YELLOW: Final = "#c79a14"
+BROWN: Final = "#9a6b3f"
+OLIVE: Final = "#7b8f2a"
+GREY: Final = "#8a94a0"
+SKY: Final = "#63b3d6"
+SLATE: Final = "#66788a"
+COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, PINK)  # of lines without a fixed color
+CLEAR: Final = "#ffffff00"  # of a segment that only moves the next ones
+BOUND_COLOURS: Final = {
+    "compute": BLUE,
+    "memory": GREEN,
+    "network": PURPLE,
+    "latency": YELLOW,
+    "host": PINK,
+}
+HEIGHT: Final = 340  # pixels of a chart over a number
+BAR_HEIGHT: Final = 34  # pixels per horizontal bar, including its gap
+FRAME_HEIGHT: Final = 90  # pixels of axis, title and margins
+MANY_DIGITS: Final = 1e5  # from which ticks of plain numbers have SI prefixes
+WIDE: Final = 30.0  # largest over smallest value from which an axis is logarithmic
+ROOM: Final = 1.05  # axis length over largest value
+# Pass of a pipeline -> its name in the legend and its color.
+PASSES: Final = {
+    "forward": ("forward", BLUE),
+    "backward": ("backward", ORANGE),
+    "input_gradient": ("input gradient", TEAL),
+    "weight_gradient": ("weight gradient", GREEN),
+}
+ROW: Final = 0.9  # height of a bar of a pipeline, in rows
+ROW_PIXELS: Final = 26
+MARGIN_PIXELS: Final = 110
+MOST_LABELS: Final = 400  # more passes are not labelled with their micro-batch
+
+
 def shares_of_bins(values: Sequence[float], most: int) -> tuple[list[float], list[float]]:
     """Return the centres of bins and the share of the values in each.
 
@@ -65,99 +106,6 @@ def first_and_last(
         for at in (order[:count], order[-count:])
     )
     return first, last
-
-
-BLUE: Final = "#2f7fd1"
-
-
-ORANGE: Final = "#d9730d"
-
-
-GREEN: Final = "#2e9e5b"
-
-
-PURPLE: Final = "#9065d0"
-
-
-PINK: Final = "#cf4f93"
-
-
-RED: Final = "#d64550"
-
-
-TEAL: Final = "#1899ad"
-
-
-YELLOW: Final = "#c79a14"
-
-
-BROWN: Final = "#9a6b3f"
-
-
-OLIVE: Final = "#7b8f2a"
-
-
-GREY: Final = "#8a94a0"
-
-
-SKY: Final = "#63b3d6"
-
-
-SLATE: Final = "#66788a"
-
-
-COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, PINK)  # of lines without a fixed color
-
-
-CLEAR: Final = "#ffffff00"  # of a segment that only moves the next ones
-
-
-BOUND_COLOURS: Final = {
-    "compute": BLUE,
-    "memory": GREEN,
-    "network": PURPLE,
-    "latency": YELLOW,
-    "host": PINK,
-}
-
-
-HEIGHT: Final = 340  # pixels of a chart over a number
-
-
-BAR_HEIGHT: Final = 34  # pixels per horizontal bar, including its gap
-
-
-FRAME_HEIGHT: Final = 90  # pixels of axis, title and margins
-
-
-MANY_DIGITS: Final = 1e5  # from which ticks of plain numbers have SI prefixes
-
-
-WIDE: Final = 30.0  # largest over smallest value from which an axis is logarithmic
-
-
-ROOM: Final = 1.05  # axis length over largest value
-
-
-# Pass of a pipeline -> its name in the legend and its color.
-PASSES: Final = {
-    "forward": ("forward", BLUE),
-    "backward": ("backward", ORANGE),
-    "input_gradient": ("input gradient", TEAL),
-    "weight_gradient": ("weight gradient", GREEN),
-}
-
-
-ROW: Final = 0.9  # height of a bar of a pipeline, in rows
-
-
-ROW_PIXELS: Final = 26
-
-
-MARGIN_PIXELS: Final = 110
-
-
-MOST_LABELS: Final = 400  # more passes are not labelled with their micro-batch
 
 
 class Axis(NamedTuple):

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+LEAST_FOLDED: Final = 8  # columns of a name that is broken
+NARROWEST: Final = 40  # columns; a narrower terminal wraps
+PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
+
+
 class EscapingConsole(rich.console.Console):
     """A console on which only styles, never texts, write control characters."""
 
@@ -30,18 +36,6 @@ class EscapingConsole(rich.console.Console):
                 yield Segment(printable(segment.text), segment.style)
             else:
                 yield segment
-
-
-TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
-
-
-LEAST_FOLDED: Final = 8  # columns of a name that is broken
-
-
-NARROWEST: Final = 40  # columns; a narrower terminal wraps
-
-
-PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
 
 
 def open_terminal(

@@ -23,6 +23,30 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 
+_BOUNDS: Final = {
+    "gt": ("greater", "must be greater than {}"),
+    "ge": ("greater", "must be at least {}"),
+    "lt": ("less", "must be less than {}"),
+    "le": ("less", "must be at most {}"),
+    "max_length": ("string", "must have at most {} characters"),
+}
+_KINDS: Final = {
+    "int": "expected an integer",
+    "float": "expected a number",
+    "finite": "expected a finite number",
+    "string": "expected text",
+    "bool": "expected true or false",
+    "dict": "expected a table",
+}
+# fields that state the GPUs, or divide a deployment, so that the name of a slice does not
+GPUS_STATED: Final = frozenset(
+    (
+        *("gpus", "max_gpus", "nodes", "dp", "prefill_workers", "decode_workers"),
+        "feed_forward_system",
+    )
+)
+
+
 def input_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[Any], str]:  # noqa: ANN401 - whatever a person wrote
     """Return unchecked rows, and a description of their origin.
 
@@ -66,34 +90,6 @@ def _rows_of(path: str) -> Sequence[Any]:
         {name: cells[index] for name, cells in columns.items() if cells[index] not in (None, "")}
         for index in range(table.rows)
     ]
-
-
-_BOUNDS: Final = {
-    "gt": ("greater", "must be greater than {}"),
-    "ge": ("greater", "must be at least {}"),
-    "lt": ("less", "must be less than {}"),
-    "le": ("less", "must be at most {}"),
-    "max_length": ("string", "must have at most {} characters"),
-}
-
-
-_KINDS: Final = {
-    "int": "expected an integer",
-    "float": "expected a number",
-    "finite": "expected a finite number",
-    "string": "expected text",
-    "bool": "expected true or false",
-    "dict": "expected a table",
-}
-
-
-# fields that state the GPUs, or divide a deployment, so that the name of a slice does not
-GPUS_STATED: Final = frozenset(
-    (
-        *("gpus", "max_gpus", "nodes", "dp", "prefill_workers", "decode_workers"),
-        "feed_forward_system",
-    )
-)
 
 
 class InputFields(BaseModel):

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
 
 
+Kinds = TypeVar("Kinds", bound="Operation")
+MOST_EVENTS: Final = 100_000
+Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
+
+
 class ReplicaKind(InputFields, ReplicaFields):
     """One kind of identical replicas; None means the value shared by all kinds."""
 
@@ -73,15 +78,6 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
 def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:
     """Return the scenario of each kind: the shared fields with its own."""
     return [scenario.model_copy(update=kind.set_fields()) for kind in kinds]
-
-
-Kinds = TypeVar("Kinds", bound="Operation")
-
-
-MOST_EVENTS: Final = 100_000
-
-
-Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 
 
 class ReplicaEvent(BaseModel):

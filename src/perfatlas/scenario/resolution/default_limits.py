@@ -31,6 +31,9 @@ NODE_LIMIT: Final = "node_power_cap_w"
 LIMITS_OF_POWER: Final = ("power_cap_w", NODE_LIMIT)
 
 
+NO_RECIPE = -1
+
+
 def gpu_limits_w(
     columns: ScenarioColumns, rows_C: IntArray, systems: Mapping[str, System]
 ) -> FloatArray:
@@ -84,9 +87,6 @@ def limit_at_bound_error(name: str, limit_w_N: FloatArray, row: int) -> InvalidS
         " follows from a model, so that a roofline time at that clock is no lower limit; leave"
         f" {name} out, or choose a tier with measured kernels"
     )
-
-
-NO_RECIPE = -1
 
 
 @dataclass(frozen=True, kw_only=True)

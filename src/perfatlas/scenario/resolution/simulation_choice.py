@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
+WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
+ROUNDS: Final = 8  # measured requests per one in flight
+MOST_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
+MOST_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
+MOST_BLOCKS: Final = 2_000_000  # limit for auto: blocks of a cached prefix in all prompts
+HELD_BACK: Final = 0.8  # fraction of a step for sending its tokens, from which auto simulates
+# mean number of other prefilling requests from which queueing matters: each of them adds part of
+# its prompt to a TTFT that is mostly one prompt
+WAITING: Final = 0.05
+
+
 def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     """Return the traffic and the deployment of named fields.
 
@@ -55,29 +66,6 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
         if rest.get(name) not in (None, "", 0):
             raise InvalidSpecError(f"{name} has no effect in simulate; remove it")
     return traffic, planned_scenario(read_scenario({**rest, "mode": mode}, queues=True))
-
-
-WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
-
-
-ROUNDS: Final = 8  # measured requests per one in flight
-
-
-MOST_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
-
-
-MOST_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
-
-
-MOST_BLOCKS: Final = 2_000_000  # limit for auto: blocks of a cached prefix in all prompts
-
-
-HELD_BACK: Final = 0.8  # fraction of a step for sending its tokens, from which auto simulates
-
-
-# mean number of other prefilling requests from which queueing matters: each of them adds part of
-# its prompt to a TTFT that is mostly one prompt
-WAITING: Final = 0.05
 
 
 def may_be_simulated(columns: ScenarioColumns) -> BoolArray:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from perfatlas.compiled import part, record_type
 
+Rows = NDArray[Any]
+
 
 class HeapNode:
     """A member of a heap, ordered by key, then tie."""
@@ -24,7 +26,6 @@ class HeapNode:
 
 
 NODE: Final = record_type(HeapNode)
-Rows = NDArray[Any]
 
 
 @part

@@ -102,70 +102,6 @@ SCALER: Final = np.dtype(
 )
 
 
-class SchedulerState:
-    """The state of a scheduler: of an engine, or of an attention-data-parallel rank of it."""
-
-    step: int  # steps since the start
-    free: int  # blocks
-    waiting: int
-    waiting_head: int
-    waiting_tail: int
-    running: int
-    elsewhere: int  # with pipeline stages: those in other batches in flight
-    running_tail: int
-    admitted: int  # total
-    partial: int  # request with a partially computed prompt
-    decoding: int  # sequences past their prompts
-    context: int  # their tokens in the KV cache
-    heap: int  # size of the finish heap
-    fresh: int  # this step: prompts that end in it
-    chunks: int  # this step: prompt chunks
-    tokens: int  # this step: tokens of the chunks
-    attention: int  # this step: marginal time of the chunks [ps]
-    last: int  # this step: further time of the last chunk [ps]
-    attention_energy: int  # this step: energy of the chunks [nJ]
-    last_energy: int  # this step: further energy of the last chunk [nJ]
-    preempted: int  # this step: preempted sequences
-    free_head: int  # free blocks in order of reuse
-    free_tail: int
-    spare_rows: int  # unused rows of the block table
-    spare: int  # free blocks that are not reserved, if blocks are reserved
-    decodes: int  # this step: decoding sequences
-    keyed: int  # this step: decode attention [ps]
-    cell: int  # this step: cell of its mean context in the price table
-    learning: int  # sequences in prefill
-    leaving: int  # sequences that get their last token in the running step
-    beat: int  # batches of steps so far
-    ran: int  # last batch: decoding sequences
-    prefilled: int  # last batch: prompt chunks, as scheduled
-    full: int  # no admission until a sequence leaves the batch
-    ended: int  # finished sequences still in the batch
-    decays: int  # steps since the ratio was set
-    unread: int  # arrived requests not yet received
-    unread_head: int
-    unread_tail: int
-    read: int  # step after which requests were last received
-    held: int  # steps that prompts have waited for more prompts
-    start: int  # start of the step being scheduled
-    delay: int  # total time added by prompts
-    last_end: int  # end of the last step with decodes
-    paused: int  # whether prompts ran without decodes since then
-    arrived: int  # requests with arrived KV caches, and the first and last of them
-    arrived_head: int
-    arrived_tail: int
-    away: int  # requests with blocks allocated for transfers, including these
-    joiners: int  # this step: sequences that join from them
-    ready: int  # those that wait only for a slot
-    ready_head: int
-    ready_tail: int
-    retracted: int  # requests whose KV caches are in host memory until they fit again
-    retracted_head: int
-    retracted_tail: int
-    moving: int  # this step: time waiting for tiers below the GPU [ps]
-    ratio: float  # new-token ratio
-
-
-SCHEDULER: Final = record_type(SchedulerState)
 REPLICA: Final = np.dtype(
     [
         (name, "i8")
@@ -278,3 +214,69 @@ CLOCK: Final = np.dtype(
     ],
     align=True,
 )
+
+
+class SchedulerState:
+    """The state of a scheduler: of an engine, or of an attention-data-parallel rank of it."""
+
+    step: int  # steps since the start
+    free: int  # blocks
+    waiting: int
+    waiting_head: int
+    waiting_tail: int
+    running: int
+    elsewhere: int  # with pipeline stages: those in other batches in flight
+    running_tail: int
+    admitted: int  # total
+    partial: int  # request with a partially computed prompt
+    decoding: int  # sequences past their prompts
+    context: int  # their tokens in the KV cache
+    heap: int  # size of the finish heap
+    fresh: int  # this step: prompts that end in it
+    chunks: int  # this step: prompt chunks
+    tokens: int  # this step: tokens of the chunks
+    attention: int  # this step: marginal time of the chunks [ps]
+    last: int  # this step: further time of the last chunk [ps]
+    attention_energy: int  # this step: energy of the chunks [nJ]
+    last_energy: int  # this step: further energy of the last chunk [nJ]
+    preempted: int  # this step: preempted sequences
+    free_head: int  # free blocks in order of reuse
+    free_tail: int
+    spare_rows: int  # unused rows of the block table
+    spare: int  # free blocks that are not reserved, if blocks are reserved
+    decodes: int  # this step: decoding sequences
+    keyed: int  # this step: decode attention [ps]
+    cell: int  # this step: cell of its mean context in the price table
+    learning: int  # sequences in prefill
+    leaving: int  # sequences that get their last token in the running step
+    beat: int  # batches of steps so far
+    ran: int  # last batch: decoding sequences
+    prefilled: int  # last batch: prompt chunks, as scheduled
+    full: int  # no admission until a sequence leaves the batch
+    ended: int  # finished sequences still in the batch
+    decays: int  # steps since the ratio was set
+    unread: int  # arrived requests not yet received
+    unread_head: int
+    unread_tail: int
+    read: int  # step after which requests were last received
+    held: int  # steps that prompts have waited for more prompts
+    start: int  # start of the step being scheduled
+    delay: int  # total time added by prompts
+    last_end: int  # end of the last step with decodes
+    paused: int  # whether prompts ran without decodes since then
+    arrived: int  # requests with arrived KV caches, and the first and last of them
+    arrived_head: int
+    arrived_tail: int
+    away: int  # requests with blocks allocated for transfers, including these
+    joiners: int  # this step: sequences that join from them
+    ready: int  # those that wait only for a slot
+    ready_head: int
+    ready_tail: int
+    retracted: int  # requests whose KV caches are in host memory until they fit again
+    retracted_head: int
+    retracted_tail: int
+    moving: int  # this step: time waiting for tiers below the GPU [ps]
+    ratio: float  # new-token ratio
+
+
+SCHEDULER: Final = record_type(SchedulerState)

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from perfatlas.networks import Network
 
 
+# the embedding and the head count as layers when stages are cut, and can fill a stage alone
+# Source: Megatron-LM, `account_for_embedding_in_pipeline_split` and `..._loss_...`
+END_LAYERS: Final = 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelRecipe:
     """What the recipes of an engine set for some models."""
@@ -54,11 +59,6 @@ RECIPES: Final[Array[ModelRecipe]] = Array(
         build=ModelRecipe,
     )
 )
-
-
-# the embedding and the head count as layers when stages are cut, and can fill a stage alone
-# Source: Megatron-LM, `account_for_embedding_in_pipeline_split` and `..._loss_...`
-END_LAYERS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,11 @@ BATHTUB: Final = 4
 TABLE: Final = 5
 
 
+ENDLESS: Final = 1e300
+LONGEST: Final = 5e17  # ticks; sums of several fit into 64 bits
+_ROOT2: Final = math.sqrt(2.0)
+
+
 class LawRecord:
     """The distribution of a lifetime or duration."""
 
@@ -39,9 +44,6 @@ class LawRecord:
 
 
 LAW: Final = record_type(LawRecord)
-ENDLESS: Final = 1e300
-LONGEST: Final = 5e17  # ticks; sums of several fit into 64 bits
-_ROOT2: Final = math.sqrt(2.0)
 
 
 @part
