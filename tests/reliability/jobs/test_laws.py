@@ -11,8 +11,8 @@ from perfatlas.reliability.jobs.scheduler import run_world
 from tests.reliability.jobs.scenarios import random_scenario
 
 
-def _many(seed: int, size: int = 400) -> Jobs:
-    rng = np.random.default_rng(seed)
+def _many(seed: int) -> Jobs:
+    rng, size = np.random.default_rng(seed), 400
     run_J = rng.integers(1, 3000, size)
     return Jobs(
         submit_J=np.sort(rng.integers(0, 60_000, size)),

@@ -101,7 +101,6 @@ def test_the_family_that_made_the_data_wins_and_fits(family: distributions.Famil
     best = comparison.fits[0]
     assert family.name == best.family or comparison.fit(family.name).aic - best.aic < 2.5
     assert fitness(comparison.fit(family.name), seen).p_value > 0.01
-    assert (comparison.shape_p_value > 0.01) == (family is distributions.EXPONENTIAL)
 
 
 @pytest.mark.study
@@ -177,7 +176,6 @@ def test_what_cannot_be_fitted_is_said() -> None:
     comparison = compare_families(one_age)
     assert [fit.family for fit in comparison.fits] == ["exponential"]
     assert set(comparison.declined) == {"weibull", "lognormal"}
-    assert math.isnan(comparison.shape_p_value)
     with pytest.raises(InfeasibleError, match="more than one age"):
         comparison.fit("lognormal")
     few = lifetimes([1.0, 2.0, 3.0], [True, True, False])

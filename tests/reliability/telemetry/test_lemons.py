@@ -41,7 +41,6 @@ def test_lemons_are_found_and_false_ones_stay_within_the_bound() -> None:
         events = random.poisson(np.where(truth, 8.0, 1.0) * RATE * WATCH_S)
         lemons = find_lemons(NAMES, events, WATCH_S, false_discovery=0.05)
         rows = np.array([int(name[1:]) for name in lemons.names])
-        assert lemons.expected_false <= 0.05
         false += int(np.count_nonzero(~truth[rows]))
         found += int(np.count_nonzero(truth[rows]))
         flagged += rows.size

@@ -55,7 +55,6 @@ def test_spells_by_hand() -> None:
     assert intervals.exposure_s == 50.0 + 90.0 + 150.0 + 150.0 + 2 * 300.0
     assert intervals.recovery_not_told == 1
     assert intervals.ageless == 1 + 2
-    assert intervals.events_by_unit == {"a": 2, "b": 1}
     old = failure_intervals(events, np.ones(3, bool), watch, repair="as_old").seen
     assert old is not None
     assert sorted(zip(old.entry_L, old.exit_L, strict=True)) == [(0.0, 50.0), (60.0, 150.0)]

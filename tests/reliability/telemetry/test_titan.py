@@ -78,4 +78,3 @@ def test_the_new_batch_does_not_age_yet() -> None:
     new = titan("new")
     assert fit_family(WEIBULL, new).parameters["shape"] == pytest.approx(1.02108, abs=1e-5)
     assert fit_family(EXPONENTIAL, new).mean == pytest.approx(405.55, abs=0.01)
-    assert compare_families(new).shape_p_value > 0.5

@@ -22,8 +22,6 @@ class FailureDomains:
     gpus_per_domain: int  # GPUs of a scale-up domain
     # Nodes below a leaf switch; None if the hardware data do not have it
     nodes_per_leaf: int | None
-    # Interconnect of the domain: nvlink, nvlink_mesh, pcie, infinity_fabric, ici or upi
-    domain_kind: str
 
     @property
     def nodes_per_domain(self) -> int | None:
@@ -66,5 +64,4 @@ def failure_domains(system: System) -> FailureDomains:
         gpus_per_node=system.node.devices,
         gpus_per_domain=system.device.scale_up.domain_size,
         nodes_per_leaf=system.fabric.leaf_nodes if known else None,
-        domain_kind=system.device.scale_up.kind,
     )

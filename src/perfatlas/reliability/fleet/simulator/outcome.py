@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import DAY_S, counted, two_digits
+from perfatlas.quantities import counted, two_digits
 from perfatlas.reliability.fleet.closed_form import LOW_GOODPUT
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
 from perfatlas.reliability.fleet.simulator.replica import FIELDS
@@ -186,12 +186,6 @@ class JobOutcome:
         causes = plan["cause"][: plan["causes"]]
         hurt = causes[causes["effect"] != SLOWS]
         return set(((hurt["level"] < 0) & (hurt["effect"] == STOPS)).tolist())
-
-    @property
-    def interruptions_per_day(self) -> float:
-        """Unplanned stops per day, including failures during a restart."""
-        days = exact_sum(self.ended_R) / TICKS_PER_SECOND / DAY_S
-        return float(self.column("interruptions").sum() / days)
 
     @property
     def mtti_s(self) -> float:

@@ -61,11 +61,8 @@ class Fitness:
         )
 
 
-def fitness(fit: Fit, seen: Lifetimes, cells: int = _CELLS) -> Fitness:
+def fitness(fit: Fit, seen: Lifetimes) -> Fitness:
     """Return the goodness of fit of a distribution to its lifetimes.
-
-    Args:
-        cells: Number of age cells with equal failures; fewer where failures are few.
 
     Raises:
         InfeasibleError: There are too few failures or distinct ages.
@@ -76,7 +73,7 @@ def fitness(fit: Fit, seen: Lifetimes, cells: int = _CELLS) -> Fitness:
     """
     family = next(f for f in FAMILIES if f.name == fit.family)
     inside_P = _inside(family, fit)
-    edges_J = _edges(seen, cells)
+    edges_J = _edges(seen)
     count = edges_J.size - 1
     if count <= inside_P.size:
         raise InfeasibleError(
@@ -115,12 +112,12 @@ def _inside(family: Family, fit: Fit) -> Float:
     return inside_P
 
 
-def _edges(seen: Lifetimes, cells: int) -> Float:
+def _edges(seen: Lifetimes) -> Float:
     """Return the boundaries of cells with about equal failures (J+1,); ties stay together."""
     failed_L = seen.failed_L
     order_L = np.argsort(seen.exit_L[failed_L])
     age_L, weight_L = seen.exit_L[failed_L][order_L], seen.weight_L[failed_L][order_L]
-    wanted = int(min(cells, weight_L.sum() // _FEWEST_FAILURES))
+    wanted = int(min(_CELLS, weight_L.sum() // _FEWEST_FAILURES))
     total_L = np.cumsum(weight_L)
     inner = [
         age_L[np.searchsorted(total_L, total_L[-1] * j / wanted)] for j in range(1, max(wanted, 1))

@@ -76,7 +76,6 @@ class LemonNodes:
     probability_U: Float  # Probability that the rate exceeds `ratio` times the fleet's median (U,)
     rate_per_s_U: Float  # Posterior mean rate [1/s] (U,)
     flagged: int  # Number of flagged units, from the first
-    expected_false: float  # Expected false discovery rate, 0 where none is flagged
     others_per_s: float  # Mean rate of normal nodes under the mixture [1/s]
     lemon_per_s: float  # Mean rate of lemons under the mixture [1/s], NaN for none
     lemon_share: float  # Share of lemons in the fleet under the mixture
@@ -138,7 +137,6 @@ def find_lemons(
         probability_U=lemon_U,
         rate_per_s_U=rate_U[order_U],
         flagged=flagged,
-        expected_false=float(false_U[flagged - 1]) if flagged else 0.0,
         others_per_s=best.others_per_s,
         lemon_per_s=best.lemon_per_s,
         lemon_share=best.lemon_share,

@@ -62,9 +62,6 @@ class Comparison:
 
     fits: tuple[Fit, ...]  # Fits, smallest AIC first
     declined: Mapping[str, str]  # Reasons of families without a fit
-    # p-value of the likelihood-ratio test of Weibull against exponential (constant hazard); NaN
-    # without a Weibull fit
-    shape_p_value: float
 
     def fit(self, family: str) -> Fit:
         """Return the fit of a family.
@@ -79,7 +76,7 @@ class Comparison:
 
 
 def compare_families(seen: Lifetimes, level: float = 0.95) -> Comparison:
-    """Return the fits of all families by AIC, and a test for constant hazard.
+    """Return the fits of all families by AIC.
 
     Args:
         level: Confidence level of the intervals.
@@ -97,13 +94,7 @@ def compare_families(seen: Lifetimes, level: float = 0.95) -> Comparison:
             if family.name == "exponential":
                 raise
             declined[family.name] = str(problem)
-    by_name = {fit.family: fit.log_likelihood for fit in fits}
-    ratio = 2.0 * (by_name.get("weibull", math.nan) - by_name["exponential"])
-    return Comparison(
-        fits=tuple(sorted(fits, key=lambda fit: fit.aic)),
-        declined=declined,
-        shape_p_value=float(chi2.sf(max(ratio, 0.0), 1)) if math.isfinite(ratio) else math.nan,
-    )
+    return Comparison(fits=tuple(sorted(fits, key=lambda fit: fit.aic)), declined=declined)
 
 
 def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:

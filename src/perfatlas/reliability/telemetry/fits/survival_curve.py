@@ -32,7 +32,6 @@ class SurvivalCurve:
     at_risk_T: Float  # Units at risk just before (T,)
     failed_T: Float  # Failures at that age (T,)
     survival_T: Float  # Survival probability (T,)
-    std_error_T: Float  # Its standard error (T,); NaN where no unit is left
     low_T: Float  # Lower end of its interval (T,); NaN where the share is 0
     high_T: Float  # Upper end (T,); NaN where the share is 0
     level: float  # Pointwise confidence level
@@ -89,14 +88,12 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
         wide_T = standard_errors(level) * spread_T / -log_T
         low_T = np.exp(log_T * np.exp(wide_T))
         high_T = np.exp(log_T * np.exp(-wide_T))
-        error_T = survival_T * spread_T
     dead_T = survival_T <= 0.0
     return SurvivalCurve(
         time_T=time_T,
         at_risk_T=at_risk_T,
         failed_T=failed_T,
         survival_T=survival_T,
-        std_error_T=np.where(dead_T, np.nan, error_T),
         low_T=np.where(dead_T, np.nan, low_T),
         high_T=np.where(dead_T, np.nan, high_T),
         level=level,

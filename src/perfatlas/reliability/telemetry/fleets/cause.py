@@ -145,7 +145,6 @@ def _intervals(
             unplaced=0,
             during_repair=0,
             recovery_not_told=0,
-            events_by_unit={},
         )
     if operating is None or not under_jobs:
         return failure_intervals(

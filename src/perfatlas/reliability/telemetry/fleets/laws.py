@@ -31,23 +31,14 @@ def repairs_taken(fit: FleetFit) -> dict[str, str]:
     return taken | {cause.name: others for cause in of_nodes} | {name: name for name in own}
 
 
-def time_text(value: float, unit: str = "s") -> str:
-    """Return a time with its unit, to eight digits.
-
-    Args:
-        value: The time [unit].
-    """
-    return f"{value:.8g} {unit}"
+def time_text(value: float) -> str:
+    """Return a time [s] with its unit, to eight digits."""
+    return f"{value:.8g} s"
 
 
-def ends_text(low: float, high: float, unit: str = "s") -> list[str]:
-    """Return both ends of an interval of times.
-
-    Args:
-        low: Lower end [unit].
-        high: Upper end [unit].
-    """
-    return [time_text(low, unit), time_text(high, unit)]
+def ends_text(low: float, high: float) -> list[str]:
+    """Return both ends of an interval of times [s]."""
+    return [time_text(low), time_text(high)]
 
 
 def short(value: float) -> float:
@@ -55,11 +46,11 @@ def short(value: float) -> float:
     return float(f"{value:.8g}")
 
 
-def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
+def fit_law(fit: Fit) -> dict[str, Any]:
     """Return a distribution with the parameter names of the simulator.
 
     Args:
-        fit: Fit to times in `unit`.
+        fit: Fit to times [s].
 
     Example:
         >>> from perfatlas.reliability.telemetry.fits.distributions import EXPONENTIAL
@@ -71,31 +62,31 @@ def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
     """
     value = fit.parameters
     if fit.family == "exponential":
-        return {"law": "exponential", "mean": time_text(1.0 / value["rate"], unit)}
+        return {"law": "exponential", "mean": time_text(1.0 / value["rate"])}
     if fit.family == "weibull":
         return {
             "law": "weibull",
             "shape": short(value["shape"]),
-            "scale": time_text(value["scale"], unit),
+            "scale": time_text(value["scale"]),
         }
-    median = time_text(math.exp(value["mu"]), unit)
+    median = time_text(math.exp(value["mu"]))
     return {"law": "lognormal", "median": median, "sigma": short(value["sigma"])}
 
 
-def law_interval(fit: Fit, unit: str = "s") -> dict[str, Any]:
+def law_interval(fit: Fit) -> dict[str, Any]:
     """Return the parameter intervals of a distribution, by the names of `fit_law`.
 
     Args:
-        fit: Fit to times in `unit`.
+        fit: Fit to times [s].
     """
     low, high = fit.low, fit.high
     if fit.family == "exponential":
         longest = 1.0 / low["rate"] if low["rate"] else math.inf
-        return {"mean": ends_text(1.0 / high["rate"], longest, unit)}
+        return {"mean": ends_text(1.0 / high["rate"], longest)}
     if fit.family == "weibull":
-        scale = ends_text(low["scale"], high["scale"], unit)
+        scale = ends_text(low["scale"], high["scale"])
         return {"shape": [short(low["shape"]), short(high["shape"])], "scale": scale}
-    median = ends_text(math.exp(low["mu"]), math.exp(high["mu"]), unit)
+    median = ends_text(math.exp(low["mu"]), math.exp(high["mu"]))
     return {"median": median, "sigma": [short(low["sigma"]), short(high["sigma"])]}
 
 

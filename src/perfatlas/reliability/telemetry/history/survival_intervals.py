@@ -56,7 +56,6 @@ class SurvivalIntervals:
     unplaced: int  # Failures without a recorded unit; they count only for the rate
     during_repair: int  # Excluded failures of units still down from the previous one
     recovery_not_told: int  # Failures without a recorded recovery; the next interval starts at once
-    events_by_unit: Mapping[str, int]  # Number of failures by failed unit
 
 
 def failure_intervals(
@@ -111,7 +110,6 @@ def failure_intervals(
         unplaced=unplaced,
         during_repair=cut.during_repair,
         recovery_not_told=cut.recovery_not_told,
-        events_by_unit={unit: len(events) for unit, events in by_unit.items()},
     )
 
 
@@ -166,7 +164,6 @@ def operating_intervals(
         unplaced=unplaced,
         during_repair=cut.during_repair,
         recovery_not_told=0,
-        events_by_unit={unit: len(events) for unit, events in by_unit.items()},
     )
 
 
