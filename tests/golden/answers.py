@@ -116,20 +116,19 @@ class KeyMap:
     new_metrics: frozenset[str] = frozenset()
 
 
-def read_key_map(path: Path = KEY_MAP, recorded: Mapping[str, Answer] | None = None) -> KeyMap:
+def read_key_map(recorded: Mapping[str, Answer] | None = None) -> KeyMap:
     """Return the reviewed map of keys, and the metrics that were declared since.
 
     Args:
-        path: TOML.
         recorded: The recorded answers by question.
 
     Raises:
         ValueError: A table is unknown.
     """
-    tables = tomllib.loads(path.read_text("utf-8"))
+    tables = tomllib.loads(KEY_MAP.read_text("utf-8"))
     unknown = set(tables) - set(KeyMap.__dataclass_fields__)
     if unknown:
-        raise ValueError(f"{path}: unknown tables {sorted(unknown)}")
+        raise ValueError(f"{KEY_MAP}: unknown tables {sorted(unknown)}")
     return KeyMap(**tables, new_metrics=metrics_since(recorded or {}) if recorded else frozenset())
 
 

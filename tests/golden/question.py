@@ -51,13 +51,9 @@ def has_silicon() -> bool:
     return importlib.util.find_spec("aiconfigurator_core") is not None
 
 
-def read_questions(path: Path = QUESTIONS) -> list[Question]:
-    """Return the questions of a file, in order.
-
-    Args:
-        path: JSON Lines.
-    """
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+def read_questions() -> list[Question]:
+    """Return the golden questions, in order."""
+    rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
     return [
         Question(
             name=row["name"],

@@ -24,7 +24,6 @@ class FrontedSimulation(Simulation):
         self.reader = 0
         self.unsent: dict[int, tuple[int, int]] = {}  # what is left to send, and since when
         self.late = 0  # of the step that ends
-        self.late_first = [0] * len(requests.isl_N)
         self.late_last = [0] * len(requests.isl_N)
         super().__init__(requests, fleet, concurrency)
 

@@ -20,8 +20,8 @@ GEMM: Final[dict[str, Any]] = {
 BLOCKS: Final = 10  # of the study GEMM
 
 
-def write_study(folder: Path, study: dict[str, Any], name: str = "gemm") -> Path:
-    path = folder / f"{name}.toml"
+def write_study(folder: Path, study: dict[str, Any]) -> Path:
+    path = folder / "gemm.toml"
     path.write_text(format_toml(study), "utf-8")
     return path
 

@@ -14,7 +14,7 @@ from perfatlas.training.work import Part, dropout_of_residual, unfused_attention
 from tests.training.asked import layouts, question
 
 
-def attention_of(*, keys: float = 64.0) -> Attention:
+def attention_of() -> Attention:
     one = np.ones(1)
     return Attention(
         name="attention",
@@ -22,7 +22,7 @@ def attention_of(*, keys: float = 64.0) -> Attention:
         count=3.0 * one,
         batch=2.0 * one,
         q_len=64.0 * one,
-        kv_len=keys * one,
+        kv_len=64.0 * one,
         num_heads=4.0 * one,
         num_kv_heads=2.0 * one,
         head_dim=8.0 * one,

@@ -5,20 +5,19 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfatlas.quantities import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     FloatArray = NDArray[np.float64]
     Numbers = float | FloatArray
-
-Energy = TypeVar("Energy", float, NDArray[np.float64])
 
 WATTS_PER_KW: Final = 1000.0
 JOULES_PER_KWH: Final = WATTS_PER_KW * HOUR_S

@@ -28,7 +28,6 @@ class Phase(StrEnum):
     PREFILL = "prefill"  # new tokens of a prompt
     DECODE = "decode"  # one new token per sequence
     FORWARD = "forward"  # training: as prefill, but activations are kept
-    DATA_GRADIENT = "data gradient"
     WEIGHT_GRADIENT = "weight gradient"
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines import DeviceColumns, gather_operators, price_operators
 from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.machines.gpu.shapes import coordinates, physics_model
 from perfatlas.machines.gpu.tiers import measured as tier
@@ -67,9 +67,9 @@ def priced(operator: Gemm, name: str = "measured", version: str = "") -> PricedO
     )
     if name == "physics":
         return price_operators([operator], devices, family="vllm", tier="physics")
-    return price_operators(
+    return gather_operators(
         [operator], devices, family="vllm", tier="measured", silicon_version=version
-    )
+    ).full()
 
 
 def test_a_coordinate_is_a_weighted_logarithm() -> None:

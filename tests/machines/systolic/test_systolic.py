@@ -43,9 +43,7 @@ def price_s(operator: Operator, system: str = "tpu_v5e") -> tuple[float, str]:
     return float(prices.time_s_CO[0, 0]), BOUND_NAMES[NAMED_BOUNDS[int(prices.code_CO[0, 0])]]
 
 
-def collective_s(
-    system: str, op: str, size: float, ranks: int, stride: int = 1, speed: float = 1.0
-) -> float:
+def collective_s(system: str, op: str, size: float, ranks: int, stride: int = 1) -> float:
     with without_devices(TPUS):
         priced = price_collectives(
             CollectiveShapes(
@@ -58,7 +56,7 @@ def collective_s(
             system_index_U=np.array([0]),
             tier="auto",
         )
-    return float(priced.prices.time_s_CO[0, 0]) * speed
+    return float(priced.prices.time_s_CO[0, 0])
 
 
 def test_a_product_takes_the_time_of_its_padded_tiles() -> None:

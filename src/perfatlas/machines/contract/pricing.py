@@ -91,14 +91,12 @@ def price_operators(
     *,
     family: str,
     tier: Tier,
-    silicon_version: str = "",
 ) -> PricedOperators:
     """Return the prices of all operators on the device of each candidate.
 
     Args:
         operators: Columns over C candidates, without collectives.
         family: As in `KernelChoice`, as the others.
-        silicon_version: Engine version of measured tables.
 
     Raises:
         UnsupportedError: A device does not multiply in a format, or no machine prices its kind.
@@ -106,9 +104,7 @@ def price_operators(
 
     Limits: Assumes cold caches and back-to-back kernels of one CUDA graph.
     """
-    return gather_operators(
-        operators, devices, family=family, tier=tier, silicon_version=silicon_version
-    ).full()
+    return gather_operators(operators, devices, family=family, tier=tier).full()
 
 
 def gather_operators(

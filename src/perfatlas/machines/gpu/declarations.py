@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, FloatArray | float]
 CalibrationKey = tuple[str, tuple[str, ...]]
-Shape = TypeVar("Shape", bound=tuple[float, ...])
 Parameters = TypeVar("Parameters", bound=tuple[float, ...])
 Decorator = Callable[[Callable[..., tuple[float, int]]], "KernelTime"]
 
