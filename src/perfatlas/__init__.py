@@ -11,12 +11,15 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
     import importlib
 
-    from perfatlas.declarations import function_homes
+    from perfatlas.declarations import commands, function_homes, lab_command, missing_lab
 
     homes = {"Answer": "perfatlas.answer", "AnsweredRun": "perfatlas.answer", **function_homes()}
     if name == "__all__":
         return sorted(["__version__", *homes])
     if name not in homes:
+        lab = lab_command(name.split("_"))
+        if lab and lab not in commands():
+            raise AttributeError(str(missing_lab(f"perfatlas.{name}")))
         raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
     value = getattr(importlib.import_module(homes[name]), name)
     globals()[name] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from perfatlas.compiled import record_type, repeated
 
@@ -32,3 +33,14 @@ def test_a_class_declares_the_layout_of_its_rows() -> None:
     assert record_type(Repair) == np.dtype(
         [("stages", "i8"), ("mean", "f8", (2,)), ("stage", STAGE, (3,))], align=True
     )
+
+
+class Misspelt:
+    """A row with a type that compiled code does not know."""
+
+    share: np.float32
+
+
+def test_a_field_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Misspelt\.share: np\.float32"):
+        record_type(Misspelt)

@@ -114,7 +114,7 @@ def _stays_together(question: Row, ratio: float) -> bool:
     """Return whether clients that start together stay so: prompts run first, lengths are equal.
 
     Nothing draws their outputs apart then, and the steady state of clients that are spread evenly
-    never comes (`serving.closed_form.client_rounds`).
+    never comes.
     """
     mixes = resolve_engine(question["engine"]).scheduler.mixes or question["mixed_chunk"]
     return ratio == 1.0 and not mixes

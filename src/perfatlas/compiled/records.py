@@ -16,6 +16,9 @@ def record_type(record: type) -> np.dtype[np.void]:
         record: A class that is never built; its annotated fields are int (64 bits), float,
             np.uint64 or `repeated`.
 
+    Raises:
+        TypeError: A field is of another type.
+
     Example:
         >>> from perfatlas.compiled import record_type
         >>> class Part:
@@ -24,10 +27,12 @@ def record_type(record: type) -> np.dtype[np.void]:
         >>> record_type(Part).names
         ('birth', 'unit')
     """
-    fields = [
-        (name, record.__dict__.get(name, _NUMBERS.get(kind)))
-        for name, kind in record.__annotations__.items()
-    ]
+    kinds = record.__annotations__
+    unknown = [name for name in kinds if name not in vars(record) and kinds[name] not in _NUMBERS]
+    if unknown:
+        name = f"{record.__name__}.{unknown[0]}"
+        raise TypeError(f"{name}: {kinds[unknown[0]]} is not one of {', '.join(_NUMBERS)}")
+    fields = [(name, vars(record).get(name) or _NUMBERS[kind]) for name, kind in kinds.items()]
     return np.dtype(fields, align=True)
 
 

@@ -88,7 +88,7 @@ class HourlyCost:
 
 
 def owned_cost(capital_usd: float, all_in_w: float, terms: dict[str, float]) -> HourlyCost:
-    """Return the cost of owning a GPU.
+    """Return the cost of owning a GPU [USD/h].
 
     (capital x recovery factor + upkeep + colocation) per hour; network, CPUs and storage are shares
     of the capital of the GPU and bear the same factor and upkeep.

@@ -327,7 +327,7 @@ class SchedulerDefaults:
         }[self.rank_padding]
 
     def limits_on(self, name: str, memory_bytes: float) -> DeviceLimits:
-        """Return the default limits on a device."""
+        """Return the default limits on a device with a memory [bytes]."""
         first, *larger = self.by_memory
         found = first
         for limits in larger:

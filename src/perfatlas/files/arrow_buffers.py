@@ -37,8 +37,8 @@ def load_arrow(part: str = "") -> Any:  # noqa: ANN401 - a module
         return import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(
-            "Parquet files, large tables, request traces and stored runs need pyarrow, which is not"
-            " installed: pip install 'pyarrow>=17'"
+            "Parquet files, large tables, request traces, stored runs and measured tables need"
+            " pyarrow, which is not installed: pip install 'pyarrow>=17'"
         ) from missing
 
 

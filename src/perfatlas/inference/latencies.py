@@ -147,7 +147,7 @@ def at_client(
 
     Limits: At rates below its limit, the delay of the front end is that of one step.
 
-    Source: derived, as `serving.front`.
+    Source: derived, as `serving.engine.front_end`.
 
     Example:
         >>> import numpy as np

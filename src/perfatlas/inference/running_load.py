@@ -199,7 +199,7 @@ def held_prompts(
         ranks: Attention-data-parallel ranks, R (C,).
         held: Share of prompts that come to a rank which decodes other requests, h (C,).
 
-    Source: derived; the rule is that of `serving.engine.rank_balance`.
+    Source: derived; the rule is that of `serving.engine.balance`.
 
     Limits: Each prompt is for a rank without one, as the router prefers ranks with few requests;
         where several come to one rank before all have one, the wait is longer. Equal requests of

@@ -222,7 +222,6 @@ SERIAL_HOPS: Final[Mapping[str, Mapping[str, float]]] = {
     "custom_all_reduce": {**_PAIRS, "overhead_two_shot_s": 1.0},
 }
 LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fabric")
-# Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Charts as data: what is drawn, without a drawing library.
 
-`plotly_figure` draws them for pages and notebooks, `write_figure` as files. Displayed names may
+`plotly_figure` draws them for pages and notebooks, `figure_bytes` as files. Displayed names may
 contain arbitrary user text; the renderers escape what their library would interpret.
 
 Shape legend: N values, P passes.

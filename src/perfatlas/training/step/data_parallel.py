@@ -68,7 +68,7 @@ def sharded_layers(
     forward_s_C: FloatArray,
     backward_s_C: FloatArray,
 ) -> LayerSharding:
-    """Return what ZeRO-3 adds to a layer; zero for other candidates.
+    """Return what ZeRO-3 adds to a layer (C,) [s]; zero for other candidates.
 
     The weights of the next layer are gathered beside the computation of this one, forward and
     again backward, where gradients are also scattered.

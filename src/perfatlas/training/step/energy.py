@@ -51,7 +51,7 @@ def pass_energy(
     link_j_UE: FloatArray,
     segments: int,
 ) -> PassEnergy:
-    """Return the dynamic energy of one micro-batch.
+    """Return the dynamic energy of one micro-batch [J], and its time by class of work [s].
 
     Args:
         prices: Their prices, with energies (U, O).

@@ -31,7 +31,7 @@ def offloaded_layers(
     forward_s_C: FloatArray,
     backward_s_C: FloatArray,
 ) -> LayerOffload:
-    """Return what moving activations to the host and back adds to a layer.
+    """Return what moving activations to the host and back adds to a layer (C,) [s].
 
     Copy engines move them beside the forward pass of the next layer, and back beside the backward
     pass of the one before; they take memory bandwidth and no SMs.

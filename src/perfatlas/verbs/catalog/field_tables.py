@@ -79,7 +79,7 @@ def field_rows() -> list[dict[str, Any]]:
     for name, uses in sorted(_definitions().items()):
         firsts = [same[0][1] for same in uses.values()]
         texts = dict.fromkeys(
-            re.split("[.;:,(]", field.row.text, maxsplit=1)[0].strip() for field in firsts
+            re.split(r"[.;:] |\.$", field.row.text, maxsplit=1)[0] for field in firsts
         )
         unit = next((field.unit for field in firsts if field.unit), "")
         commands = [command for same in uses.values() for command, _ in same]

@@ -91,7 +91,8 @@ def key_scores_decode_time_s(
     block_flop = 2.0 * shape.num_heads * shape.head_dim * KEY_BLOCK
     products_s = blocks * block_flop * sms / (parameters.efficiency_compute * silicon.peak)
     # An SM that shares the blocks of a query still pays the fixed cost of one query.
-    return _with_memory(shape, silicon, parameters, products_s, math.ceil(shape.queries / sms))
+    queries = math.ceil(shape.queries / sms)
+    return _with_memory(shape, silicon, parameters, products_s, queries)
 
 
 @part

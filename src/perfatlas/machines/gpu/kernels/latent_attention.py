@@ -115,8 +115,8 @@ def mla_prefill_time_s(
         pairs_s + tiles_s, longest * block_s + fixed_s, parameters.longest_last
     )
 
-    # Reads queries, keys and values, writes the output; width counts each pair once.
     input_bytes = shape.attention_bytes_per_element
+    # Reads queries, keys and values, writes the output; width counts each pair once.
     fresh = (
         sequence_heads
         * q_len
