@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("uvicorn")
 
 from perfatlas.web.application import REQUEST_LIMIT_S
-from perfatlas.web.server import most_connections
+from perfatlas.web.connections import most_connections
 
 HEAD: Final = b"GET /static/page.css HTTP/1.1\r\nHost: localhost\r\n"
 BODY: Final = b"POST /api/estimate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
