@@ -14,8 +14,9 @@ if TYPE_CHECKING:
         break_even, elasticities, explained_estimate, next_bottlenecks,
     )
     from perfatlas.studies.factors import all_factors
-    from perfatlas.studies.installed_versions import (
-        check_versions, data_hashes, file_hashes, versions,
+    from perfatlas.studies.run_folder import (
+        STATS, RunFolder, check_versions, data_hashes, export_run, file_hashes, find_run,
+        runs_folder, versions,
     )
     from perfatlas.studies.layout_search import (
         SEARCHED, FoundLayouts, LayoutQuestion, Priced, find_layouts,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from perfatlas.studies.probability import probability_at_most, value_exceeded
     from perfatlas.studies.ranking import joined
     from perfatlas.studies.refusals import rejected_counts, rejected_text
-    from perfatlas.studies.run_folder import STATS, RunFolder, export_run, find_run, runs_folder
     from perfatlas.studies.run_index import drop_run, indexed_runs, put_run
     from perfatlas.studies.scaling import scaled_scenario
     from perfatlas.studies.sensitivity_text import print_sensitivities
