@@ -22,8 +22,8 @@ def record_type(record: type) -> np.dtype[np.void]:
     Example:
         >>> from perfatlas.compiled import record_type
         >>> class Part:
-        ...     birth: "float"  # under `from __future__ import annotations` without quotes
-        ...     unit: "int"
+        ...     birth: float  # under `from __future__ import annotations`
+        ...     unit: int
         >>> record_type(Part).names
         ('birth', 'unit')
     """
