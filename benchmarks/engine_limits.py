@@ -34,7 +34,7 @@ DEPLOYMENTS: Final[tuple[Mapping[str, Any], ...]] = (
 ISL: Final = tuple(2**power for power in range(4, 18))
 OSL: Final = tuple(2**power for power in range(14))
 LOADS: Final = (1, 4, 16, 64, 256)
-MOST: Final = 512  # requests in flight
+MAX_IN_FLIGHT: Final = 512  # requests in flight
 LOADED: Final = ("isl", "osl", "concurrency", "batch")
 NEARLY: Final = 1.05  # a step is longer, as its context is
 RATE: Final = "output_tokens_per_s_per_gpu"
@@ -129,7 +129,7 @@ def _pairs(engine: str) -> Iterator[Pair]:
             yield from (Pair(asked, "osl", a, b) for a, b in itertools.pairwise(OSL))
         for isl, osl in itertools.product((128, 4096, 8192, 32768), (128, 1024)):
             asked = {**served, "isl": isl, "osl": osl}
-            loads = itertools.pairwise((*LOADS, MOST))
+            loads = itertools.pairwise((*LOADS, MAX_IN_FLIGHT))
             yield from (Pair(asked, "concurrency", a, b) for a, b in loads)
             asked = {**base, "mode": "static", "isl": isl, "osl": osl}
             yield from (Pair(asked, "batch", a, b) for a, b in itertools.pairwise(LOADS))
@@ -227,7 +227,7 @@ def write_page(path: Path, sections: Mapping[str, str]) -> None:
         ),
         isl=f"{ISL[0]:,} to {ISL[-1]:,}",
         osl=f"{OSL[0]:,} to {OSL[-1]:,}",
-        load=MOST,
+        load=MAX_IN_FLIGHT,
     )
     path.write_text("\n".join([head, *kept.values()]), "utf-8")
 

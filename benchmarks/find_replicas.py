@@ -50,7 +50,7 @@ SIZES: Final = ("dp", "prefill_workers", "decode_workers")
 OBJECTIVES: Final = (("ttft_s",), ("tpot_s",), ("request_latency_s",), ("ttft_s", "tpot_s"))
 PERCENTILES: Final = (None, 90.0, 95.0, 99.0)
 LONGER: Final = 20  # times the requests of the answer
-LONGEST: Final = 2_000_000
+MAX_REQUESTS: Final = 2_000_000
 SHARE: Final = 0.95  # of the answers that hold
 
 
@@ -109,7 +109,7 @@ def _checked(fields: dict[str, Any], seed: int) -> tuple[bool, str]:
         return False, f"{line}: {error}"
     found = _sizes(answer.results)
     ran = answer.results["measured_requests"] + answer.results["warm_up_requests"]
-    count = min(LONGER * int(ran), LONGEST)
+    count = min(LONGER * int(ran), MAX_REQUESTS)
     enough = meets({**fields, **found}, count, 10_000 + seed)
     fewer = [{**found, name: number - 1} for name, number in found.items() if number > 1]
     too_many = [row for row in fewer if meets({**fields, **row}, count, 10_000 + seed)]

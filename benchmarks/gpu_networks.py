@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from gpu_telemetry import Nvml
 
 ROOT: Final = Path(__file__).parents[1]
-LEAST_S: Final = 0.6
+MIN_S: Final = 0.6
 WATCHED_S: Final = 1.2  # long enough for updates of the power sensor after the clock settled
-LEAST_PASSES: Final = 5
+MIN_PASSES: Final = 5
 WARMUPS: Final = 3
 SUSTAINED_S: Final = 10.0  # of denoisers, whose pipelines run for minutes
 PROTOCOL: Final = (
     "passes with the same inputs one after another on one stream, between two events; eager passes"
-    f" include the host; {WARMUPS} warm-up passes, then at least {LEAST_PASSES} and {LEAST_S:g} s,"
+    f" include the host; {WARMUPS} warm-up passes, then at least {MIN_PASSES} and {MIN_S:g} s,"
     f" median; then passes for {WATCHED_S:g} s ({SUSTAINED_S:g} s of denoisers), whose second half"
     " gives power and SM clock by NVML and the sustained time; weights and inputs in bf16, random;"
     " inference mode; training steps have weights in fp32, autocast to bf16, the mean of the output"
@@ -241,7 +241,7 @@ def timed(run: Callable[[], None], least_s: float) -> list[float]:
     begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     times: list[float] = []
     started = time.monotonic()
-    while len(times) < LEAST_PASSES or time.monotonic() - started < least_s:
+    while len(times) < MIN_PASSES or time.monotonic() - started < least_s:
         passes = max(1, min(50, int(0.05 / times[-1]) if times else 1))
         begun.record()
         for _ in range(passes):
@@ -262,7 +262,7 @@ def measured(point: Point, nvml: Nvml | None) -> tuple[dict[str, Any], list[dict
         run()
     torch.cuda.synchronize()
     warm_s = time.monotonic() - began
-    times = timed(run, LEAST_S)
+    times = timed(run, MIN_S)
     with Telemetry(nvml.read if nvml else None) as telemetry:
         started = time.monotonic()
         watched = timed(run, point.watched_s)

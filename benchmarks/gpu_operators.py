@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Pair = tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Any]]
 
 SUITES: Final = ("operators", "gradients", "shapes", "rows")
-LEAST_S: Final = 0.15
+MIN_S: Final = 0.15
 # (channels, height and width, filters, kernel, stride, groups): ResNet-50, ResNeXt-50, ConvNeXt-B,
 # EfficientNet-B4, VGG-16, decoder of Stable Diffusion.
 CONVOLUTIONS: Final = (
@@ -233,7 +233,7 @@ def measure(
                 if time.monotonic() > ends_s:
                     raise TimeoutError("time limit")  # noqa: TRY301 - a reason like the others
                 loop = Loop(*pair_of(shape), l2_bytes)
-                timed = time_calls(loop.run, loop.calls, LEAST_S)
+                timed = time_calls(loop.run, loop.calls, MIN_S)
             except (RuntimeError, TimeoutError) as problem:
                 not_run.append({**shape, "reason": str(problem).split("\n")[0][:200]})
                 print(f"{shape} not run: {not_run[-1]['reason']}", flush=True)

@@ -24,7 +24,7 @@ BF16 = torch.bfloat16
 FP8 = torch.float8_e4m3fn
 FREE_SHARE = 0.6  # of the free memory that copies may take
 GRAPH_S = 0.01  # length of one graph, to amortise its launch
-MOST_NODES = 4000
+MAX_NODES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Replay:
         """Time one round of calls and capture as many as fit."""
         for _ in range(2):
             round_s = elapsed_s(lambda: [call() for call in work.calls])
-        most = max(1, MOST_NODES // len(work.calls))
+        most = max(1, MAX_NODES // len(work.calls))
         rounds = min(most, max(1, round(GRAPH_S / round_s)))
         self.work = work
         self.calls = rounds * len(work.calls)

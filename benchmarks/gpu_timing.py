@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from gpu_telemetry import Telemetry
 
 WARMUPS = 3
-LEAST_BATCHES = 7
-LEAST_S = 0.3  # long enough for some samples of clock and power
-MOST_BATCHES = 20000
+MIN_BATCHES = 7
+MIN_S = 0.3  # long enough for some samples of clock and power
+MAX_BATCHES = 20000
 COLD_FACTOR = 3.0  # bytes of all copies over the last-level cache
-MOST_COPIES = 512
-LEAST_CALLS = 16  # in one graph, to amortise its launch
+MAX_COPIES = 512
+MIN_CALLS = 16  # in one graph, to amortise its launch
 FAMILY = "torch"
 PROTOCOL = (
     "CUDA graph of back-to-back calls; every tensor rotates through copies larger than"
-    f" {COLD_FACTOR:g} times the last-level cache (at most {MOST_COPIES}); random normal inputs;"
-    f" {WARMUPS} warm-up replays, then at least {LEAST_BATCHES} replays and {LEAST_S:g} s; median"
+    f" {COLD_FACTOR:g} times the last-level cache (at most {MAX_COPIES}); random normal inputs;"
+    f" {WARMUPS} warm-up replays, then at least {MIN_BATCHES} replays and {MIN_S:g} s; median"
     " replay over calls; clocks not locked, SM clock and instantaneous power sampled through NVML"
 )
 
@@ -53,7 +53,7 @@ class Timed:
     ended_s: float
 
 
-def time_calls(run_batch: Callable[[], float], calls: int, least_s: float = LEAST_S) -> Timed:
+def time_calls(run_batch: Callable[[], float], calls: int, least_s: float = MIN_S) -> Timed:
     """Return the time of one call.
 
     Args:
@@ -66,7 +66,7 @@ def time_calls(run_batch: Callable[[], float], calls: int, least_s: float = LEAS
     began_s = time.monotonic()
     batches: list[float] = []
     spent_s = 0.0
-    while len(batches) < LEAST_BATCHES or (spent_s < least_s and len(batches) < MOST_BATCHES):
+    while len(batches) < MIN_BATCHES or (spent_s < least_s and len(batches) < MAX_BATCHES):
         batches.append(run_batch())
         spent_s += batches[-1]
     middle = statistics.median(batches)
@@ -89,7 +89,7 @@ def copies_of(call_bytes: float, l2_bytes: float, free_bytes: float) -> tuple[in
     """
     wanted = max(2, math.ceil(COLD_FACTOR * l2_bytes / call_bytes) + 1)
     fitting = max(1, int(free_bytes / call_bytes))
-    copies = min(wanted, MOST_COPIES, fitting)
+    copies = min(wanted, MAX_COPIES, fitting)
     return copies, copies == wanted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from gpu_timing import LEAST_CALLS, copies_of
+from gpu_timing import MIN_CALLS, copies_of
 from torch.nn import functional
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Loop:
         free_bytes = FREE_SHARE * torch.cuda.mem_get_info()[0]
         self.copies, self.cold = copies_of(call_bytes, l2_bytes, free_bytes)
         sets = [first, *(make() for _ in range(self.copies - 1))]
-        rounds = -(-LEAST_CALLS // self.copies)
+        rounds = -(-MIN_CALLS // self.copies)
         self.calls = rounds * self.copies
         self.graph, self.outputs = captured(
             [lambda tensors=tensors: call(*tensors) for tensors in sets * rounds],  # type: ignore[misc]

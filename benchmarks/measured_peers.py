@@ -43,7 +43,7 @@ MODELS: Final = {
     "mistralai/Mixtral-8x22B-v0.1": ("mistralai/Mixtral-8x22B-v0.1", True),
 }
 BF16: Final = ("bf16", "bfloat16")
-MOST_SEQUENCES: Final = 2048
+MAX_SEQUENCES: Final = 2048
 CONTEXTS: Final = (1024, 1024)  # input and output tokens assumed of chats whose input is not stated
 TOOLS: Final = ("perfatlas", "aiconfigurator")
 GROUPS: Final = ("source", "gpu", "models")
@@ -93,7 +93,7 @@ def batches(asked: list[Run]) -> list[int]:
     for run, tokens in zip(asked, one["memory_kv_capacity_tokens"], strict=True):
         each = run.fields["isl"] + run.fields["osl"] / 2
         room = float(tokens or 0.0) / each
-        found.append(max(round(min(run.requests, room, MOST_SEQUENCES)), 1))
+        found.append(max(round(min(run.requests, room, MAX_SEQUENCES)), 1))
     return found
 
 

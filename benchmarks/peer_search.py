@@ -25,7 +25,7 @@ from search_rate import LENGTHS, MODES, SEARCHES
 import perfatlas
 from perfatlas.quantities import PerfatlasError
 
-LONGEST_S: Final = 900.0
+MAX_S: Final = 900.0
 PEER_LENGTHS: Final = ("--isl", "4000", "--osl", "500", "--ttft", "2000", "--tpot", "50")
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
 # sizes of a plan by the columns and flags of aiconfigurator
@@ -63,7 +63,7 @@ def used(words: list[str]) -> Used:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
             if ended:
                 break
-            if time.perf_counter() - started > LONGEST_S:
+            if time.perf_counter() - started > MAX_S:
                 process.kill()
             time.sleep(0.05)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -56,8 +56,8 @@ SHARE_OF_FP8_CACHE: Final = 0.3
 SHARE_OF_WRONG_ROWS: Final = 0.01
 WEIGHTS_OF_MEMORY: Final = 0.6  # largest share of device memory for weights; the rest is cache
 NODE: Final = 8
-MOST_GPUS: Final = 64
-MOST_TOKENS: Final = 200_000  # context of all sequences of a static batch
+MAX_GPUS: Final = 64
+MAX_TOKENS: Final = 200_000  # context of all sequences of a static batch
 
 Cells = dict[str, Any]
 
@@ -100,7 +100,7 @@ def _draw(random: np.random.Generator) -> Cells | None:
     weight_bytes = parameters * get_format(_loose(format_name)).weight_bytes
     least = weight_bytes / (WEIGHTS_OF_MEMORY * device.memory_bytes)
     gpus = 2 ** (max(int(np.ceil(np.log2(least))), 0) + int(random.integers(2)))
-    if gpus > MOST_GPUS:
+    if gpus > MAX_GPUS:
         return None
     plan = _plan(random, network, gpus)
     if plan is None:
@@ -148,7 +148,7 @@ def _plan(random: np.random.Generator, network: Network, gpus: int) -> Cells | N
 def _load(random: np.random.Generator, replicas: int) -> Cells:
     mode = str(random.choice(MODES))
     isl, osl = _log_uniform(random, 128, 16384), _log_uniform(random, 16, 2048)
-    most = max(min(256, MOST_TOKENS // (isl + osl)), 1)
+    most = max(min(256, MAX_TOKENS // (isl + osl)), 1)
     sequences = _log_uniform(random, 1, most)
     load: Cells = {"mode": mode, "isl": isl, "osl": osl}
     if mode == "static":

@@ -32,7 +32,7 @@ DEPLOYMENTS: Final[tuple[dict[str, Any], ...]] = (
     | {"mode": "disaggregated", "prefill_workers": 2, "decode_workers": 1},
 )
 LONGER: Final = 20  # times the requests of the default answer
-LONGEST: Final = 2_000_000
+MAX_REQUESTS: Final = 2_000_000
 BAND: Final = 0.03
 
 
@@ -77,7 +77,7 @@ def _errors(
     results: Any,  # noqa: ANN401 - of an answer
 ) -> dict[str, float]:
     """Return how far statistics are from those of a long run, relatively."""
-    count = min(LONGER * int(results["requests_completed"]), LONGEST)
+    count = min(LONGER * int(results["requests_completed"]), MAX_REQUESTS)
     long = simulate(**deployment, request_rate=rate, num_requests=count, seed=10_000 + seed)
     columns = long.per_request()
     ttft_N, tpot_N = (np.array(columns[name])[count // 10 :] for name in ("ttft_s", "tpot_s"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MOST: Final = 24  # tables of a process, some MB each; the least recently used goes first
+MAX_TABLES: Final = 24  # tables of a process, some MB each; the least recently used goes first
 PRICES: Final[dict[Any, Any]] = {}
 MARKS: Final = (".toml", ".json", "/")  # of a file; models of the catalog have a "/" too
 
@@ -41,7 +41,7 @@ def sharing(table: Callable[..., Any]) -> Callable[..., Any]:
             if one is found:
                 PRICES.pop((texts, key), None)
                 PRICES[texts, key] = one
-        while len(PRICES) > MOST:
+        while len(PRICES) > MAX_TABLES:
             del PRICES[next(iter(PRICES))]
         return found
 

@@ -526,7 +526,7 @@ def test_two_processes_that_need_the_same_compile_it_once(folder: Path) -> None:
 def test_a_lock_that_is_not_given_back_is_not_waited_for_forever(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit_files, "LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr(unit_files, "MAX_WAIT_S", 0.1)
     with unit_files.one_at_a_time("a"), unit_files.one_at_a_time("a"):
         assert [path.name for path in folder.iterdir()] == ["a.lock"]
     assert not list(folder.iterdir())

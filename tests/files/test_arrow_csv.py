@@ -18,7 +18,7 @@ LINES = ["Zürich,8,0.5,007\n", " b ,-1,,\n", "\n", ",16,1e-07,1e3\n"]
 
 @pytest.fixture(autouse=True)
 def _every_file_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfatlas.files.table_source.LEAST_BYTES", 0)
+    monkeypatch.setattr("perfatlas.files.table_source.MIN_BYTES", 0)
 
 
 @pytest.mark.parametrize("start", [0, 4])

@@ -30,7 +30,7 @@ KEY_MAP: Final = FOLDER / "key_map.toml"
 PACKAGES: Final = ("numpy", "scipy", "numba", "llvmlite")
 # tolerance of statistics of simulations with another tie-breaking
 STATISTICS: Final = (".mean", ".p50", "_per_s", "requests_completed", "makespan_s")
-NEAR: Final = 0.02
+REL_TOL: Final = 0.02
 ITERATED: Final = 1e-3  # likewise, of fits whose iterations end at another place
 TOLERANCE: Final = 1e-9  # relative, of the sample in tests where machine or packages differ
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
@@ -253,7 +253,7 @@ def _near(key: str, expected: object, found: object) -> bool:
     if not key.rpartition("/")[2].startswith("results.") or not key.endswith(STATISTICS):
         return True
     if isinstance(expected, int | float) and isinstance(found, int | float):
-        return math.isclose(expected, found, rel_tol=NEAR, abs_tol=0.0)
+        return math.isclose(expected, found, rel_tol=REL_TOL, abs_tol=0.0)
     return expected == found
 
 

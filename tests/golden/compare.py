@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.golden.question import Question
 
-MOST_SHOWN: Final = 8  # differing keys of one question
+MAX_SHOWN: Final = 8  # differing keys of one question
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
         left = [number for number in chosen if not questions[number].silicon]
         sys.stdout.write(f"{len(chosen) - len(left)} skipped: aiconfigurator-core is missing\n")
         chosen = left
-    most = sys.maxsize if asked.all_keys else MOST_SHOWN
+    most = sys.maxsize if asked.all_keys else MAX_SHOWN
     golden = read_answers()
     keys = read_key_map(recorded=golden.answers)
     tolerance = asked.tolerance

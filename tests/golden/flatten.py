@@ -23,7 +23,7 @@ LEFT_OUT: Final = frozenset(
     }
 )
 IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_.@+:/%{}=-]{1,80}")
-LONGEST: Final = 40  # entries of a list, rows of a table; longer ones are summarised
+MAX_ENTRIES: Final = 40  # entries of a list, rows of a table; longer ones are summarised
 DIGEST: Final = ".sha256"
 
 
@@ -51,7 +51,7 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Scalar]]:  # noqa
 def _of_list(cells: list[Any], path: str) -> Iterator[tuple[str, Scalar]]:
     if not cells:
         yield path, "[]"
-    elif len(cells) <= LONGEST:
+    elif len(cells) <= MAX_ENTRIES:
         for index, cell in enumerate(cells):
             yield from flatten(cell, f"{path}[{index}]")
     elif all(isinstance(cell, dict) for cell in cells):

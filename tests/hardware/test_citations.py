@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.hardware import cited_sources, describe, resolve_system, system_names
-from perfatlas.hardware.description import MOST_LINES
+from perfatlas.hardware.description import MAX_LINES
 
 # a page, a file, a paper, a pull request, a quotation to search for, or a titled document
 DOCUMENT = re.compile(
@@ -32,7 +32,7 @@ def test_every_reference_names_a_document_or_an_assumption(name: str) -> None:
 @pytest.mark.parametrize("name", system_names())
 def test_the_lines_are_few_and_distinct(name: str) -> None:
     lines = cited_sources(resolve_system(name))
-    assert 0 < len(lines) <= MOST_LINES
+    assert 0 < len(lines) <= MAX_LINES
     assert len({line.split(": ", 1)[1] for line in lines}) == len(lines)
     labels = [label for line in lines for label in line.split(": ", 1)[0].split(", ")]
     assert {"memory", "memory bandwidth", "peaks", "NICs"} <= set(labels)

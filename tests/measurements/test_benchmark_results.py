@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.measurements.benchmarks import BenchmarkRun, read_results
-from perfatlas.measurements.benchmarks.fields import LARGEST, Fields
+from perfatlas.measurements.benchmarks.fields import MAX_VALUE, Fields
 from perfatlas.measurements.benchmarks.formats import NO_LATENCY, reader_of
 from perfatlas.quantities import InvalidSpecError
 from tests.examples import scaled_examples
@@ -256,5 +256,5 @@ def test_no_mutation_of_a_result_breaks_the_reader(data: st.DataObject) -> None:
     except InvalidSpecError:
         return
     assert concurrency >= 1
-    assert 0.0 < run.isl <= LARGEST
+    assert 0.0 < run.isl <= MAX_VALUE
     assert all(text.strip() for text in (*run.remarks(), *run.doubts()))

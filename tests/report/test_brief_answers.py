@@ -27,7 +27,7 @@ from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, a
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_LINES = 33
+MAX_LINES = 33
 WIDTH = 80
 REPRODUCE = "perfatlas --with every flag that was given"
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"
@@ -103,7 +103,7 @@ def test_every_answer_fits_a_screen(texts: Callable[..., dict[str, str]]) -> Non
         lines = text.splitlines()
         assert lines[-1] == f"reproduce: {REPRODUCE}"
         widest = max(map(len, lines[:-1]))
-        if len(lines) > MOST_LINES or widest > WIDTH:
+        if len(lines) > MAX_LINES or widest > WIDTH:
             too_long[name] = (len(lines), widest)
     assert too_long == {}
 

@@ -16,7 +16,7 @@ from perfatlas.report.text import (
 )
 from tests.vocabulary.questions import ESTIMATES, OPERATORS, SIMULATIONS, answered
 
-MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
+MAX_LABEL_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 NARROW = 40
 
 LISTED = {**OPERATORS, **ESTIMATES, **SIMULATIONS}  # by the short labels of `print_answer`
@@ -32,7 +32,7 @@ def test_every_result_has_a_short_label(answer: dict[str, Any]) -> None:
     shown = [*(one.label for one in printed_results(results, short=True))]
     shown += [label_of(name, short=True) for name in distributions(results)]
     assert shown
-    assert {label: len(label) for label in shown if len(label) > MOST_LETTERS} == {}
+    assert {label: len(label) for label in shown if len(label) > MAX_LABEL_LETTERS} == {}
 
 
 def test_no_answer_is_cut_on_a_narrow_terminal(answer: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ def test_a_stream_without_a_growing_queue_is_not_overloaded(
 ) -> None:
     """A capacity that is too small is not believed where the stream itself keeps up."""
     monkeypatch.setattr(steady_stream, "_sustainable_load", lambda _: 0.3)
-    monkeypatch.setattr(steady_stream, "LONGEST", 10_000)
+    monkeypatch.setattr(steady_stream, "MAX_JOBS", 10_000)
     found = fleet_schedule(**CLUSTER, load=0.5).answer
     assert found.results["stability"] == "undecided"
     assert any("does not grow" in text for text in found.warnings)
@@ -76,7 +76,7 @@ def test_a_stable_stream_holds_its_load(
     monkeypatch: pytest.MonkeyPatch, nodes: int, load: float
 ) -> None:
     """Work in equals work out: a cluster that still fills is not called stable."""
-    monkeypatch.setattr(steady_stream, "LONGEST", 20_000)
+    monkeypatch.setattr(steady_stream, "MAX_JOBS", 20_000)
     found = fleet_schedule(nodes=nodes, load=load).answer
     held = found.results["allocated_share"]
     assert found.results["stability"] != "stable" or held > load - 0.06
@@ -85,7 +85,7 @@ def test_a_stable_stream_holds_its_load(
 def test_a_stream_that_begins_with_no_running_job_is_undecided_where_it_is_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(steady_stream, "LONGEST", 20_000)
+    monkeypatch.setattr(steady_stream, "MAX_JOBS", 20_000)
     monkeypatch.setattr(jobs_of_fields, "with_running_jobs", lambda generated, *_: generated)
     found = fleet_schedule(nodes=3000, load=0.9).answer
     assert found.results["stability"] == "undecided"

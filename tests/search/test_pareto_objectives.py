@@ -14,12 +14,12 @@ from perfatlas.studies.deployments.groups import OBJECTIVES
 from perfatlas.verbs.search import search
 from tests.examples import few
 
-MOST: Final = 4
+MAX_OBJECTIVES: Final = 4
 RATE: Final = 30.0
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
     "system": "h200_sxm",
-    "max_gpus": MOST,
+    "max_gpus": MAX_OBJECTIVES,
     "pp": 1,
     "isl": 1024,
     "osl": 128,
@@ -52,7 +52,7 @@ def _all_rows() -> list[dict[str, float]]:
             continue
         rate = row["output_tokens_per_s_per_gpu"] * tp / SMALL["osl"]
         replicas = np.ceil(RATE / rate * (1.0 - 1e-12))
-        if row["tpot_s"] > SMALL["slo_tpot_s"] or replicas > MOST // tp:
+        if row["tpot_s"] > SMALL["slo_tpot_s"] or replicas > MAX_OBJECTIVES // tp:
             continue
         row["gpus"] = tp * replicas
         row["usd_per_million_output_tokens"] = 3.0 / 3600 / row["output_tokens_per_s_per_gpu"] * 1e6

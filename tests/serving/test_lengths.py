@@ -53,7 +53,7 @@ def test_lognormal_of_median_and_p99_by_hand() -> None:
 
 @given(st.floats(1.0, 1e6), st.floats(1.0, 14.9))
 def test_lognormal_of_mean_and_p99_has_both(mean: float, ratio: float) -> None:
-    p99 = min(mean * ratio, float(requests.LONGEST_TOKENS))
+    p99 = min(mean * ratio, float(requests.MAX_TOKENS))
     shape = requests.lognormal(mean=mean, p99=p99)
     assert math.exp(shape.mu + shape.sigma**2 / 2) == pytest.approx(mean, rel=1e-9)
     assert math.exp(shape.mu + 2.3263478740408408 * shape.sigma) == pytest.approx(p99, rel=1e-9)
@@ -75,7 +75,7 @@ def test_lognormal_lengths_are_whole_and_bounded(median: float, sigma: float, se
     )
     assert length_N.dtype == np.int64
     assert length_N.min() >= 1
-    assert length_N.max() <= requests.LONGEST_TOKENS
+    assert length_N.max() <= requests.MAX_TOKENS
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), min_size=1), seeds)

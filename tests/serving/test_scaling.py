@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving import requests
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.vocabulary.fields import MAX_S
 from tests.serving.support import check_invariants, hit_share, mean_rate
 
 
@@ -94,7 +94,7 @@ def test_spread_requests_stay_before_the_next_stamp(stamps: list[int], tick: int
     later = np.searchsorted(time_T, arrival_N, side="right") < time_T.shape[0]
     following = time_T[np.searchsorted(time_T, arrival_N[later], side="right")]
     assert np.all(spread.arrival_N >= arrival_N)
-    assert spread.arrival_N[-1] <= LONGEST_S * requests.TICKS_PER_SECOND
+    assert spread.arrival_N[-1] <= MAX_S * requests.TICKS_PER_SECOND
     assert np.all(spread.arrival_N[later] < following)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.serving.traces import TraceWindow, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.formats import REQUEST_FORMATS
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.vocabulary.fields import MAX_S
 from tests.serving.support import FIXTURES, check_invariants
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def test_lines_are_counted_over_blocks_and_blanks(
 def test_a_line_without_end_is_refused_before_memory_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_blocks, "LONGEST_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(trace_blocks, "MAX_LINE_BYTES", 1 << 20)
     monkeypatch.setattr(trace_blocks, "BLOCK_BYTES", 1 << 16)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"[" + b"1," * (1 << 21))
@@ -121,9 +121,9 @@ def test_wrong_parquet_files_name_the_row(tmp_path: Path) -> None:
 
 def test_a_trace_longer_than_a_simulation_is_read_by_windows(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text(f"arrival_s,isl,osl\n0,5,5\n{LONGEST_S + 1},6,6\n{LONGEST_S + 2},7,7\n")
+    path.write_text(f"arrival_s,isl,osl\n0,5,5\n{MAX_S + 1},6,6\n{MAX_S + 2},7,7\n")
     assert "read a window" in refusal(path, "perfatlas")
-    trace = read_requests(path, "perfatlas", TraceWindow(start_s=LONGEST_S))
+    trace = read_requests(path, "perfatlas", TraceWindow(start_s=MAX_S))
     assert trace.requests.isl_N.tolist() == [6, 7]
     assert trace.requests.arrival_N.tolist() == [10**12, 2 * 10**12]
 

@@ -9,7 +9,7 @@ import numpy as np
 from perfatlas.declarations import declared_metrics
 from perfatlas.vocabulary import metrics
 
-MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
+MAX_LABEL_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 SCALED = ("s", "B", "B/s", "FLOP", "FLOP/s", "W", "J")  # SI prefixes are written before these
 UNIT_OF_SHOWN = {"duration": ("s",), "share": ("1",), "scaled": SCALED}
 ENDINGS = {
@@ -50,7 +50,7 @@ def test_a_name_that_ends_as_a_unit_does_has_that_unit() -> None:
 
 def test_every_row_is_complete() -> None:
     for name, metric in declared_metrics().items():
-        short = 0 < len(metric.short_label) <= MOST_LETTERS
+        short = 0 < len(metric.short_label) <= MAX_LABEL_LETTERS
         assert short or "." in metric.name or not _listed(metric), name
         assert len(metric.label) >= len(metric.short_label), name
         assert metric.description.endswith("."), name

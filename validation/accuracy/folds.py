@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NORMAL_95: Final = 1.6449
 RESAMPLES: Final = 2000
-LEAST: Final = 2  # families, models or pairs that a split or a spread needs
+MIN_PER_FOLD: Final = 2  # families, models or pairs that a split or a spread needs
 
 
 class Scored(NamedTuple):
@@ -49,7 +49,7 @@ def folds(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
         families.setdefault(pair.cell, set()).add(pair.family)
     found: dict[str, list[Pair]] = {}
     for one in pairs:
-        by_family = len(families[one.cell]) >= LEAST
+        by_family = len(families[one.cell]) >= MIN_PER_FOLD
         found.setdefault(one.family if by_family else f"model {one.model}", []).append(one)
     return found
 
@@ -84,7 +84,7 @@ def simple_interval(pair: Pair, seen: Sequence[Pair]) -> tuple[float, float] | N
         [p.change for p in alike if p.cell == pair.cell],
         [p.change for p in alike if p.roundings == pair.roundings],
     ):
-        if len(some) >= LEAST:
+        if len(some) >= MIN_PER_FOLD:
             half = NORMAL_95 * float(np.std(some, ddof=1))
             return float(np.mean(some)) - half, float(np.mean(some)) + half
     return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.fleet.simulator import JobOutcome
 
-MOST_ERRORS: Final = 3.0  # standard errors
+MAX_STANDARD_ERRORS: Final = 3.0  # standard errors
 FINER: Final = 4  # factor on the replicas of a second simulation
 OTHER_SEEDS: Final = 1_000_000  # seed offset of the second simulation
 MIN_PROBABILITY: Final = 1e-3  # probability limit of the sum of squares of all points
@@ -70,7 +70,7 @@ class Agreement:
     def agrees(self) -> bool:
         """Whether the first or second simulation is within the limit."""
         last = self.z if self.second_z is None else self.second_z
-        return abs(last) <= MOST_ERRORS
+        return abs(last) <= MAX_STANDARD_ERRORS
 
 
 def compare(points: Sequence[Point], *, seed: int) -> list[Agreement]:
@@ -85,7 +85,7 @@ def compare(points: Sequence[Point], *, seed: int) -> list[Agreement]:
 def _compared(point: Point, seed: int) -> Agreement:
     first = point.measure(seed, 1)
     second_z = None
-    if abs(first.value - point.exact) > MOST_ERRORS * first.standard_error:
+    if abs(first.value - point.exact) > MAX_STANDARD_ERRORS * first.standard_error:
         again = point.measure(seed + OTHER_SEEDS, FINER)
         second_z = (again.value - point.exact) / again.standard_error
     return Agreement(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import counted, two_digits
 from validation.fleet.agreement import (
     FINER,
+    MAX_STANDARD_ERRORS,
     MIN_PROBABILITY,
-    MOST_ERRORS,
     Agreement,
     Point,
     chance_of,
@@ -53,8 +53,8 @@ STUDIES: Final[tuple[Callable[[], list[Point]], ...]] = (
 )
 SEEDS: Final = 1000  # seed offset between studies
 RULE: Final = (
-    f"a point that deviates by more than {MOST_ERRORS:g} standard errors is simulated again with"
-    f" {FINER} times as many replicas and other seeds, and fails if it deviates again; the"
+    f"a point that deviates by more than {MAX_STANDARD_ERRORS:g} standard errors is simulated again"
+    f" with {FINER} times as many replicas and other seeds, and fails if it deviates again; the"
     f" chi-square of all first results must have a probability of at least {MIN_PROBABILITY:.1%}"
 )
 

@@ -53,9 +53,9 @@ FIGURES: Final = ("rows", "mape", "median_error", "p90_error", "bias")
 ROWS: Final = 400  # of one kernel, at most
 SEED: Final = 20253
 # Prefill modules are launched one by one: below this they are host-bound.
-LEAST_PROMPT_TOKENS: Final = 4096.0
+MIN_PROMPT_TOKENS: Final = 4096.0
 # SGLang's modules with larger batches were not captured in a graph and take a millisecond longer.
-LARGEST_GRAPH: Final = 256.0
+MAX_GRAPH: Final = 256.0
 
 
 class _Blocks(NamedTuple):
@@ -110,9 +110,9 @@ def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], d
         "the engine's dense path": np.char.find(text["kernel_source"], "dense") >= 0,
     }
     if phase == Phase.PREFILL:
-        reasons["launched one by one, few tokens"] = batch * q_len < LEAST_PROMPT_TOKENS
+        reasons["launched one by one, few tokens"] = batch * q_len < MIN_PROMPT_TOKENS
     elif table.framework == "sglang":
-        reasons["batch above the largest graph"] = batch > LARGEST_GRAPH
+        reasons["batch above the largest graph"] = batch > MAX_GRAPH
     keep = np.ones(batch.shape, np.bool_)
     left: dict[str, int] = {}
     for why, out in reasons.items():

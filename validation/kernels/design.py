@@ -18,7 +18,7 @@ from validation.scoring import data_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_FACTOR: Final = 0.95
+MAX_FACTOR: Final = 0.95
 COVERED: Final = 0.9
 FEW_ROWS: Final = 128
 MODELLED_ROWS: Final = 512  # from here on the model of Blackwell's GEMM holds
@@ -121,7 +121,7 @@ def fitted(rows: list[Anchor], start: Constants, *, factor_alone: bool = False) 
     """
 
     def constants(logs: np.ndarray[Any, Any]) -> Constants:
-        factor = min(start[0] * float(np.exp(logs[0])), MOST_FACTOR)
+        factor = min(start[0] * float(np.exp(logs[0])), MAX_FACTOR)
         return factor, start[1] * (1.0 if factor_alone else float(np.exp(logs[1])))
 
     def loss(logs: np.ndarray[Any, Any]) -> float:

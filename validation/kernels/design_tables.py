@@ -12,8 +12,8 @@ from perfatlas.measurements.tables import has_silicon, read_table
 
 SYSTEMS: Final = ("h100_sxm", "h200_sxm")
 KERNEL: Final = "vllm_flash_attn_fa3"
-LEAST_LENGTH: Final = 256
-LEAST_S: Final = 200e-6
+MIN_LENGTH: Final = 256
+MIN_S: Final = 200e-6
 CALLED: Final = 2  # kernels before it: append to the cache, tiles of variable lengths
 ROW_STRIDE: Final = 8  # rows are scored at this distance
 SIZES: Final = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim")
@@ -30,9 +30,9 @@ def table_scores() -> list[dict[str, Any]]:
         for row in (
             _row(f"{system}, all calls", predicted, measured),
             _row(
-                f"{system}, above {LEAST_S * 1e6:g} us",
-                predicted[measured > LEAST_S],
-                measured[measured > LEAST_S],
+                f"{system}, above {MIN_S * 1e6:g} us",
+                predicted[measured > MIN_S],
+                measured[measured > MIN_S],
             ),
         )
     ]
@@ -47,7 +47,7 @@ def _times(system: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         columns.text("kernel_source").holds([KERNEL])
         & columns.text("kv_cache_dtype").holds(["bfloat16"])
         & (np.asarray(columns["window_size"]) == 0)
-        & (size["isl"] >= LEAST_LENGTH)
+        & (size["isl"] >= MIN_LENGTH)
         & np.isin(size["head_dim"], (64, 128))
     )
     chosen = np.flatnonzero(keep)[::ROW_STRIDE]

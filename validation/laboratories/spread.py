@@ -26,7 +26,7 @@ KINDS: Final = ("dense", "experts")
 TAILS: Final = (0.05, 0.95)
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 DEVIATIONS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of whole runs
-FEWEST: Final = 5  # runs of a source that is scored or counted
+MIN_RUNS: Final = 5  # runs of a source that is scored or counted
 HELD: Final = 0.8  # share of the runs of a measured kind that the ordinary interval holds
 DIGITS: Final = 3
 COMMAND: Final = "python -m validation sources"
@@ -128,7 +128,7 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
         (source, kind, kept_N)
         for kind in KINDS
         for source in sources
-        if (kept_N := of_kind(source, kind)).sum() >= FEWEST
+        if (kept_N := of_kind(source, kind)).sum() >= MIN_RUNS
     ]
     rows = []
     for source_runs, kind, kept_N in known:
@@ -213,7 +213,7 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
         _errors(source, kind, kept_N)
         for kind in KINDS
         for source in sources
-        if (kept_N := of_kind(source, kind)).sum() >= FEWEST
+        if (kept_N := of_kind(source, kind)).sum() >= MIN_RUNS
     ]
     tails = fitted_tails(errors)
     whole = next(iter(tails.values()))
@@ -236,7 +236,7 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
 def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails]) -> Row:
     """Return limits that hold 90% of the runs of each kind, and what was measured of each kind.
 
-    A kind is what tells runs of an engine on an architecture apart, with `FEWEST` runs or more.
+    A kind is what tells runs of an engine on an architecture apart, with `MIN_RUNS` runs or more.
     Plain transformers are none, as unseen kinds are never plain. It counts as measured where the
     ordinary interval holds `HELD` of its runs.
 
@@ -254,7 +254,7 @@ def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails])
                 run = logs[place], bool(low_s <= measured_s <= high_s)
                 errors.setdefault((*stack, kind, *parts), []).append(run)
     known = {
-        key: list(zip(*r, strict=True)) for key, r in sorted(errors.items()) if len(r) >= FEWEST
+        key: list(zip(*r, strict=True)) for key, r in sorted(errors.items()) if len(r) >= MIN_RUNS
     }
     limits = [tails_of([np.array(logs)]) for logs, _ in known.values()]
     held = [key for key, (_, inside) in known.items() if np.mean(inside) >= HELD]

@@ -29,7 +29,7 @@ PREFILL: Final = "context_attention_perf"
 MOE: Final = "moe_perf"
 DIGITS: Final = 3  # significant, of fitted values
 MILLIWATT: Final = 1e-3
-MOST_SAMPLES: Final = 200
+MAX_SAMPLES: Final = 200
 ROUNDING_TOLERANCE: Final = (
     1e-4  # distance from a whole number of milliwatts per sample, of rounded means
 )
@@ -116,7 +116,7 @@ def sample_counts(readings_w: FloatArray) -> IntArray:
         readings_w: Means of whole milliwatts (U,) [W].
 
     Raises:
-        UnsupportedError: A reading is the mean of no number of samples up to `MOST_SAMPLES`.
+        UnsupportedError: A reading is the mean of no number of samples up to `MAX_SAMPLES`.
 
     Limits: A multiple of the number found has the same mean.
 
@@ -127,12 +127,12 @@ def sample_counts(readings_w: FloatArray) -> IntArray:
         [1, 2, 3]
     """
     found = np.zeros(readings_w.shape, np.int64)
-    for samples in range(MOST_SAMPLES, 0, -1):
+    for samples in range(MAX_SAMPLES, 0, -1):
         sums = readings_w * samples / MILLIWATT
         found[np.abs(sums - np.round(sums)) < ROUNDING_TOLERANCE * samples] = samples
     if not found.all():
         value = float(readings_w[found == 0][0])
-        raise UnsupportedError(f"a reading of {value} W is no mean of up to {MOST_SAMPLES} samples")
+        raise UnsupportedError(f"a reading of {value} W is no mean of up to {MAX_SAMPLES} samples")
     return found
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STARTS: Final = ((1.5, 0.8, 1.0, 0.95), (1.0, 1.0, 2.0, 0.9))
 QUANTILES: Final = (0.05, 0.95)
-MOST_EVALUATIONS: Final = 1500
+MAX_EVALUATIONS: Final = 1500
 
 
 class Factors(NamedTuple):
@@ -79,7 +79,7 @@ def fit_factors(watts: Watts) -> Factors:
     def error(point: FloatArray) -> float:
         return float(np.abs(watts.predicted(_factors(point)) / watts.measured - 1.0).mean())
 
-    options = {"maxfev": MOST_EVALUATIONS, "fatol": 1e-5, "xatol": 1e-4}
+    options = {"maxfev": MAX_EVALUATIONS, "fatol": 1e-5, "xatol": 1e-4}
     found = (minimize(error, start, method="Nelder-Mead", options=options) for start in STARTS)
     return _factors(min(found, key=lambda one: float(one.fun)).x)
 

@@ -17,7 +17,7 @@ KINDS: Final = ("dump", "copy", "other")  # the most informative kind first
 DENSE: Final = ("meta-llama/Llama", "nvidia/Llama", "Qwen/Qwen3-32B", "nvidia/Qwen3-32B")
 TPOT_DIGITS: Final = 5  # digits of seconds in the most rounded copies
 TTFT_DIGITS: Final = 4
-LARGEST_NVLINK_GROUP: Final = 8  # ranks of one tensor-parallel group of the benchmark's recipes
+MAX_NVLINK_GROUP: Final = 8  # ranks of one tensor-parallel group of the benchmark's recipes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def _reason(run: ServingRun, rules: ServingRules) -> str:
         if rule.match.fits(run):
             return rule.reason
     width = run.tp * run.attention_dp
-    if run.tp > LARGEST_NVLINK_GROUP:
+    if run.tp > MAX_NVLINK_GROUP:
         return "deployment_width"
     if not is_dense(run) and width != run.moe_tp * run.ep:
         return "plan_unclear"

@@ -27,8 +27,8 @@ GROUPS: Final = {
     "plan": (*QUESTION, "backend", "concurrency"),
     "plan, engine": (*QUESTION, "concurrency"),
 }
-FEWEST: Final = 3  # deployments of a group
-FEWEST_RANKED: Final = 4  # of a rank correlation
+MIN_DEPLOYMENTS: Final = 3  # deployments of a group
+MIN_RANKED: Final = 4  # of a rank correlation
 LIMITS: Final = (0.25, 0.5, 0.75)  # quantiles of the measured TPOT of a group
 PROBABILITIES: Final = (0.5, 0.8, 0.95)
 
@@ -49,14 +49,14 @@ def ranked_groups(rows: Sequence[Row]) -> list[Row]:
 def _scores(rows: Sequence[Row], names: Sequence[str]) -> Row:
     regrets, random, ranks, count = [], [], [], 0
     for members in grouped(answered(rows), lambda r: tuple(r[n] for n in names)).values():
-        if len(members) < FEWEST:
+        if len(members) < MIN_DEPLOYMENTS:
             continue
         count += len(members)
         measured_N, predicted_N = _rates(members, "_measured_s"), _rates(members, "_s")
         best = float(measured_N.max())
         regrets.append(1.0 - float(measured_N[predicted_N.argmax()]) / best)
         random.append(1.0 - float(measured_N.mean()) / best)
-        if len(members) >= FEWEST_RANKED and np.ptp(measured_N) > 0.0:
+        if len(members) >= MIN_RANKED and np.ptp(measured_N) > 0.0:
             ranks.append(float(spearmanr(measured_N, predicted_N).statistic))
     return {
         "groups": len(regrets),
@@ -97,7 +97,7 @@ def limited_choices(rows: Sequence[Row]) -> list[Row]:
         share whose measured TPOT exceeds the limit, and the regret of the others.
     """
     groups = grouped(answered(rows), lambda r: tuple(r[n] for n in GROUPS["plan, load"]))
-    several = [members for members in groups.values() if len(members) >= FEWEST]
+    several = [members for members in groups.values() if len(members) >= MIN_DEPLOYMENTS]
     return [{"probability": least, **_choices(several, least)} for least in PROBABILITIES]
 
 

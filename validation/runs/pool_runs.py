@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError
 from validation.runs.deduplication import (
-    LARGEST_NVLINK_GROUP,
+    MAX_NVLINK_GROUP,
     LeftOutRun,
     is_dense,
     representatives,
@@ -107,7 +107,7 @@ def _reason(run: PoolRun, rules: ServingRules) -> str:
         if rule.match.fits(run.decode):
             return rule.reason
     workers = (run.prefill, run.decode)
-    if any(worker.tp > LARGEST_NVLINK_GROUP for worker in workers):
+    if any(worker.tp > MAX_NVLINK_GROUP for worker in workers):
         return "deployment_width"
     if not is_dense(run.decode) and any(
         worker.tp * worker.attention_dp != worker.moe_tp * worker.ep for worker in workers

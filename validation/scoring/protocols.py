@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final = ("own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot")
 FEW_ROWS: Final = 50
-LEAST_FEW: Final = 10
+MIN_FEW: Final = 10
 FEW_EVALUATIONS: Final = 600
 FEW_SEED: Final = 11
 SAMPLE_ROWS: Final = 2000  # rows of another device, for transfer errors
@@ -154,9 +154,9 @@ def few_rows(protocol: str, rows: int | None) -> int:
         return FEW_ROWS
     if protocol != "few-shot":
         raise UsageError(f"rows applies only to protocol few-shot, not {protocol!r}")
-    if rows < LEAST_FEW:
+    if rows < MIN_FEW:
         raise UsageError(
-            f"{rows} rows are too few to fit: a kernel has up to ten parameters; use {LEAST_FEW}"
+            f"{rows} rows are too few to fit: a kernel has up to ten parameters; use {MIN_FEW}"
             " or more"
         )
     return rows

@@ -14,7 +14,7 @@ from validation.runs import (
 
 Row = dict[str, Any]
 GOALS: Final = {"regret_median": 0.03, "regret_p90": 0.12}
-LEAST_RANK: Final = 0.8
+MIN_RANK: Final = 0.8
 
 
 def validate_plans() -> dict[str, Any]:
@@ -60,8 +60,6 @@ def missed_goals(row: Row) -> list[str]:
         for figure, goal in GOALS.items()
         if row[figure] > goal
     ]
-    if row["spearman_median"] < LEAST_RANK:
-        missed.append(
-            f"{name}: spearman_median = {row['spearman_median']:.3f}, goal {LEAST_RANK:g}"
-        )
+    if row["spearman_median"] < MIN_RANK:
+        missed.append(f"{name}: spearman_median = {row['spearman_median']:.3f}, goal {MIN_RANK:g}")
     return missed

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Limits = tuple[dict[str, float], dict[str, float]]
 DEVICES: Final = ("h200_sxm", "b200_sxm")
 HIDDEN_OCTAVES: Final = 2.0
-LEAST_SPAN: Final = 4.5  # fewest octaves of a dimension for hiding rows
-LEAST_SEEN: Final = 200
-LEAST_HIDDEN: Final = 50
+MIN_SPAN: Final = 4.5  # fewest octaves of a dimension for hiding rows
+MIN_SEEN_ROWS: Final = 200
+MIN_HIDDEN_ROWS: Final = 50
 SAMPLE: Final = 6000
 SEED: Final = 20253
 EVALUATIONS: Final = 250
@@ -77,7 +77,7 @@ def _misses(cell: Cell) -> Iterator[FloatArray]:
     rows = taken(rows, seeded_subset(rows.measured_s.size, SAMPLE, SEED))
     least, most = shapes.shape_limits(cell.operator, rows.shape_UD)
     for name in least:
-        if np.log2(most[name] / least[name]) < LEAST_SPAN:
+        if np.log2(most[name] / least[name]) < MIN_SPAN:
             continue
         upper: Limits = ({}, {name: most[name] / 2.0**HIDDEN_OCTAVES})
         lower: Limits = ({name: least[name] * 2.0**HIDDEN_OCTAVES}, {})
@@ -91,7 +91,7 @@ def _hidden(cell: Cell, rows: Rows, limits: Limits) -> FloatArray | None:
     first = np.zeros(rows.measured_s.size, np.int64)
     outside = shapes.octaves_outside(cell.operator, rows.shape_UD, first, [limits])
     seen, hidden = taken(rows, outside == 0.0), outside > MIN_OCTAVES
-    if seen.measured_s.size < LEAST_SEEN or int(hidden.sum()) < LEAST_HIDDEN:
+    if seen.measured_s.size < MIN_SEEN_ROWS or int(hidden.sum()) < MIN_HIDDEN_ROWS:
         return None
     parameters = fit_cell(cell, seen, evaluations=EVALUATIONS)
     known = np.log(seen.measured_s / cell.predict(seen.shape_UD, parameters))

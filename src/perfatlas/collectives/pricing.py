@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray, IntArray
 
-LEAST_BYTES: Final = "least_bytes"  # of the roofline
+MIN_BYTES: Final = "least_bytes"  # of the roofline
 Tier = Literal["auto", "bound", "physics", "measured"]
 
 
@@ -147,7 +147,7 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return PricedCollectives(
-            prices=_at_bound(bound), algorithms=lambda: np.full(bound.time_s_U.shape, LEAST_BYTES)
+            prices=_at_bound(bound), algorithms=lambda: np.full(bound.time_s_U.shape, MIN_BYTES)
         )
     if any(direct_S):
         (algorithm,) = set(direct_S.tolist())
@@ -381,5 +381,5 @@ def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> Pri
         notes=levels.notes,
     )
     return PricedCollectives(
-        prices=prices, algorithms=lambda: np.where(known_U, levels.algorithms(), LEAST_BYTES)
+        prices=prices, algorithms=lambda: np.where(known_U, levels.algorithms(), MIN_BYTES)
     )

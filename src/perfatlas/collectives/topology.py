@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
-FEW_RINGS: Final = 3  # published rings below which the interval spans those of other paths too
-NEAR: Final = 0.5  # octaves of GPUs within which a published exchange is one of the size
+MIN_RINGS: Final = 3  # published rings below which the interval spans those of other paths too
+SAME_SIZE_OCTAVES: Final = 0.5  # octaves of GPUs
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
 NOTE: Final = (
     "groups of more than two GPUs over PCIe are priced on a typical machine: the median of"
@@ -121,7 +121,7 @@ def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
         typical = _nearest_size(usual, ranks)
         return Rings(typical, typical, own=True, note=NOTE.format(rings=rings))
     shares = _nearest_size(alike, ranks)
-    few = len(shares) < FEW_RINGS
+    few = len(shares) < MIN_RINGS
     spanned = _nearest_size(published, ranks) if few else shares
     note = (
         f"the {kind} of {ranks} GPUs takes {route.path or 'unknown'} paths with {route.transport}:"
@@ -144,7 +144,7 @@ def _exchanges(
         for exchange in published
         if exchange["transport"] == route.transport
         and (exchange["path"] == "SYS") == across
-        and abs(float(np.log2(ranks / exchange["gpus"]))) <= NEAR
+        and abs(float(np.log2(ranks / exchange["gpus"]))) <= SAME_SIZE_OCTAVES
     ]
     found = found if len(found) > 1 else []
     return found, f"with {route.transport} {'across sockets' if across else 'in one socket'}"

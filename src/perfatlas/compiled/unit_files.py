@@ -24,7 +24,7 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONGEST_WAIT_S: Final = 60.0  # for another process that compiles the same; it may be stopped
+MAX_WAIT_S: Final = 60.0  # for another process that compiles the same; it may be stopped
 ASKED_EVERY_S: Final = 0.05
 KEPT: Final = 256  # files per folder; the least recently used are deleted
 
@@ -113,7 +113,7 @@ def one_at_a_time(key: str) -> Iterator[None]:
         yield
         return
     with file:
-        until = time.monotonic() + LONGEST_WAIT_S
+        until = time.monotonic() + MAX_WAIT_S
         while time.monotonic() < until:
             try:
                 flock(file, LOCK_EX | LOCK_NB)

@@ -26,8 +26,8 @@ PRICES: Final = "data/prices.toml"
 ENDS: Final = ("value", "low", "high")
 STALE_YEARS: Final = 2
 DAYS_PER_YEAR: Final = 365
-LONGEST_REF: Final = 300
-MOST_SOURCES: Final = 4  # of one price, in an answer
+MAX_REF_LENGTH: Final = 300
+MAX_SOURCES: Final = 4  # of one price, in an answer
 CAPITAL: Final = "capital"
 WORDS: Final = {"on_demand": "on demand", "reserved": "reserved", "market": "on the market"}
 _POSITIVE: Final = files.Number(least=1e-9, most=1e9)
@@ -42,7 +42,7 @@ _ROW: Final[Mapping[str, files.Field[Any]]] = {
         files.Text(longest=10, expected="a date such as 2026-09-25 or 2026-09"), required=True
     ),
     "provider": files.Field(files.Text()),
-    "ref": files.Field(files.Text(longest=LONGEST_REF), required=True),
+    "ref": files.Field(files.Text(longest=MAX_REF_LENGTH), required=True),
     "currency": files.Field(
         files.Text(choices=("USD",), expected="USD, the only currency of prices")
     ),
@@ -268,7 +268,7 @@ def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) 
         loads = {"utilization": term["utilization"], "goodput": term["goodput"]}
         costs = tuple(HourlyCost(gpu=usd, **loads) for usd in ends)
     sources = tuple(dict.fromkeys(quote.ref for quote in recent))
-    price = GpuPrice(kind=kind, costs=costs, note="", sources=sources[:MOST_SOURCES])
+    price = GpuPrice(kind=kind, costs=costs, note="", sources=sources[:MAX_SOURCES])
     age = (dt.datetime.now(tz=dt.UTC).date() - newest).days
     warning = ""
     if age > STALE_YEARS * DAYS_PER_YEAR:

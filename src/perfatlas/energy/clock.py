@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Ends = tuple[FloatArray, FloatArray]
 
 TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this share
-MOST_EVALUATIONS: Final = 12
+MAX_EVALUATIONS: Final = 12
 LIMIT_ROUNDING: Final = 1e-9  # above which a limit binds
 HALVINGS: Final = 12  # of the interval of clocks, in closed form between evaluations
-_SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)
+_MIN_FLOAT: Final = float(np.finfo(np.float64).tiny)
 
 
 class StepEnergy(NamedTuple):
@@ -62,7 +62,7 @@ class _State(NamedTuple):
         """Return the mean power of steps at a clock (..., C) [W]."""
         dynamic_j = self.energy_share(ratio, power) * totals.chip_j + totals.memory_j
         on_w = power.on_w - power.saved_w(ratio)
-        watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _SMALLEST_FLOAT)
+        watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _MIN_FLOAT)
         return watts
 
 
@@ -77,9 +77,9 @@ def _measured_state(full: StepEnergy, power: PowerColumns) -> _State:
     room_j = np.maximum(
         (power.calibrated_w - power.sustained_on_w) * measured_s - full.memory_j, 0.0
     )
-    share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _SMALLEST_FLOAT), 1.0)
+    share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _MIN_FLOAT), 1.0)
     relative = np.maximum(np.sqrt(share), power.voltage_floor)
-    needed = full.peak_s / np.maximum(full.compute_s, _SMALLEST_FLOAT) * power.peak_clock
+    needed = full.peak_s / np.maximum(full.compute_s, _MIN_FLOAT) * power.peak_clock
     clock: FloatArray = np.maximum(1.0 - (1.0 - relative) / power.voltage_slope, needed)
     clock = np.minimum(clock, 1.0)
     return _State(clock, voltage(clock, power.voltage_slope, power.voltage_floor), share)
@@ -109,7 +109,7 @@ def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> Fl
     if not np.any(ratio != 1.0):
         return np.zeros_like(ratio)
     own, *ends = (
-        np.log(np.maximum(energy_share(full, ratio, curve), _SMALLEST_FLOAT))
+        np.log(np.maximum(energy_share(full, ratio, curve), _MIN_FLOAT))
         for curve in (power, *power.voltage_curves())
     )
     width: FloatArray = np.max([np.abs(end - own) for end in ends], axis=0)
@@ -154,7 +154,7 @@ def capped_clock_ratio(
     aim_w = np.broadcast_to(power.clock_limit_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
     line = _Line(1.0 / most, start, start.compute_s * most, np.zeros_like(ratio))
     slow, fast, open_ = np.full_like(ratio, lowest_clock()), most.copy(), binds
-    for _ in range(MOST_EVALUATIONS):
+    for _ in range(MAX_EVALUATIONS):
         ratio = np.where(open_, line.ratio_at(aim_w, state, power, (slow, fast)), ratio)
         found = at(ratio)
         watts = state.power_w(found, ratio, power)
@@ -163,7 +163,7 @@ def capped_clock_ratio(
         lowest_w = np.where(short, watts, lowest_w)
         near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
         fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
-        open_ = open_ & ~near & ~short & (fast - slow > _SMALLEST_FLOAT)
+        open_ = open_ & ~near & ~short & (fast - slow > _MIN_FLOAT)
         if not open_.any():
             break
         line = line.through(1.0 / ratio, found)
@@ -172,8 +172,8 @@ def capped_clock_ratio(
         ends = (np.full_like(ratio, lowest_clock()), most)
         reached = line.crossing(aim_w, _measured_state(random, curve), curve, ends)
         later_s = line.time_slope * (1.0 / reached - 1.0 / ratio)
-        longer = 1.0 + later_s / np.maximum(found.time_s, _SMALLEST_FLOAT)
-        widths.append(np.abs(np.log(np.maximum(longer, _SMALLEST_FLOAT))))
+        longer = 1.0 + later_s / np.maximum(found.time_s, _MIN_FLOAT)
+        widths.append(np.abs(np.log(np.maximum(longer, _MIN_FLOAT))))
     return CappedClock(ratio, lowest_w, np.where(binds, np.max(widths, axis=0), 0.0))
 
 
@@ -218,7 +218,7 @@ class _Line(NamedTuple):
     def _power_w(self, ratio: FloatArray, state: _State, power: PowerColumns) -> FloatArray:
         later = 1.0 / ratio - self.period
         totals = self.totals._replace(
-            time_s=np.maximum(self.totals.time_s + later * self.time_slope, _SMALLEST_FLOAT),
+            time_s=np.maximum(self.totals.time_s + later * self.time_slope, _MIN_FLOAT),
             chip_j=self.totals.chip_j + later * self.chip_slope,
         )
         return state.power_w(totals, ratio, power)

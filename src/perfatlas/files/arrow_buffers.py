@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DTYPES: Final = {float: "f8", int: "i8", bool: "?"}
-_MOST_BYTES: Final = 2**31 - 1  # of the texts of a column with 32-bit offsets
+_MAX_BYTES: Final = 2**31 - 1  # of the texts of a column with 32-bit offsets
 
 
 def load_arrow(part: str = "") -> Any:  # noqa: ANN401 - a module
@@ -139,7 +139,7 @@ def _texts(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array
     encoded = [(value or "").encode() for value in cells.values]
     sizes_V = np.array([len(text) for text in encoded], np.int64)
     ends_N = np.concatenate([[0], np.cumsum(sizes_V[cells.codes_N])])
-    if ends_N[-1] > _MOST_BYTES:
+    if ends_N[-1] > _MAX_BYTES:
         return None
     content = b"".join(map(encoded.__getitem__, cells.codes_N.tolist()))
     empty_N = cells.where(lambda value: value is None)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-LONGEST_VALUE: Final = 80  # characters of a quantity or a name
-_MOST_REFUSALS: Final = 5  # problems that one message lists
+MAX_VALUE_LENGTH: Final = 80  # characters of a quantity or a name
+_MAX_REFUSALS: Final = 5  # problems that one message lists
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -59,7 +59,7 @@ class Number:
 
     def read(self, value: object, where: str) -> float:
         """Return the number [SI]."""
-        if isinstance(value, int) and value.bit_length() > LONGEST_VALUE:
+        if isinstance(value, int) and value.bit_length() > MAX_VALUE_LENGTH:
             raise quantities.InvalidSpecError(
                 f"{where} = {quantities.repr_for_error(value)} is out of range"
             )
@@ -70,7 +70,7 @@ class Number:
             )
         if not self.dimension or isinstance(value, bool):
             number = self._bare(value, where)
-        elif isinstance(value, str) and len(value) > LONGEST_VALUE:
+        elif isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
             raise quantities.InvalidSpecError(
                 f"{where} = {quantities.repr_for_error(value)} is not a number"
             )
@@ -150,7 +150,7 @@ class Text:
 
     choices: tuple[str, ...] = ()  # Allowed values; empty for any
     empty: bool = True  # Whether it may be empty
-    longest: int = LONGEST_VALUE  # Maximum length in characters
+    longest: int = MAX_VALUE_LENGTH  # Maximum length in characters
     expected: str = "a short text"  # Description of the expected value, for error messages
 
     def read(self, value: object, where: str) -> str:
@@ -290,8 +290,8 @@ def refuse_all(problems: Sequence[str], where: str) -> None:
         return
     first, *others = problems
     messages = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
-    more = f"; and {len(messages) - _MOST_REFUSALS} more" if len(messages) > _MOST_REFUSALS else ""
-    raise quantities.InvalidSpecError("; ".join(messages[:_MOST_REFUSALS]) + more)
+    more = f"; and {len(messages) - _MAX_REFUSALS} more" if len(messages) > _MAX_REFUSALS else ""
+    raise quantities.InvalidSpecError("; ".join(messages[:_MAX_REFUSALS]) + more)
 
 
 def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     CellReader = Callable[[str], float | None]
 
-LEAST_BYTES: Final = 1 << 20  # loading Arrow takes as long as reading as much with Python
+MIN_BYTES: Final = 1 << 20  # loading Arrow takes as long as reading as much with Python
 CHUNK_BYTES: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
 _SPECIAL: Final = (b'"', b"\r", b"\0")  # that a line can be without
@@ -32,7 +32,7 @@ _SPECIAL: Final = (b'"', b"\r", b"\0")  # that a line can be without
 
 def is_unquoted(path: Path) -> bool:
     """Return whether a CSV file is long, and has no cell that needs the rules of quoting."""
-    if path.stat().st_size < LEAST_BYTES:
+    if path.stat().st_size < MIN_BYTES:
         return False
     with path.open("rb") as file:
         chunk = file.read(CHUNK_BYTES)

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 # Loading Arrow takes as long as writing this many numbers one by one.
 MANY_NUMBERS: Final = 400_000
 # Python and Arrow write numbers between these without an exponent.
-LEAST_PLAIN: Final = 1e-4
-MOST_PLAIN: Final = 1e10
-MOST_WHOLE: Final = 1e15  # whole numbers below are written as integers with ".0"
+MIN_PLAIN_NUMBER: Final = 1e-4
+MAX_PLAIN_NUMBER: Final = 1e10
+MAX_WHOLE_NUMBER: Final = 1e15  # whole numbers below are written as integers with ".0"
 
 
 def is_long(columns: Mapping[str, Sequence[Any]]) -> bool:
@@ -117,13 +117,13 @@ def _float_texts(values_N: NDArray[np.float64]) -> Any:  # noqa: ANN401 - an Arr
     finite_N = np.isfinite(values_N)
     kept_N = np.where(finite_N, values_N, 0.0)
     size_N = np.abs(kept_N)
-    whole_N = finite_N & (size_N == np.floor(size_N)) & (size_N < MOST_WHOLE)
+    whole_N = finite_N & (size_N == np.floor(size_N)) & (size_N < MAX_WHOLE_NUMBER)
     whole_N &= ~((size_N == 0.0) & np.signbit(kept_N))
     texts = _arrow_texts(arrow_numbers(values_N, ~finite_N | whole_N))
     if whole_N.any():
         whole = _arrow_texts(_numbers(np.where(whole_N, kept_N, 0.0).astype(np.int64)))
         texts = pc.if_else(_numbers(whole_N), _joined([whole], ".0"), texts)
-    apart_N = finite_N & ~whole_N & ((size_N < LEAST_PLAIN) | (size_N >= MOST_PLAIN))
+    apart_N = finite_N & ~whole_N & ((size_N < MIN_PLAIN_NUMBER) | (size_N >= MAX_PLAIN_NUMBER))
     if apart_N.any():
         others = arrow_texts([repr(one) for one in values_N[apart_N].tolist()])
         texts = pc.replace_with_mask(texts, _numbers(apart_N), others)

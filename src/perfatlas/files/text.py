@@ -18,13 +18,13 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LONGEST_LINE: Final = 1 << 24  # characters; a file without line ends is not a table of text
+MAX_LINE_LENGTH: Final = 1 << 24  # characters; a file without line ends is not a table of text
 
 
 NAMED_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
-MOST_BYTES: Final = 1 << 28  # unpacked text; a table in memory takes about 15 times as much
+MAX_BYTES: Final = 1 << 28  # unpacked text; a table in memory takes about 15 times as much
 _GZIP: Final = b"\x1f\x8b"
 _DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -92,9 +92,9 @@ def refuse_repeated(header: Sequence[str], path: str | Path) -> None:
 
 def _lines(text: io.TextIOWrapper, path: str | Path) -> Iterator[str]:
     """Yield lines of limited length, so that a file without line ends does not fill the memory."""
-    for number, line in enumerate(iter(lambda: text.readline(LONGEST_LINE), ""), start=1):
-        if len(line) == LONGEST_LINE or "\0" in line:
-            cause = "has NUL bytes" if "\0" in line else f"has over {LONGEST_LINE:,} characters"
+    for number, line in enumerate(iter(lambda: text.readline(MAX_LINE_LENGTH), ""), start=1):
+        if len(line) == MAX_LINE_LENGTH or "\0" in line:
+            cause = "has NUL bytes" if "\0" in line else f"has over {MAX_LINE_LENGTH:,} characters"
             raise InvalidSpecError(f"table '{path}', line {number} {cause}: it is not a text table")
         yield line
 
@@ -105,7 +105,7 @@ def _refuse_constant(name: str) -> float:
 
 @contextlib.contextmanager
 def open_text(
-    path: str | Path, what: str, *, most_bytes: int | None = MOST_BYTES
+    path: str | Path, what: str, *, most_bytes: int | None = MAX_BYTES
 ) -> Iterator[io.TextIOWrapper]:
     """Open a UTF-8 text file, plain or gzip-compressed (detected by content).
 

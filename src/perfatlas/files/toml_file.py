@@ -21,7 +21,7 @@ _INDENT: Final = _LINE_WIDTH  # tomli-w writes tables that would fit on such a l
 _ITEM: Final = r" +[^ \]\n][^\n]*,\n"  # of an array: TOML strings contain no line break
 _INNERMOST: Final = re.compile(rf"^( *)([^\n]*)\[\n((?:{_ITEM})+) *\](,?)$", re.MULTILINE)
 _INDENTATION: Final = re.compile(rf"^(?: {{{_INDENT}}})+", re.MULTILINE)
-LARGEST_FILE: Final = 16_777_216  # bytes
+MAX_FILE_BYTES: Final = 16_777_216  # bytes
 
 
 @cache
@@ -129,8 +129,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """
     check_regular(path)
     try:
-        if Path(path).stat().st_size > LARGEST_FILE:
-            raise InvalidSpecError(f"{path} is larger than {LARGEST_FILE:,} bytes")
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise InvalidSpecError(f"{path} is larger than {MAX_FILE_BYTES:,} bytes")
         return tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as problem:
         raise InvalidSpecError(f"file {path} cannot be read: {problem.strerror}") from problem

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.fitting.cells import MEASURED_DEVICES
-from perfatlas.fitting.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
+from perfatlas.fitting.few_shot_rows import CHOSEN, MIN_GROUPS, row_cells
 from perfatlas.fitting.few_shot_search import folds, small_sample_quantiles
 from perfatlas.fitting.least_squares import PENALTY, simplex_search
 from perfatlas.measurements import calibrations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 STEP: Final = 0.25  # size of the first simplex, in ln(parameter)
 MIN_ROWS: Final = 10
-MOST_ROWS: Final = 2000  # rows fitted and scored per cell
+MAX_ROWS: Final = 2000  # rows fitted and scored per cell
 SEED: Final = 20251
 # Typical |ln(measured/predicted)| of a fitted cell: the weight of a row relative to the prior.
 ROW_SCATTER: Final = 0.1
 # Spread of ln(parameter) between devices, where unknown or outside plausible bounds.
 SPREAD: Final = 0.5
-LEAST_SPREAD: Final = 0.1
-MOST_SPREAD: Final = 1.0
-LARGEST_MISS: Final = 2.0  # largest median error factor of held-out rows
+MIN_SPREAD: Final = 0.1
+MAX_SPREAD: Final = 1.0
+MAX_ERROR_FACTOR: Final = 2.0  # largest median error factor of held-out rows
 IMPOSSIBLE: Final = (
     0.25  # share of rows below the speed-of-light time beyond which all are rejected
 )
@@ -133,16 +133,16 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
     kept = cell.take(np.flatnonzero(cell.graph_N))
     left_out = {"not launched from a CUDA graph": eager} if eager else {}
     kept = _possible(kept, device, left_out)
-    if kept.rows > MOST_ROWS:
-        left_out["rows beyond the maximum used"] = kept.rows - MOST_ROWS
-        kept = kept.take(seeded_subset(kept.rows, MOST_ROWS, SEED))
+    if kept.rows > MAX_ROWS:
+        left_out["rows beyond the maximum used"] = kept.rows - MAX_ROWS
+        kept = kept.take(seeded_subset(kept.rows, MAX_ROWS, SEED))
     groups = int(np.unique(kept.group_N).size)
     known = known_calibrations(cell, without)
     prior = _prior(cell, device, known, without)
     if kept.rows < MIN_ROWS:
         reason = f"fewer than {MIN_ROWS} rows"
-    elif groups < LEAST_GROUPS:
-        reason = f"fewer than {LEAST_GROUPS} distinct shapes: no held-out validation possible"
+    elif groups < MIN_GROUPS:
+        reason = f"fewer than {MIN_GROUPS} distinct shapes: no held-out validation possible"
     elif prior is None:
         reason = "no device has a calibration to start from"
     else:
@@ -265,7 +265,7 @@ def _refit(
     parameters = {name: _digits(value) for name, value in found.items()}
     residual = np.log(cell.measured_s / held_out[kept])
     miss = float(np.exp(np.median(np.abs(residual))))
-    usable = miss <= LARGEST_MISS
+    usable = miss <= MAX_ERROR_FACTOR
     return CellChange(
         operator=cell.operator,
         family=cell.family,
@@ -378,7 +378,7 @@ def _spreads(cell: RowCell, known: Sequence[calibrations.Calibration]) -> dict[s
         ]
         logs = np.log(values)
         value = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
-        spreads[name] = min(max(value, LEAST_SPREAD), MOST_SPREAD)
+        spreads[name] = min(max(value, MIN_SPREAD), MAX_SPREAD)
     return spreads
 
 

@@ -56,8 +56,8 @@ CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     **{name: frozenset(grid[0]) for name, grid in cells.GRIDS.items()},
 }
 # Rows equal in these shape columns form a group, which is held out as a whole. The first columns
-# that give LEAST_GROUPS groups are used, as a user may measure a single model.
-LEAST_GROUPS: Final = 3
+# that give MIN_GROUPS groups are used, as a user may measure a single model.
+MIN_GROUPS: Final = 3
 _HEADS: Final = ("num_heads", "num_kv_heads", "head_dim", "window")
 _LENGTHS: Final = ("batch", "q_len", "kv_len")
 _TOKENS: Final = ("batch", "q_len")
@@ -330,6 +330,6 @@ def _groups(rows: MeasuredRows, operator: str) -> tuple[operators.IntArray, tupl
     for names in GROUPED_BY[operator]:
         table = np.stack([columns[name] for name in names], axis=1)
         group_N = np.unique(table, axis=0, return_inverse=True)[1].astype(np.int64).reshape(-1)
-        if np.unique(group_N).size >= LEAST_GROUPS:
+        if np.unique(group_N).size >= MIN_GROUPS:
             break
     return group_N, names

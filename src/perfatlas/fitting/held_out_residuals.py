@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Fit = Callable[[Cell, Rows], Mapping[str, float]]
 
 HELD_SHARE: Final = 0.2
-LEAST_GROUPS: Final = 3
+MIN_GROUPS: Final = 3
 SPLIT_SEED: Final = 7
 GROUPED_BY: Final[Mapping[str, str]] = {
     **{name: shape.split_words for name, shape in kernel_shapes().items()},
@@ -68,7 +68,7 @@ def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.boo
         (2, True)
     """
     count = int(np.max(group)) + 1
-    if count < LEAST_GROUPS:
+    if count < MIN_GROUPS:
         return None
     order = np.random.default_rng(seed).permutation(count)
     held: NDArray[np.bool_] = np.isin(group, order[: max(1, round(HELD_SHARE * count))])
@@ -104,7 +104,7 @@ def expected_residuals(
     known: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))
     group = row_groups(cell.operator, rows)
     count = int(group.max()) + 1
-    if rows.measured_s.size > SMALL_CELL or count < LEAST_GROUPS:
+    if rows.measured_s.size > SMALL_CELL or count < MIN_GROUPS:
         return known
     fold_U = (np.random.default_rng(SEED).permutation(count) % FOLDS)[group]
     for fold in range(FOLDS):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OVERRIDE: Final = Source(kind="assumed", ref="user override")
-LONGEST_TEXT: Final = 8192  # characters of a system with its overrides
+MAX_TEXT_LENGTH: Final = 8192  # characters of a system with its overrides
 _SHAPE: Final = "name{field=value, field=value}"
 
 
@@ -32,9 +32,9 @@ def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
     body = tail.rstrip().removesuffix("}")
     if "}" in head or "{" in body or "}" in body or (brace and not tail.rstrip().endswith("}")):
         raise InvalidSpecError(f"system {repr_for_error(text)}: overrides are written {_SHAPE}")
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         raise InvalidSpecError(
-            f"system {repr_for_error(text)} is longer than {LONGEST_TEXT} characters"
+            f"system {repr_for_error(text)} is longer than {MAX_TEXT_LENGTH} characters"
         )
     changes: dict[str, Entry] = {}
     for part in filter(str.strip, body.split(",")):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IDENTITY_TOLERANCE: Final = 0.03
 # (narrow, wide): the narrower format must not have the lower dense peak unless a reason is stated.
 TORUS: Final = ("ici", "neuronlink")  # kinds of links that form a torus
-MOST_TORUS_LINKS: Final = 6  # two of each axis
+MAX_TORUS_LINKS: Final = 6  # two of each axis
 _PEAK_ORDER: Final = (("fp8", "bf16"), ("int8", "bf16"), ("fp4", "fp8"), ("fp4", "bf16"))
 # (lower, upper): the first may not exceed the second.
 _ORDER: Final = (
@@ -73,10 +73,10 @@ def _check_order(spec: Spec, kind: DeviceKind) -> None:
                 " needs a link"
             )
         on_torus = str(entries["device.scale_up.kind"].value) in TORUS
-        if on_torus and "device.wraparound_multiple" in entries and links > MOST_TORUS_LINKS:
+        if on_torus and "device.wraparound_multiple" in entries and links > MAX_TORUS_LINKS:
             raise InvalidSpecError(
                 f"{spec.origin}: device.scale_up.links = {links:g}: a torus of at most three axes"
-                f" has at most {MOST_TORUS_LINKS}"
+                f" has at most {MAX_TORUS_LINKS}"
             )
 
 

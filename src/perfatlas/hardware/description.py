@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware.device import System
     from perfatlas.quantities import Source
 
-MOST_LINES: Final = 8
+MAX_LINES: Final = 8
 
 
 # Values that an estimate depends on after those of the device, most influential first.
@@ -57,7 +57,7 @@ def cited_sources(system: System) -> tuple[str, ...]:
     measured values, then derived and assumed ones; within a kind, the line with most fields.
 
     Returns:
-        At most `MOST_LINES` distinct lines.
+        At most `MAX_LINES` distinct lines.
 
     Example:
         >>> from perfatlas.hardware import cited_sources
@@ -76,7 +76,7 @@ def cited_sources(system: System) -> tuple[str, ...]:
         rank = -1 if source.ref == _OVERRIDE else _BEST_FIRST.index(source.kind)
         ranks[text] = min(rank, ranks.get(text, rank))
     best = sorted(labels, key=lambda text: (ranks[text], -len(labels[text])))
-    return tuple(f"{', '.join(labels[text])}: {text}" for text in best[:MOST_LINES])
+    return tuple(f"{', '.join(labels[text])}: {text}" for text in best[:MAX_LINES])
 
 
 class SpecRow(NamedTuple):

@@ -21,7 +21,7 @@ SWITCH_PATHS: Final = ("PIX", "PXB")
 PEER_ACCESS: Final = ("auto", "yes", "no")
 PEER: Final = "peer access"
 HOST: Final = "host memory"
-LONGEST_TOPOLOGY: Final = 65_536  # characters of a printed matrix
+MAX_TOPOLOGY_LENGTH: Final = 65_536  # characters of a printed matrix
 _LINKS: Final = re.compile(r"NV(\d+)")
 _STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
 _GPU: Final = re.compile(r"GPU\d+")
@@ -50,7 +50,7 @@ class TopologyText:
 
     def read(self, value: object, where: str) -> str:
         """Return the text; what it names is read when the system is resolved."""
-        if not isinstance(value, str) or len(value) > LONGEST_TOPOLOGY or "\0" in value:
+        if not isinstance(value, str) or len(value) > MAX_TOPOLOGY_LENGTH or "\0" in value:
             raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected text; {_HOW}")
         return value.strip(" \t\r\n") if "\n" not in value.strip() else value
 
@@ -124,7 +124,7 @@ def read_topology(value: str) -> Matrix:
     file = Path(value)
     try:
         found = file.is_file()
-        text = file.read_text("utf-8")[:LONGEST_TOPOLOGY] if found else ""
+        text = file.read_text("utf-8")[:MAX_TOPOLOGY_LENGTH] if found else ""
     except (OSError, ValueError) as error:
         raise InvalidSpecError(f"node.topology = {repr_for_error(value)}: {error}") from error
     if not found:

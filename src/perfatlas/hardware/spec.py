@@ -14,7 +14,7 @@ from perfatlas.hardware.schema import FIELDS, is_section
 from perfatlas.hardware.slices import find_slice
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, repr_for_error
 
-LARGEST_FILE: Final = 262_144  # bytes of a user's spec
+MAX_FILE_BYTES: Final = 262_144  # bytes of a user's spec
 _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
 
 
@@ -160,15 +160,15 @@ def _read_file(path: str) -> dict[str, object]:
                 f"system {quantities.repr_for_error(path)} {what}; expected a TOML spec"
             )
         with file.open("rb") as stream:
-            data = stream.read(LARGEST_FILE + 1)
+            data = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable path"
         raise quantities.InvalidSpecError(
             f"system {quantities.repr_for_error(path)} cannot be read: {reason}"
         ) from error
-    if len(data) > LARGEST_FILE:
+    if len(data) > MAX_FILE_BYTES:
         raise quantities.InvalidSpecError(
-            f"system {quantities.repr_for_error(path)} is larger than {LARGEST_FILE} bytes"
+            f"system {quantities.repr_for_error(path)} is larger than {MAX_FILE_BYTES} bytes"
         )
     try:
         return tomllib.loads(data.decode("utf-8"))

@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas import step
 from perfatlas.inference.composition import batches_in_flight, predicted
 from perfatlas.inference.energy import TokenEnergy, token_energy
-from perfatlas.inference.latencies import SMALLEST_FLOAT, Latencies
+from perfatlas.inference.latencies import MIN_FLOAT, Latencies
 from perfatlas.inference.mixed_steps import AloneShares, load_steps
 from perfatlas.inference.opening_burst import Burst
 from perfatlas.inference.running_load import running_load
@@ -129,7 +129,7 @@ def alone_shares(decode: step.StepCost, prefill: step.StepCost) -> AloneShares:
     energy_CO = decode.unlimited_operator_energy_j()
     return AloneShares(
         *(
-            some_CO[:, columns].sum(axis=1) / np.maximum(some_CO.sum(axis=1), SMALLEST_FLOAT)
+            some_CO[:, columns].sum(axis=1) / np.maximum(some_CO.sum(axis=1), MIN_FLOAT)
             for some_CO in (time_CO, energy_CO)
         )
     )
@@ -139,7 +139,7 @@ def rank_energy(prefill: step.StepCost, context: step.StepContext) -> FloatArray
     """Return the energy share of a chunk that only attention-DP ranks with a prompt spend (C,)."""
     energy_CO = prefill.unlimited_operator_energy_j()
     own_CO = np.where(operators_of_ranks(prefill, context), energy_CO, 0.0)
-    share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), SMALLEST_FLOAT)
+    share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), MIN_FLOAT)
     return share_C
 
 

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+MIN_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 class Latencies(NamedTuple):
@@ -96,7 +96,7 @@ def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
         >>> float(joining_s(found, 0.75 * one)[0])  # three quarters of one step and a half
         0.01125
     """
-    away_C = joining.away_s / (request_s + joining.away_s + SMALLEST_FLOAT)
+    away_C = joining.away_s / (request_s + joining.away_s + MIN_FLOAT)
     runs_C = 1.0 - away_C ** np.maximum(joining.others, 0.0)
     left_C = np.where(joining.away_s > 0.0, joining.reads, joining.reads - 1.0) / 2.0
     wait_C: FloatArray = runs_C * (left_C + joining.ahead) * joining.step_s
@@ -163,7 +163,7 @@ def at_client(
     behind_s = client.stream_s * np.maximum(sequences - 1.0, 0.0) / 2.0
     first_s = latencies.ttft_s + client.late_s + behind_s
     engines = latencies.output_tokens_per_s * engine_s / (engine_s + client.turnaround_s + behind_s)
-    rate = np.minimum(engines, 1.0 / np.maximum(client.gap_s, SMALLEST_FLOAT))
+    rate = np.minimum(engines, 1.0 / np.maximum(client.gap_s, MIN_FLOAT))
     latency_s = np.maximum(
         engine_s + client.late_s + behind_s, sequences * osl / rate - client.response_s
     )

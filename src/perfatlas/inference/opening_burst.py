@@ -82,7 +82,7 @@ def ceil_sum(number: IntArray, numerator: IntArray, denominator: IntArray) -> In
 
 
 NODES: Final = 16  # of the mean over rounds
-SMALLEST: Final = 1e-9  # steps; a scale of equal positions
+MIN_SCALE: Final = 1e-9  # steps; a scale of equal positions
 PERIODS: Final = 3  # in either direction, in which another client may be a round ahead or behind
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -151,7 +151,7 @@ def _apart_by_less(window_CK: FloatArray, drift: Drift, round_CK: FloatArray) ->
     steps_C1 = drift.steps[:, None]
     variance_CK = 2.0 * round_CK * drift.deviation[:, None] ** 2
     variance_CK = variance_CK + drift.stagger[:, None] ** 2 / 6.0  # of two uniform positions
-    scale_CK = np.maximum(np.sqrt(2.0 * variance_CK), SMALLEST)
+    scale_CK = np.maximum(np.sqrt(2.0 * variance_CK), MIN_SCALE)
     less_CK = np.zeros_like(round_CK)
     for period in range(-PERIODS, PERIODS + 1):
         upper_CK, lower_CK = (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 NEGLIGIBLE: Final = 1e-9  # probability of more prompts at which sums over their number end
-SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+MIN_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 def rejects_prompts(question: Candidates) -> NDArray[np.bool_]:
@@ -217,7 +217,7 @@ def held_prompts(
         (16.0, 3.75)
     """
     mean = rate * iters
-    log_mean = np.log(np.maximum(mean, SMALLEST_FLOAT))
+    log_mean = np.log(np.maximum(mean, MIN_FLOAT))
     log_chance, still = -mean, np.ones_like(mean)
     none = np.exp(log_chance)
     more = 1.0 - none
@@ -229,7 +229,7 @@ def held_prompts(
         still = still * held
         log_chance = log_chance + log_mean - np.log(k + 1.0)
         more = more - np.exp(np.minimum(log_chance, 0.0))
-    return HeldPrompts(number, waiting / np.maximum(rate, SMALLEST_FLOAT) / number)
+    return HeldPrompts(number, waiting / np.maximum(rate, MIN_FLOAT) / number)
 
 
 def _tails(taken: FloatArray, slots: FloatArray) -> list[FloatArray]:
@@ -241,14 +241,14 @@ def _tails(taken: FloatArray, slots: FloatArray) -> list[FloatArray]:
     """
     full = taken >= 1.0
     free = np.where(full, 1.0, 1.0 - taken)
-    odds = np.log(np.maximum(taken, SMALLEST_FLOAT)) - np.log(free)
+    odds = np.log(np.maximum(taken, MIN_FLOAT)) - np.log(free)
     log_chance = slots * np.log(free)
     more = 1.0 - np.exp(log_chance)
     tails: list[FloatArray] = []
     while not tails or np.any(tails[-1] > NEGLIGIBLE):
         k = float(len(tails))
         tails.append(np.where(k < slots, np.where(full, 1.0, np.maximum(more, 0.0)), 0.0))
-        log_chance = log_chance + np.log(np.maximum(slots - k, SMALLEST_FLOAT) / (k + 1.0)) + odds
+        log_chance = log_chance + np.log(np.maximum(slots - k, MIN_FLOAT) / (k + 1.0)) + odds
         more = more - np.exp(np.minimum(log_chance, 0.0))
     return tails
 

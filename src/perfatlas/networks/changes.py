@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="LanguageModel")
 WIDTH_MULTIPLE: Final = 128  # of solved widths, if that of the model is one
-LARGEST_DEVIATION: Final = 0.05  # of a solved model from the equal count
-LARGEST_FACTOR: Final = 16  # of a solved value to that of the model
+MAX_DEVIATION: Final = 0.05  # of a solved model from the equal count
+MAX_FACTOR: Final = 16  # of a solved value to that of the model
 COUNTS: Final = ("parameters", "flop")
 
 
@@ -257,7 +257,7 @@ def _solved(
         return count(_apply(architecture, {**changes, name: multiple * step}))
 
     field = dimensions.MODEL_FIELDS[name]
-    least, most = field.least, min(field.most, LARGEST_FACTOR * values[0])
+    least, most = field.least, min(field.most, MAX_FACTOR * values[0])
     if name == "layers":
         least = len(architecture.layers)
     elif name == "experts":
@@ -267,9 +267,9 @@ def _solved(
     value = step * _nearest(counted, target, -(-least // step), most // step)
     found = counted(value // step)
     deviation = found / target - 1.0
-    if abs(deviation) > LARGEST_DEVIATION:
+    if abs(deviation) > MAX_DEVIATION:
         raise InvalidSpecError(
-            f"no {name} keeps {equal} within {LARGEST_DEVIATION:.0%}: {name} = {value:,} has"
+            f"no {name} keeps {equal} within {MAX_DEVIATION:.0%}: {name} = {value:,} has"
             f" {found:,} instead of {target:,}; solve for another field"
         )
     unit = "parameters" if equal == "parameters" else "FLOP per token without attention scores"

@@ -11,7 +11,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 MAX_SIZE: Final = 10_000_000
 MAX_LAYERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000_000
-LONGEST_TEXT: Final = 4096  # characters of a model with its overrides
+MAX_TEXT_LENGTH: Final = 4096  # characters of a model with its overrides
 EQUAL, SOLVE = "equal", "solve"
 _SHAPE: Final = "name{field=value, field=value}"
 
@@ -114,8 +114,8 @@ def split_changes(text: str) -> tuple[str, dict[str, str]]:
     where = f"model {repr_for_error(text)}"
     if not tail.endswith("}") or "{" in body or "}" in head + body:
         raise InvalidSpecError(f"{where}: overrides are written {_SHAPE}")
-    if len(text) > LONGEST_TEXT:
-        raise InvalidSpecError(f"{where} is longer than {LONGEST_TEXT} characters")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidSpecError(f"{where} is longer than {MAX_TEXT_LENGTH} characters")
     settings: dict[str, str] = {}
     for part in filter(str.strip, body.split(",")):
         left, equals, value = part.partition("=")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.imports import Imported
 
 IMPORTED: Final = (".pt2", ".onnx", ".mlir")
-LONGEST_NAME: Final = 60
-MOST_DIGITS: Final = len(str(MAX_SIZE))
+MAX_NAME: Final = 60
+MAX_DIGITS: Final = len(str(MAX_SIZE))
 
 
 def import_graph(
@@ -65,9 +65,9 @@ def import_graph(
         ),
     ]
     head = {
-        "name": printable(path.stem)[:LONGEST_NAME] or "network",
+        "name": printable(path.stem)[:MAX_NAME] or "network",
         "item": item,
-        "source": f"imported from {printable(path.name)[:LONGEST_NAME]}",
+        "source": f"imported from {printable(path.name)[:MAX_NAME]}",
         "parameters": found.parameters,
         "format": found.format or None,
         "notes": notes or None,
@@ -80,11 +80,11 @@ def import_graph(
 def _size(name: str, value: int | str) -> int:
     """Return a number of items or elements."""
     text = repr_for_error(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS:
         value = int(value)
     if not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise InvalidSpecError(
-            f"{printable(name)[:LONGEST_NAME]} = {text}: expected an integer of 1 to {MAX_SIZE:,}"
+            f"{printable(name)[:MAX_NAME]} = {text}: expected an integer of 1 to {MAX_SIZE:,}"
         )
     return value
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
 
 # Source: smart_resize of transformers (models/qwen2_vl/image_processing_qwen2_vl.py)
-LONGEST_RATIO: Final = 200.0
+MAX_RATIO: Final = 200.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ class Resizing:
             return (self.fixed_side // self.side) ** 2
         if self.pads_sides:
             return self._padded_tokens(height, width)
-        if max(height, width) > LONGEST_RATIO * min(height, width):
+        if max(height, width) > MAX_RATIO * min(height, width):
             raise InvalidSpecError(
                 f"image_height = {height} and image_width = {width}: the image processor refuses"
-                f" sides that differ by more than a factor of {LONGEST_RATIO:g}"
+                f" sides that differ by more than a factor of {MAX_RATIO:g}"
             )
         sides = [round(pixels / self.side) for pixels in (height, width)]
         pixels = math.prod(sides) * self.side**2

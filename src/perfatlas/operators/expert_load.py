@@ -20,8 +20,8 @@ EXTREME_POWER: Final = 0.7
 CLASSES: Final = 48
 # Most and least popular expert of a power law, as shares of the tokens and in tokens.
 # Source: ai-dynamo/aiconfigurator, collector/helper.py, as for kernels.
-MOST_SHARE: Final = 0.8
-LEAST_TOKENS: Final = 1.0
+MAX_SHARE: Final = 0.8
+MIN_TOKENS: Final = 1.0
 
 
 def load_skew(distribution: str) -> float:
@@ -124,12 +124,12 @@ def _power_law_deviation(
     """Return the standard deviation of the popularity of experts over its mean (C,)."""
     classes = int(min(np.max(experts), CLASSES))
     share_B = (np.arange(classes) + 0.5) / classes
-    high_C1 = np.maximum(MOST_SHARE * tokens, LEAST_TOKENS * 1.001)[:, None]
+    high_C1 = np.maximum(MAX_SHARE * tokens, MIN_TOKENS * 1.001)[:, None]
     exponent = 1.0 - skew
     if abs(exponent) < 1e-6:
-        load_CB = LEAST_TOKENS * (high_C1 / LEAST_TOKENS) ** share_B
+        load_CB = MIN_TOKENS * (high_C1 / MIN_TOKENS) ** share_B
     else:
-        bottom, top_C1 = LEAST_TOKENS**exponent, high_C1**exponent
+        bottom, top_C1 = MIN_TOKENS**exponent, high_C1**exponent
         load_CB = ((top_C1 - bottom) * share_B + bottom) ** (1.0 / exponent)
     deviation_C: FloatArray = load_CB.std(axis=1) / load_CB.mean(axis=1)
     return deviation_C

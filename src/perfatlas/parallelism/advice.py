@@ -32,7 +32,7 @@ NO_SINGLE_CHANGE: Final = (
 _WEIGHT_FORMATS: Final = ("fp8_dynamic", "int8_wo", "int4_wo")
 _CACHE_FORMAT: Final = "fp8_static"
 _DEVICES_NAMED: Final = 3
-_LARGEST_DEVICE: Final = 4096.0  # times the current memory
+_MAX_DEVICE: Final = 4096.0  # times the current memory
 
 
 def _accept_all(_: Mapping[str, float | str]) -> bool:
@@ -265,7 +265,7 @@ def _needed_memory(question: MemoryInputs) -> float | None:
     Two scans of 256 sizes, up to 4096 times the current memory: at most 0.02% too much.
     """
     low = float(question.memory_bytes[0])
-    high = low * _LARGEST_DEVICE
+    high = low * _MAX_DEVICE
     for _ in range(2):
         sizes = np.geomspace(low, high, 256)
         variants = replace(_repeat(question, len(sizes)), memory_bytes=sizes)

@@ -24,7 +24,7 @@ BoolArray = NDArray[np.bool_]
 Size = TypeVar("Size", int, float, "FloatArray")
 IN_REPLICA: Final = ("tp", "attention_dp", "cp", "pp")  # sizes that multiply to its GPUs
 WITHIN_CONTEXT: Final = ("ring_degree", "guidance_degree")  # sizes that divide cp
-_MOST_WAYS: Final = 65536  # limit of the search for the nearest valid size
+_MAX_WAYS: Final = 65536  # limit of the search for the nearest valid size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +296,7 @@ def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     def sentence(i: int) -> str:
         left = cp[i] / passes[i]
         by = "cp / guidance_degree" if passes[i] > 1 else "cp"
-        degrees = np.arange(1.0, min(left, _MOST_WAYS) + 1.0)
+        degrees = np.arange(1.0, min(left, _MAX_WAYS) + 1.0)
         nearest = _on_both_sides(degrees[np.mod(left, degrees) == 0], ring[i])
         return (
             f"ring_degree = {ring[i]:g}: must divide {by} = {left:g}, whose other ranks exchange"
@@ -410,7 +410,7 @@ def _divides(size: DividedSize, all_sizes: list[DividedSize], plan: PlanColumns)
 
 def _nearest(sizes: list[DividedSize], by: str, value: float) -> str:
     """Return the nearest valid values of a plan field on both sides, as "8 or 16"."""
-    bound = min(_MOST_WAYS, *(size.size for size in sizes if size.by == by and not size.copied))
+    bound = min(_MAX_WAYS, *(size.size for size in sizes if size.by == by and not size.copied))
     ways = np.arange(1.0, bound + 1.0)
     valid = ways[np.logical_and.reduce([size.allows(ways) for size in sizes if size.by == by])]
     return _on_both_sides(valid, value)

@@ -96,7 +96,7 @@ class ValidationGateError(PerfatlasError):
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-LONGEST_VALUE: Final = 60  # characters of a user's value that a message quotes
+MAX_VALUE_LENGTH: Final = 60  # characters of a user's value that a message quotes
 
 
 def counted(number: int, thing: str) -> str:
@@ -143,12 +143,12 @@ def repr_for_error(value: object) -> str:
         'an integer of 16610 bits'
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        if value.bit_length() > 2 * LONGEST_VALUE:
+        if value.bit_length() > 2 * MAX_VALUE_LENGTH:
             return f"an integer of {value.bit_length()} bits"
         return repr(value)
     if isinstance(value, str):
-        clipped = repr(value[: LONGEST_VALUE + 1])
-        return clipped if len(value) <= LONGEST_VALUE else f"{clipped[:LONGEST_VALUE]}...'"
+        clipped = repr(value[: MAX_VALUE_LENGTH + 1])
+        return clipped if len(value) <= MAX_VALUE_LENGTH else f"{clipped[:MAX_VALUE_LENGTH]}...'"
     if value is None or isinstance(value, (bool, float)):
         return repr(value)
     size = f" of {len(value)} items" if isinstance(value, (dict, list, tuple)) else ""

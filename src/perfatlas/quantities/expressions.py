@@ -23,8 +23,8 @@ from perfatlas.quantities.names import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-LONGEST_TEXT: Final = 1000  # characters
-MOST_PARTS: Final = 200  # names, numbers and operators of one expression
+MAX_TEXT_LENGTH: Final = 1000  # characters
+MAX_PARTS: Final = 200  # names, numbers and operators of one expression
 _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -78,9 +78,9 @@ class Expression:
 
     @cached_property
     def _tree(self) -> ast.expr:
-        if len(self.text) > LONGEST_TEXT:
+        if len(self.text) > MAX_TEXT_LENGTH:
             raise InvalidSpecError(
-                f"expression {repr_for_error(self.text)} is longer than {LONGEST_TEXT} characters"
+                f"expression {repr_for_error(self.text)} is longer than {MAX_TEXT_LENGTH} letters"
             )
         try:
             tree = ast.parse(self.text.strip(), mode="eval").body
@@ -90,9 +90,9 @@ class Expression:
                 f"expression {repr_for_error(self.text)} cannot be read: {reason}; write one such"
                 " as 'tp * pp <= 8'"
             ) from problem
-        if sum(1 for _ in ast.walk(tree)) > MOST_PARTS:
+        if sum(1 for _ in ast.walk(tree)) > MAX_PARTS:
             raise InvalidSpecError(
-                f"expression {repr_for_error(self.text)} has more than {MOST_PARTS} parts"
+                f"expression {repr_for_error(self.text)} has more than {MAX_PARTS} parts"
             )
         return tree
 

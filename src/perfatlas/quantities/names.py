@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 SHORT_NAME: Final = 3  # letters up to which a name begins with the same one
-LEAST_SIMILARITY: Final = 0.6  # difflib ratio from 0 to 1
-_LONGEST_NAME: Final = 80  # characters that are compared
-_LONGEST_LIST: Final = 8  # candidates that a message lists
+MIN_SIMILARITY: Final = 0.6  # difflib ratio from 0 to 1
+_MAX_NAME_LENGTH: Final = 80  # characters that are compared
+_MAX_LIST_LENGTH: Final = 8  # candidates that a message lists
 _PART: Final = 0.95  # weight of a match with only the first part of a name
 _SAME_LETTERS: Final = 0.95  # similarity of names with transposed letters, such as nodse
 _BETWEEN_DIGITS: Final = re.compile(r"(?<=\d)[._-]+(?=\d)")
@@ -28,7 +28,7 @@ def did_you_mean(value: str, choices: Iterable[str]) -> str:
 
     Letter case and the difference between "-" and "_" are ignored. The organization before a "/"
     and everything after the first "_" or "@" may be omitted. Choices that are less similar than
-    `LEAST_SIMILARITY` are not suggested.
+    `MIN_SIMILARITY` are not suggested.
 
     Args:
         value: What the user wrote.
@@ -60,9 +60,9 @@ def nearest_name(value: str, choices: Iterable[str]) -> str | None:
         >>> nearest_name("mdlel", ["model", "mode"])
         'model'
     """
-    wanted = _folded(value[:_LONGEST_NAME])
+    wanted = _folded(value[:_MAX_NAME_LENGTH])
     matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
-    best, nearest = LEAST_SIMILARITY, None
+    best, nearest = MIN_SIMILARITY, None
     for choice in choices:
         for spelling, weight in _compared(choice):
             matcher.set_seq1(spelling)
@@ -167,5 +167,5 @@ def _begins(spelling: str, wanted: str) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _LONGEST_LIST} more" if len(names) > _LONGEST_LIST else ""
-    return ", ".join(names[:_LONGEST_LIST]) + more
+    more = f" and {len(names) - _MAX_LIST_LENGTH} more" if len(names) > _MAX_LIST_LENGTH else ""
+    return ", ".join(names[:_MAX_LIST_LENGTH]) + more

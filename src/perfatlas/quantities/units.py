@@ -24,7 +24,7 @@ DECIMAL_PREFIXES: Final = {
 BINARY_PREFIXES: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 # dimension -> {unit spelled as written: multiple of the SI base unit}
-_LARGEST_WHOLE: Final = 1e15  # from which on digits do not tell a number
+_MAX_WHOLE: Final = 1e15  # from which on digits do not tell a number
 UNITS: Final[dict[str, dict[str, float]]] = {
     "bytes": {"B": 1.0, "byte": 1.0, "bytes": 1.0, "bit": 0.125},
     "bytes_per_s": {"B/s": 1.0, "bit/s": 0.125, "b/s": 0.125, "bps": 0.125},
@@ -122,7 +122,7 @@ def significant(value: float, digits: int = 3) -> str:
         >>> significant(0.12345), significant(999.5), significant(31536000.0)
         ('0.123', '1,000', '31,536,000')
     """
-    whole = 10.0**digits - 0.5 <= abs(value) < _LARGEST_WHOLE
+    whole = 10.0**digits - 0.5 <= abs(value) < _MAX_WHOLE
     return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 

@@ -38,7 +38,7 @@ DENSITY_Z: Final = np.exp(-(SPREAD_Z**2) / 2.0) / np.sum(np.exp(-(SPREAD_Z**2) /
 # published changes of perplexity carry rounding and differences of code of a tenth of themselves
 RELATIVE_NOISE: Final = 0.1
 BISECTIONS: Final = 40
-MOST_LOG: Final = 3.0  # of the damage: perplexity has grown e^20 times, and no score is left
+MAX_LOG_DAMAGE: Final = 3.0  # of the damage: perplexity has grown e^20 times, and no score is left
 EXTRAPOLATED: Final = 1.5  # factor of the spread beyond published formats and methods
 MIN_DENSITY: Final = 1e-12
 
@@ -114,7 +114,7 @@ class AccuracyModel:
             widening: Factor of the spread, above 1 for an extrapolation (N,).
         """
         spread_NZ = self.spread * np.multiply.outer(widening + 0.0 * asked.scores, SPREAD_Z)
-        damage_NZ = np.exp(np.minimum(self.log_damage(asked)[:, None] + spread_NZ, MOST_LOG))
+        damage_NZ = np.exp(np.minimum(self.log_damage(asked)[:, None] + spread_NZ, MAX_LOG_DAMAGE))
         room_N1 = (asked.scores - asked.chances)[:, None]
         ratio_N1 = _is_ratio(asked)[:, None]
         change_NZ = np.where(ratio_N1, damage_NZ, room_N1 * np.expm1(-damage_NZ))

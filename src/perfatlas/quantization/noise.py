@@ -27,7 +27,7 @@ Scale = Literal["none", "exact", "floor", "ceil", "two_level"]
 E4M3: Final = "e4m3"
 
 
-LARGEST: Final = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
+MAX_OF_FORMAT: Final = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
 
 
 # mantissa bits and exponent of the smallest normal number
@@ -48,7 +48,7 @@ ROW: Final = 4096  # elements of a row: of the hidden size of published tables
 CHANNELS, OUTLIERS, OUTLIER_SCALE = ROW, 8, 20.0
 
 
-LEAST_SCALE: Final = 2.0**-9  # smallest e4m3 number: a smaller block scale would be 0
+MIN_SCALE: Final = 2.0**-9  # smallest e4m3 number: a smaller block scale would be 0
 
 
 ROTATION: Final = "rotation"
@@ -101,15 +101,15 @@ class Rounding:
         return found_GE
 
     def _floats(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
-        most = LARGEST[self.element]
+        most = MAX_OF_FORMAT[self.element]
         top_G1 = _positive(np.max(np.abs(grouped_GE), axis=1, keepdims=True))
         if self.scale == "floor":
             scale_G1 = 2.0 ** (np.floor(np.log2(top_G1)) - math.floor(math.log2(most)))
         elif self.scale == "ceil":
             scale_G1 = 2.0 ** np.ceil(np.log2(top_G1 / most))
         elif self.scale == "two_level":
-            of_tensor = float(np.max(top_G1)) / (LARGEST[E4M3] * most)
-            block_G1 = np.maximum(top_G1 / most / of_tensor, LEAST_SCALE)
+            of_tensor = float(np.max(top_G1)) / (MAX_OF_FORMAT[E4M3] * most)
+            block_G1 = np.maximum(top_G1 / most / of_tensor, MIN_SCALE)
             scale_G1 = round_float(block_G1, *FLOATS[E4M3]) * of_tensor
         else:
             scale_G1 = top_G1 / most

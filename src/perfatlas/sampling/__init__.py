@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.sampling.slowest import DISTRIBUTIONS, expected_slowdown, slowdown_quantile
     from perfatlas.sampling.steady_series import (
-        FEWEST, SETTLED, Precision, Stability, batch_precision, stability_of, warm_up,
+        MIN_OBSERVATIONS, SETTLED, Precision, Stability, batch_precision, stability_of, warm_up,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

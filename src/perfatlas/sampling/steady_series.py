@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NEAR_CAPACITY: Final = 0.03  # of the capacity, within which a load is neither stable nor overloaded
 BATCH: Final = 5  # observations of a batch of MSER-5
 BATCHES: Final = 20  # of the confidence intervals
-FEWEST: Final = 10 * BATCHES  # observations that have statistics
+MIN_OBSERVATIONS: Final = 10 * BATCHES  # observations that have statistics
 SETTLED: Final = 0.45  # of a run: a later cut is that of a run that is too short
 CONFIDENCE: Final = 0.9
 ROUNDING: Final = 1e-9  # relative
@@ -98,13 +98,13 @@ def batch_precision(values_N: NDArray[np.float64], percentile: float | None = No
         percentile: None for the mean.
 
     Returns:
-        NaN and an infinite half-width of fewer observations than `FEWEST`.
+        NaN and an infinite half-width of fewer observations than `MIN_OBSERVATIONS`.
     """
     from scipy.special import stdtrit
 
     known_N = values_N[np.isfinite(values_N)]
     value = _statistic(known_N, percentile) if known_N.size else math.nan
-    if known_N.size < FEWEST:
+    if known_N.size < MIN_OBSERVATIONS:
         return Precision(value, math.inf)
     part_B = np.array(
         [_statistic(column, percentile) for column in np.array_split(known_N, BATCHES)]

@@ -44,7 +44,7 @@ TINY: Final = 1e-30  # divides zeros
 PREFIX: Final = "_"  # a name that ends with it stands for all names that begin with it
 
 
-MOST_TAKEN: Final = 0.8  # share of the candidates up to which only they are priced again
+MAX_TAKEN_SHARE: Final = 0.8  # share of the candidates up to which only they are priced again
 
 
 def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfile) -> FloatArray:
@@ -153,7 +153,7 @@ def _limited(
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
         changed_X = np.flatnonzero((ratio_SC != last.ratio_SC).any(axis=0))
-        if gathered.one_family and changed_X.size < MOST_TAKEN * ratio_SC.shape[1]:
+        if gathered.one_family and changed_X.size < MAX_TAKEN_SHARE * ratio_SC.shape[1]:
             steps, _ = gathered.take(changed_X).at(ratio_SC[:, changed_X])
             some = [compose_streams(priced, context.profile) for priced in steps]
             costs = tuple(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step.cost import PricedStep
 
-MOST_TAKEN: Final = 0.99  # of SMs or memory bandwidth: computation never stops
+MAX_TAKEN_SHARE: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 # A token that travels is read once and written once on every rank.
 READ_AND_WRITTEN: Final = 2.0
 SHARED_LINK: Final = 0.5  # of a link's rate for each of two transfers
@@ -98,8 +98,8 @@ def rate_beside_exchange(
         own_C = np.maximum(1.0 - links_C, 1e-12)
         kernels_C = contended_rate(
             np.clip(memory_C / own_C, 0.0, 1.0),
-            np.minimum(taken_C, MOST_TAKEN),
-            np.minimum(bandwidth_C, MOST_TAKEN),
+            np.minimum(taken_C, MAX_TAKEN_SHARE),
+            np.minimum(bandwidth_C, MAX_TAKEN_SHARE),
         )
         rate_CW[:, index] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)
     slowed_CW: FloatArray = np.minimum(rate_CW, 1.0)

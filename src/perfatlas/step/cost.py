@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.pricing import TIERS, total
-from perfatlas.step.sums import SMALLEST_FLOAT, operator_sums, unlimited_share
+from perfatlas.step.sums import MIN_FLOAT, operator_sums, unlimited_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,7 @@ class StepCost:
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""
-        share_C: FloatArray = self.sums.at_bound_s / np.maximum(self.total_s(), SMALLEST_FLOAT)
+        share_C: FloatArray = self.sums.at_bound_s / np.maximum(self.total_s(), MIN_FLOAT)
         return share_C
 
     def runs(self) -> NDArray[np.bool_]:

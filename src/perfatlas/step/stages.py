@@ -19,7 +19,7 @@ from perfatlas.pricing import select
 from perfatlas.step.composition import compose_streams, step_energy
 from perfatlas.step.gathered import gather_steps
 from perfatlas.step.sums import (
-    SMALLEST_FLOAT,
+    MIN_FLOAT,
     GroupedSums,
     OperatorSums,
     StepClock,
@@ -69,8 +69,8 @@ class StagedSteps(NamedTuple):
         clock, sums = self.cost.clock, self.cost.sums
         energy_j_U = chip_j_U * clock.energy_share * unlimited_share(clock) + memory_j_U
         return (
-            time_s_U / np.maximum(sums.time_s, SMALLEST_FLOAT),
-            energy_j_U / np.maximum(sums.unlimited_j, SMALLEST_FLOAT),
+            time_s_U / np.maximum(sums.time_s, MIN_FLOAT),
+            energy_j_U / np.maximum(sums.unlimited_j, MIN_FLOAT),
         )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
 
-SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+MIN_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 TOTALS: Final = 6  # sums that are plain totals: the first fields of `OperatorSums`
 LANES: Final = 8  # partial sums that numpy adds in parallel
 
@@ -137,7 +137,7 @@ def _class(match: CalibrationMatch, classes: Sequence[str]) -> int:
 def unlimited_share(clock: StepClock) -> FloatArray:
     """Return the energy of the chip without the TDP over that with it (C,)."""
     limit_C, share_C = (
-        np.maximum(column, SMALLEST_FLOAT) for column in (clock.limit_share, clock.energy_share)
+        np.maximum(column, MIN_FLOAT) for column in (clock.limit_share, clock.energy_share)
     )
     more_C: FloatArray = np.minimum(share_C / limit_C, 1.0) / share_C
     return more_C

@@ -24,7 +24,7 @@ T = TypeVar("T")
 AHEAD: Final = 2  # tasks per process that wait or run, so that results never pile up
 WATCHED_EVERY_S: Final = 1.0
 CONNECT_S: Final = 20.0
-MOST_BREAKS: Final = 3  # of a pool of processes without a result between
+MAX_BREAKS: Final = 3  # of a pool of processes without a result between
 LOCAL: Final = "127.0.0.1"
 
 
@@ -63,7 +63,7 @@ def local_results(
                 yield number, result
         except BrokenProcessPool as problem:
             breaks += 1
-            if breaks >= MOST_BREAKS:
+            if breaks >= MAX_BREAKS:
                 raise UnsupportedError(
                     f"a process was killed {breaks} times while it computed one of"
                     f" {counted(len(left), 'block')}, perhaps for lack of memory: use fewer"

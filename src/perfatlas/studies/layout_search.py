@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 # sizes that are searched unless they are given
-LEAST_TOKENS: Final = 1024  # of a sequence on a context-parallel rank
-MOST_MICRO_BATCH: Final = 16
+MIN_TOKENS: Final = 1024  # of a sequence on a context-parallel rank
+MAX_MICRO_BATCH: Final = 16
 # layouts of one family of schedules: more would not be held in memory at once
-MOST_LAYOUTS: Final = 20_000_000
+MAX_LAYOUTS: Final = 20_000_000
 DUALPIPE: Final = "dualpipe"
 FITS: Final = "fits_in_memory"
 RECIPE: Final = "recipe"
@@ -192,10 +192,10 @@ def _combined(asked: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts
     """Return all combinations of sizes whose product is a number of GPUs; None without any."""
     sizes = _sizes(asked, schedule)
     number = int(np.prod([float(len(values)) for values in sizes.values()]))
-    if number > MOST_LAYOUTS:
+    if number > MAX_LAYOUTS:
         raise InvalidSpecError(
             f"{number:,} layouts of schedule {schedule} are too many for one search (at most"
-            f" {MOST_LAYOUTS:,}); set gpus instead of max_gpus, or some of tp, pp, cp, ep,"
+            f" {MAX_LAYOUTS:,}); set gpus instead of max_gpus, or some of tp, pp, cp, ep,"
             " micro_batch, zero and recompute"
         )
     grid = np.meshgrid(*(np.asarray(values, float) for values in sizes.values()), indexing="ij")
@@ -242,11 +242,11 @@ def _sizes(asked: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
         "gpus": [float(count) for count in counts],
         "tp": _divisors(counts, min(domain, most)),
         "pp": _divisors(counts, min(network.num_layers, most)),
-        "cp": _powers(min(max(asked.sequence_length // LEAST_TOKENS, 1), most)),
+        "cp": _powers(min(max(asked.sequence_length // MIN_TOKENS, 1), most)),
         "ep": _divisors([int(least) for least in experts], most) if experts else [1.0],
         "expert_tp": _divisors(counts, min(domain, most)) if experts else [1.0],
         "vpp": chunks,
-        "micro_batch": _powers(min(MOST_MICRO_BATCH, asked.global_batch)),
+        "micro_batch": _powers(min(MAX_MICRO_BATCH, asked.global_batch)),
         "zero": [float(level) for level in sorted(set(ZERO.values()))],
         "recompute": [float(level) for level in range(len(RECOMPUTE_LEVELS))],
     }

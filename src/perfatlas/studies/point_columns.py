@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfatlas.quantities import Expression
 
-LARGEST_EXACT: Final = 2.0**53  # integers below it are exact as floats
+MAX_EXACT_INTEGER: Final = 2.0**53  # integers below it are exact as floats
 
 
 @dataclass
@@ -155,7 +155,7 @@ def _array(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an array
 def _number_kind(value_K: NDArray[np.float64]) -> type:
     """Return int if all numbers are integers, so that a derived field of integers can be asked."""
     finite = value_K[np.isfinite(value_K)]
-    whole = np.all(finite == np.round(finite)) and np.all(abs(finite) < LARGEST_EXACT)
+    whole = np.all(finite == np.round(finite)) and np.all(abs(finite) < MAX_EXACT_INTEGER)
     return int if finite.size and whole else float
 
 

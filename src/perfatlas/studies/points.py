@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
-MOST_SOBOL: Final = 1 << 30
+MAX_SOBOL_POINTS: Final = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +120,9 @@ class Points:
 
     def __post_init__(self) -> None:
         """Refuse samples that cannot be drawn."""
-        if self.sample is not None and self.sample.points > MOST_SOBOL:
+        if self.sample is not None and self.sample.points > MAX_SOBOL_POINTS:
             raise InvalidSpecError(
-                f"sample.points = {self.sample.points:,}: at most {MOST_SOBOL:,}"
+                f"sample.points = {self.sample.points:,}: at most {MAX_SOBOL_POINTS:,}"
             )
 
     @property

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("numpy", "scipy", "numba", "pyarrow")
 
 
-MOST_PICTURED: Final = 200_000  # points of a picture
+MAX_PICTURED_POINTS: Final = 200_000  # points of a picture
 SCHEMA: Final = 1  # of run.json
 DESCRIPTION: Final = "run.json"
 SUMMARY: Final = "summary.json"
@@ -285,7 +285,7 @@ class RunFolder:
 
     def pictured(self) -> dict[str, list[Any]] | None:
         """Return all rows as columns, None where they are too many for a picture."""
-        return self.columns() if self.describe()["points"] <= MOST_PICTURED else None
+        return self.columns() if self.describe()["points"] <= MAX_PICTURED_POINTS else None
 
     def read_block(self, number: int) -> Any:  # noqa: ANN401 - an Arrow table
         """Return the columns of a block.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 OF_DEVICE: Final = ("max_num_seqs", "max_num_batched_tokens")
-SMALLEST: Final = 1e-12  # of a field whose range starts at 0
+MIN_VALUE: Final = 1e-12  # of a field whose range starts at 0
 INSIDE: Final = 1.0 - 1e-9  # a ratio that ends at a limit stays inside it in spite of rounding
 
 
@@ -72,7 +72,7 @@ class ScaledScenario:
         reader = FIELDS[name].reader
         if isinstance(reader, Number):
             for value in self.values(name):
-                ends = reader.most / value, value / max(reader.least, SMALLEST)
+                ends = reader.most / value, value / max(reader.least, MIN_VALUE)
                 ratio = min(ratio, *(INSIDE * end for end in ends))
         return max(ratio, 1.0)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = ("ttft_s", "tpot_s")
 BUILDABLE: Final = 4.0  # larger ratios of one factor, such as a clock of 12 GHz, are in the JSON
-MOST_FACTORS: Final = 7  # factors of a brief answer
-LEAST_ELASTICITY: Final = 0.005  # elasticity printed as 0.01
+MAX_FACTORS: Final = 7  # factors of a brief answer
+MIN_ELASTICITY: Final = 0.005  # elasticity printed as 0.01
 WIDTH: Final = 10  # of a bar of elasticity 1
 
 
@@ -64,8 +64,8 @@ def _print_tornado(
     factors = {factor for name in names for factor in sensitivity[name]}
     largest = {factor: max(abs(sensitivity[name][factor]) for name in names) for factor in factors}
     ordered = sorted(largest, key=lambda one: (-largest[one], one))
-    shown = [one for one in ordered if verbose or largest[one] >= LEAST_ELASTICITY]
-    for one in shown if verbose else shown[:MOST_FACTORS]:
+    shown = [one for one in ordered if verbose or largest[one] >= MIN_ELASTICITY]
+    for one in shown if verbose else shown[:MAX_FACTORS]:
         cells = [f"  {_labels()[one]}"]
         for name in names:
             slope = sensitivity[name][one]
@@ -80,7 +80,7 @@ def _labels() -> dict[str, str]:
 
 
 def _percent(slope: float) -> str:
-    return f"{slope:+.2f}%" if abs(slope) >= LEAST_ELASTICITY else "0%"
+    return f"{slope:+.2f}%" if abs(slope) >= MIN_ELASTICITY else "0%"
 
 
 def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
@@ -91,7 +91,7 @@ def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         f" more {factor.unit} saves a whole wave of tiles, and the next ones save less"
         for metric in names
         for factor in counts
-        if results["sensitivity"][metric].get(factor.name, 0.0) < -1.0 - LEAST_ELASTICITY
+        if results["sensitivity"][metric].get(factor.name, 0.0) < -1.0 - MIN_ELASTICITY
     ]
 
 
@@ -124,7 +124,7 @@ def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str,
         factor: slopes[factor.name] * (1.0 if factor.is_latency else -1.0) for factor in improvable
     }
     own = next(gain for factor, gain in gains.items() if factor.name == first["field"])
-    return [factor.label for factor, gain in gains.items() if gain > own + LEAST_ELASTICITY]
+    return [factor.label for factor, gain in gains.items() if gain > own + MIN_ELASTICITY]
 
 
 def _target_lines(results: Mapping[str, Any]) -> list[str]:

@@ -38,11 +38,11 @@ Value = TypeVar("Value")
 SEARCHES: Final = ("search", "search training")
 EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
 DISCONNECT_CHECK_S: Final = 0.5  # between two looks at whether the client is still there
-MOST_REQUEST_BYTES: Final = 32_768  # of a request
+MAX_REQUEST_BYTES: Final = 32_768  # of a request
 REQUEST_LIMIT_S: Final = 10.0  # from the first byte of a request to its last
 TOO_LARGE: Final = Reply.refused(
     "too_large",
-    f"the request has more than {MOST_REQUEST_BYTES:,} bytes, the most that this server reads",
+    f"the request has more than {MAX_REQUEST_BYTES:,} bytes, the most that this server reads",
     status=413,
 )
 TOO_SLOW: Final = Reply.refused(
@@ -133,7 +133,7 @@ class _Guarded:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             length, host = headers.get("content-length", "0"), headers.get("host", "")
-            size = int(length) if length.isdecimal() else MOST_REQUEST_BYTES + 1
+            size = int(length) if length.isdecimal() else MAX_REQUEST_BYTES + 1
             if self._is_local and not _is_loopback(name := _host_name(host)) and name != self._host:
                 text = f"the request is for the host {repr_for_error(host)}"
                 text += ", and this server is localhost or an address of it"
@@ -144,7 +144,7 @@ class _Guarded:
                 and headers.get("sec-fetch-dest") == "document"
             ):
                 answer = _json(OTHER_SITE)
-            elif max(size, len(scope["query_string"])) > MOST_REQUEST_BYTES:
+            elif max(size, len(scope["query_string"])) > MAX_REQUEST_BYTES:
                 answer = _json(TOO_LARGE)
             if scope["method"] == "HEAD":  # that of GET; the server drops its body
                 scope = {**scope, "method": "GET"}
@@ -284,7 +284,7 @@ async def _posted(request: Request) -> dict[str, str]:
     async with asyncio.timeout(REQUEST_LIMIT_S):
         async for part in request.stream():
             body += part
-            if len(body) > MOST_REQUEST_BYTES:
+            if len(body) > MAX_REQUEST_BYTES:
                 raise HTTPException(TOO_LARGE.status)
     try:
         given = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)

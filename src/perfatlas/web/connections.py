@@ -12,7 +12,7 @@ from perfatlas.web.application import REQUEST_LIMIT_S
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
-MOST_CONNECTIONS: Final = 256  # that are answered
+MAX_CONNECTIONS: Final = 256  # that are answered
 SHARE_OF_FILES: Final = 8  # one in so many open files may be such a connection
 
 
@@ -23,7 +23,7 @@ def most_connections() -> int:
     are left are for worker processes.
     """
     return max(
-        1, min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE_OF_FILES)
+        1, min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE_OF_FILES)
     )
 
 
@@ -40,7 +40,7 @@ class TimedConnection(H11Protocol):
         """Wait for a request, or close a connection too many."""
         super().connection_made(transport)
         self._wait()
-        if len(self.connections) > 2 * (self.limit_concurrency or MOST_CONNECTIONS):
+        if len(self.connections) > 2 * (self.limit_concurrency or MAX_CONNECTIONS):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:

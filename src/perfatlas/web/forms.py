@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfatlas.commands.flags import listed_names
 from perfatlas.declarations import commands
 from perfatlas.vocabulary.fields import (
-    LARGEST_COUNT,
+    MAX_COUNT,
     bounds_text,
     default_text,
     json_schema,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 NO_UNIT: Final = ("fraction", "ratio", "percent", "tokens")
-LONGEST_PLACEHOLDER: Final = 24  # characters that an input shows in full
+MAX_PLACEHOLDER: Final = 24  # characters that an input shows in full
 NO_FILE: Final = "Files can be named on the command line only"
 _NAMES_FILE: Final = re.compile(r"\b(file|path|profile)\b")
 _UNIT_WORD: Final = re.compile(r"_(?:s|w|bytes|usd)$")
@@ -107,8 +107,8 @@ def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) 
     catalog = catalog_field(field, fields)
     most = field.number.at_most if field.number else None
     notes = {
-        "Default": default if len(default) > LONGEST_PLACEHOLDER else "",
-        "Range": bounds_text(field) if most and most < LARGEST_COUNT else "",
+        "Default": default if len(default) > MAX_PLACEHOLDER else "",
+        "Range": bounds_text(field) if most and most < MAX_COUNT else "",
         "Applies with": needs,
     }
     told = [f"{label}: {text}" for label, text in notes.items() if text]

@@ -41,7 +41,7 @@ SWITCHES: Final[Mapping[str, Mapping[str, str]]] = {
     "goodput": {"frontier": "Recovery strategies of a fleet's job."},
 }
 NO_PAGE: Final = ("solve",)  # fields whose answer is a file
-MOST_CHARACTERS: Final = 1000  # of a value
+MAX_CHARACTERS: Final = 1000  # of a value
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FILES: Final = (
     r"\.(?:toml|json\w*|ya?ml|csv|parquet|te?xt|log|pt2?|onnx|mlir|safetensors|gz|zst|py)\b"
@@ -145,9 +145,9 @@ def _unknown(command: str, name: str, fields: Mapping[str, Field]) -> str:
 
 
 def _check_text(name: str, text: str) -> None:
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise quantities.InvalidSpecError(
-            f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are accepted"
+            f"{name} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are accepted"
         )
     if _CONTROL.search(text):
         raise quantities.InvalidSpecError(

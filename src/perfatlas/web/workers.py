@@ -31,9 +31,9 @@ FIRST_QUESTIONS: Final = (  # what a process answers before its first question
     "estimate --model=meta-llama/Llama-3.1-8B --system=h200_sxm",
     "compare --model=meta-llama/Llama-3.1-8B --system=h200_sxm --systems=b200_sxm",
 )
-MOST_WAITING: Final = 64  # questions
-MOST_ANSWERS_OF_PROCESS: Final = 2000  # of a process, whose caches grow with each
-MOST_MEMORY_BYTES: Final = 16 * 2**30  # address space of a process
+MAX_WAITING_QUESTIONS: Final = 64  # questions
+MAX_ANSWERS_OF_PROCESS: Final = 2000  # of a process, whose caches grow with each
+MAX_MEMORY_BYTES: Final = 16 * 2**30  # address space of a process
 ATTEMPTS: Final = 2  # processes that a question is put to, if the first ends without a reply
 PROCESS_ENDED: Final = (
     f"{ATTEMPTS} processes ended at this question; the log of the server says why"
@@ -82,7 +82,7 @@ def _work(connection: Connection, first_page: Path, priority: int) -> None:
 
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
         allowed = (
-            MOST_MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MOST_MEMORY_BYTES, most)
+            MAX_MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, most)
         )
         resource.setrlimit(resource.RLIMIT_AS, (allowed, most))
     for line in FIRST_QUESTIONS:
@@ -183,7 +183,7 @@ class Workers:
         Args:
             tell: Gets each line of progress.
         """
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING_QUESTIONS:
             return Reply.refused("busy", "too many questions are waiting; ask later")
         self._waiting += 1
         try:
@@ -215,7 +215,7 @@ class Workers:
             while isinstance(message := await worker.message(), str):
                 tell(message)
             worker.answers += 1
-            is_usable = worker.answers < MOST_ANSWERS_OF_PROCESS
+            is_usable = worker.answers < MAX_ANSWERS_OF_PROCESS
             return message
         finally:
             self._idle.append(worker if is_usable else None)

@@ -32,7 +32,7 @@ DENOISERS = {
     "flux.1-dev": (1, 148769.306836992),
     "wan2.1-t2v-14b": (2, 3356740.56638464),
 }
-LARGEST_FILE = 30_000  # bytes
+MAX_FILE_BYTES = 30_000  # bytes
 
 
 def _gflop(model: str) -> float:
@@ -73,7 +73,7 @@ def test_a_pipeline_is_the_sum_of_its_parts() -> None:
 @pytest.mark.parametrize("name", ["sdxl", "flux.1-dev", "wan2.1-t2v-1.3b", "hunyuanvideo"])
 def test_files_of_pipelines_are_short(name: str) -> None:
     file = resources.files("perfatlas").joinpath(f"data/networks/{name}.toml")
-    assert len(file.read_text("utf-8")) < LARGEST_FILE
+    assert len(file.read_text("utf-8")) < MAX_FILE_BYTES
 
 
 def test_weights_that_run_several_times_are_stored_once() -> None:

@@ -16,7 +16,7 @@ from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import Cause, Fleet
 from perfatlas.reliability.jobs import model
 from perfatlas.reliability.jobs.failures import draw_failures
-from perfatlas.reliability.jobs.model.generated import KINDS, LONGEST_S
+from perfatlas.reliability.jobs.model.generated import KINDS, MAX_S
 from perfatlas.reliability.jobs.run import schedule
 from perfatlas.reliability.jobs.traces import read_failures, read_job_table
 
@@ -150,7 +150,7 @@ def test_the_same_seed_gives_the_same_jobs_and_none_runs_for_ever() -> None:
         model.generate_jobs(_mix(run_sigma=10.0), model.Cluster(nodes=64)) for _ in range(2)
     )
     assert first.run_J.tolist() == again.run_J.tolist()
-    assert int(first.run_J.max()) == LONGEST_S * 1_000
+    assert int(first.run_J.max()) == MAX_S * 1_000
 
 
 def test_jobs_that_would_come_over_centuries_are_refused() -> None:

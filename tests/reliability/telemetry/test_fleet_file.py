@@ -13,7 +13,7 @@ from perfatlas.quantities import InvalidSpecError, parse_quantity
 from perfatlas.reliability.fleet.model import cause_rate_per_s
 from perfatlas.reliability.fleet.model.fleet_file import fleet_of
 from perfatlas.reliability.telemetry import fleets
-from perfatlas.reliability.telemetry.fleets.laws import MOST_CAUSES
+from perfatlas.reliability.telemetry.fleets.laws import MAX_CAUSES
 from perfatlas.reliability.telemetry.formats import read_sacct
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
@@ -205,7 +205,7 @@ def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
     watch = ObservationWindow(START, END, NODES)
     fit = fleets.fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
     causes = fleets.fleet_document(fit)["cause"]
-    assert len(causes) == MOST_CAUSES + 1
+    assert len(causes) == MAX_CAUSES + 1
     assert causes[0]["name"] == "hbm_often"
     assert causes[-1]["name"] == "hbm_others"
     # 31 - 16 causes with a failure each

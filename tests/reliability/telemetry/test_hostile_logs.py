@@ -18,7 +18,7 @@ from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
 from perfatlas.reliability.telemetry.reading import LogClock
-from perfatlas.reliability.telemetry.reading.lines import LONGEST_LINE_BYTES
+from perfatlas.reliability.telemetry.reading.lines import MAX_LINE_BYTES
 from tests.reliability.telemetry.support import check_law
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_deep_nesting_is_refused(tmp_path: Path, name: str, suffix: str) -> None
 
 @pytest.mark.parametrize("name", ["sacct", "xid"])
 def test_endless_lines_are_refused(tmp_path: Path, name: str) -> None:
-    data = STARTS[name] + b"x" * (LONGEST_LINE_BYTES + 1)
+    data = STARTS[name] + b"x" * (MAX_LINE_BYTES + 1)
     assert "longer than 16 MiB" in read_or_refuse(name, tmp_path / "log.txt", data)
 
 
@@ -142,7 +142,7 @@ def test_a_long_line_inside_gzip_takes_little_memory(tmp_path: Path) -> None:
     try:
         with pytest.raises(InvalidSpecError, match="line 1: longer than 16 MiB"):
             READERS["xid"](path)
-        assert tracemalloc.get_traced_memory()[1] < 4 * LONGEST_LINE_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 4 * MAX_LINE_BYTES
     finally:
         tracemalloc.stop()
 

@@ -50,7 +50,7 @@ VERBS: Final = {
         ("models", "systems", "engines"), "perfatlas catalog lists models, systems and engines"
     ),
 }
-MOST_SHOWN: Final = 200  # characters of an argument that a message quotes
+MAX_SHOWN: Final = 200  # characters of an argument that a message quotes
 
 
 def refusal_text(problem: PerfatlasError) -> str:
@@ -135,7 +135,7 @@ def unexpected_argument_text(words: Sequence[str]) -> str:
         "unexpected positional argument 'order=fifo': set values with flags, as in --flag value"
     """
     quoted = " ".join(words)
-    quoted = f"{quoted[:MOST_SHOWN]}..." if len(quoted) > MOST_SHOWN else quoted
+    quoted = f"{quoted[:MAX_SHOWN]}..." if len(quoted) > MAX_SHOWN else quoted
     return f"unexpected positional argument {quoted!r}: set values with flags, as in --flag value"
 
 

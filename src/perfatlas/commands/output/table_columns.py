@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 STATUS_COLUMNS: Final = ("warnings", "error_code", "error")  # the last columns of every answer
 RESULT_PREFIX: Final = "result_"  # prefix of an answer whose name an input column has
-LEAST_LETTERS: Final = 5  # minimum length of names to compare for typing errors
-MOST_NAMED: Final = 8  # columns that a message names
+MIN_LETTERS: Final = 5  # minimum length of names to compare for typing errors
+MAX_NAMED: Final = 8  # columns that a message names
 _UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
 
 
@@ -67,7 +67,7 @@ def _is_nearly(column: str, name: str) -> bool:
         return True
     if _UNIT.search(name) and _UNIT.sub("", column) == _UNIT.sub("", name):
         return True
-    if len(name) < LEAST_LETTERS or column[:1] != name[:1]:
+    if len(name) < MIN_LETTERS or column[:1] != name[:1]:
         return False
     same = _leading(column, name)
     column, name = column[same:][::-1], name[same:][::-1]
@@ -128,6 +128,6 @@ def named_columns(columns: Sequence[str]) -> str:
         >>> named_columns(["id", "note"])
         "'id', 'note'"
     """
-    named = ", ".join(repr_for_error(name) for name in columns[:MOST_NAMED])
-    left_out = len(columns) - MOST_NAMED
+    named = ", ".join(repr_for_error(name) for name in columns[:MAX_NAMED])
+    left_out = len(columns) - MAX_NAMED
     return named + (f" and {left_out} more" if left_out > 0 else "")

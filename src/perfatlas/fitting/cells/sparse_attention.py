@@ -69,7 +69,7 @@ RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
 # Heads are padded to a multiple of this. Source: sgl-project/sglang, dsa_backend.py,
 # _forward_flashmla_sparse: 128 from compute capability 10 on, else 64.
 PADDED_HEADS: Final[Mapping[str, float]] = {"blackwell": 128.0}
-FEWEST_HEADS: Final = 64.0
+MIN_HEADS: Final = 64.0
 
 PROTOCOL: Final = (
     "{kernel}; CUDA graph on synthetic tensors that every replay reads again (hot where they fit"
@@ -97,7 +97,7 @@ def sparse_attention_cells(device: str) -> tuple[Cell, ...]:
 def padding_grid(device: str) -> tuple[Mapping[str, float], ...]:
     """Return the head padding of the sparse prefill kernel on a device."""
     architecture = hardware.resolve_system(device).device.architecture
-    return ({"padded_heads": PADDED_HEADS.get(architecture, FEWEST_HEADS)},)
+    return ({"padded_heads": PADDED_HEADS.get(architecture, MIN_HEADS)},)
 
 
 def _cell(device: str, operator: str, family: str) -> Cell:

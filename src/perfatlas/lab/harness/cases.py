@@ -24,7 +24,7 @@ DATA: Final = "data/bench_suites.toml"
 LAYERS: Final = "llm-layers"  # its cases are the operators of a model
 BYTES: Final = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
 TEMPERATURES: Final = ("cold", "hot")
-MOST_SIZE: Final = 1_000_000_000
+MAX_SIZE: Final = 1_000_000_000
 # Fields of a case in a user's suite, and which are lists.
 _FIELDS: Final = {
     **dict.fromkeys(("operator", "kernel", "system"), False),
@@ -183,8 +183,8 @@ def _size_problem(operator: str, shape: Mapping[str, Any]) -> str:
     if set(shape) not in names:
         return f"a shape of {operator} has the sizes {', '.join(sorted(names[0]))}"
     for name, size in shape.items():
-        if type(size) is not int or not 0 < size <= MOST_SIZE:
-            return f"{name} = {repr_for_error(size)} must be a whole number up to {MOST_SIZE:,}"
+        if type(size) is not int or not 0 < size <= MAX_SIZE:
+            return f"{name} = {repr_for_error(size)} must be a whole number up to {MAX_SIZE:,}"
     return ""
 
 

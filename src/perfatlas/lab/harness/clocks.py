@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PREEMPTED_GAP: Final = 0.05  # of the wall time of a sample that was spent off the CPU
-SHORTEST_GAP_S: Final = 20e-6  # below it, a gap is the resolution of the clocks
+MIN_GAP_S: Final = 20e-6  # below it, a gap is the resolution of the clocks
 
 
 class Sample(NamedTuple):
@@ -70,7 +70,7 @@ class CpuClock:
         wall_ns = time.perf_counter_ns() - wall_ns
         switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw - switches
         gap_s = (wall_ns - cpu_ns) * 1e-9
-        late = gap_s > max(SHORTEST_GAP_S, PREEMPTED_GAP * wall_ns * 1e-9)
+        late = gap_s > max(MIN_GAP_S, PREEMPTED_GAP * wall_ns * 1e-9)
         taken_ns = wall_ns if self.wall else cpu_ns
         return Sample(
             time_s=taken_ns * 1e-9 / len(calls),

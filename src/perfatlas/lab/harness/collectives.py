@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-FEWEST_RANKS: Final = 2  # that share a core on the smallest machine
+MIN_RANKS: Final = 2  # that share a core on the smallest machine
 REPETITIONS: Final = 60
 WARM_UP: Final = 10
 MAX_TIME: Final = timedelta(seconds=60)  # that a rank waits for the others
@@ -43,7 +43,7 @@ def _gpus() -> int:
 
 def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> list[float]:
     """Return the times of a collective, each the longest of all ranks [s]."""
-    most = _gpus() if gpu else max(os.cpu_count() or 1, FEWEST_RANKS)
+    most = _gpus() if gpu else max(os.cpu_count() or 1, MIN_RANKS)
     if ranks > most:
         units = "GPUs" if gpu else "cores"
         raise UnsupportedError(f"{ranks:,} ranks need as many {units}; this machine has {most}")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Medians of two runs differ by less without a change: a process places its data anew, and others
 # of the machine share caches and memory.
-SMALLEST_CHANGE: Final = {"compute": 0.05}
-SMALLEST_OTHER: Final = 0.25
+MIN_CHANGE: Final = {"compute": 0.05}
+MIN_OTHER: Final = 0.25
 CRITERION: Final = "5% or more where compute bounds, else 25%; p < 0.01"
 NEEDED: Final = ("case", "kernel", "samples_s", "time_s", "bound", "error")
 
@@ -68,7 +68,7 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
 def _change(row: dict[str, Any], two: dict[str, Any], *, p_value: float) -> dict[str, Any]:
     first_s, second_s = (_seconds(run["time_s"], run["case"]) for run in (row, two))
     ratio = second_s / first_s
-    least = SMALLEST_CHANGE.get(str(row["bound"]), SMALLEST_OTHER)
+    least = MIN_CHANGE.get(str(row["bound"]), MIN_OTHER)
     clear = p_value < SIGNIFICANCE and abs(ratio - 1.0) >= least
     verdict = "same"
     if clear:

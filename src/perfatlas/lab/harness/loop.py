@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.harness.clocks import Clock, Sample
 
-MOST_CALLS: Final = 2000  # of one sample
+MAX_CALLS: Final = 2000  # of one sample
 WARM_WINDOW: Final = 4  # samples whose medians tell that the warm-up is over
 LOOKS: Final = 5  # single executions that tell how many make a sample
-FEWEST_SLOW: Final = 8  # samples of a call so long that few fill the budget
+MIN_SLOW: Final = 8  # samples of a call so long that few fill the budget
 M_TRIM_THRESHOLD: Final = -1  # of malloc.h
 M_MMAP_MAX: Final = -4
-SHORTEST_S: Final = 1e-9  # resolution of clocks
+MIN_S: Final = 1e-9  # resolution of clocks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def measure(
         measurement.warm_up = len(touched)
         shortest_s = max(shortest_s, min(sample.time_s for sample in touched))
     calls_per_sample = int(
-        np.clip(np.ceil(protocol.sample_s / max(shortest_s, SHORTEST_S)), 1, MOST_CALLS)
+        np.clip(np.ceil(protocol.sample_s / max(shortest_s, MIN_S)), 1, MAX_CALLS)
     )
     for one, calls in zip(found, executions, strict=True):
         one.calls = calls_per_sample
@@ -141,7 +141,7 @@ def _warm_up(
 
 def _goes_on(found: Measurement, spent_s: float, protocol: Protocol) -> bool:
     count = len(found.samples)
-    if count >= protocol.most or (spent_s > protocol.budget_s and count >= FEWEST_SLOW):
+    if count >= protocol.most or (spent_s > protocol.budget_s and count >= MIN_SLOW):
         return False
     enough = count >= protocol.fewest and len(found.times_s) >= protocol.fewest
     return not enough or found.interval.half_width > protocol.half_width

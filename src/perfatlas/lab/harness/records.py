@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.clocks import Clock
 
 CACHE_MULTIPLE: Final = 3.0  # of the last-level cache, that cold data covers
-MOST_COPIES: Final = 8192
+MAX_COPIES: Final = 8192
 NO_ENERGY: Final = "energy of a kernel: power is not read while it runs"
 MEMORY_SHARE: Final = 0.25  # of the machine, for the data of a case
-MOST_SAMPLES: Final = 200  # raw samples in a record
+MAX_SAMPLES: Final = 200  # raw samples in a record
 FASTER_THAN_CEILING: Final = 0.05  # of the ceiling, which is itself measured
 FAMILY: Final = "torch"
 FAILURES: Final = (PerfatlasError, RuntimeError, MemoryError, ValueError)  # of a case or an arm
@@ -172,9 +172,9 @@ def _copies(case: Case, machine: Machine) -> int:
     if case.data == "hot":
         return 1
     wanted = math.ceil(CACHE_MULTIPLE * machine.cache_bytes / footprint)
-    if wanted > MOST_COPIES:
+    if wanted > MAX_COPIES:
         raise UnsupportedError(
-            f"its data of {footprint:.3g} bytes are too small to be cold: {MOST_COPIES} copies do"
+            f"its data of {footprint:.3g} bytes are too small to be cold: {MAX_COPIES} copies do"
             f" not cover {CACHE_MULTIPLE:g} caches of {machine.cache_bytes / 1e6:.3g} MB"
         )
     return max(wanted, 1)
@@ -215,7 +215,7 @@ def _statistics(found: Measurement) -> dict[str, Any]:
         "calls_per_sample": found.calls,
         "warm_up": found.warm_up,
         "state": found.state if found.warm or not found.warm_up else f"{found.state}, not warm",
-        "samples_s": " ".join(f"{value:.5g}" for value in found.times_s[:MOST_SAMPLES]),
+        "samples_s": " ".join(f"{value:.5g}" for value in found.times_s[:MAX_SAMPLES]),
     }
 
 

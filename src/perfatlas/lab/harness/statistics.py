@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CONFIDENCE: Final = 0.90
-FEWEST: Final = 20  # samples that a state of the clock is told from
-SMALLEST_CHANGE: Final = 0.03  # of the time, between two states of the clock
+MIN_SAMPLES: Final = 20  # samples that a state of the clock is told from
+MIN_CHANGE: Final = 0.03  # of the time, between two states of the clock
 SEPARATION: Final = 6.0  # of two modes, in median absolute deviations inside them
-SMALLEST_MODE: Final = 0.2  # of the samples
+MIN_MODE: Final = 0.2  # of the samples
 SWITCHES_OF_A_STEP: Final = 3  # between modes at most, if the clock changed once
 SIGNIFICANCE: Final = 0.01
 TEST: Final = "Mann-Whitney U on raw samples, two-sided, Holm-corrected over the cases"
@@ -109,7 +109,7 @@ def clock_state(samples_S: Sequence[float] | NDArray[np.float64]) -> str:
         samples_S: Samples in order of time.
     """
     times_S = np.log(np.asarray(samples_S, np.float64))
-    if times_S.size < FEWEST:
+    if times_S.size < MIN_SAMPLES:
         return "steady"
     slow_S = _slow_mode(times_S)
     if slow_S is not None:
@@ -123,14 +123,14 @@ def clock_state(samples_S: Sequence[float] | NDArray[np.float64]) -> str:
 def _slow_mode(times_S: NDArray[np.float64]) -> NDArray[np.bool_] | None:
     """Return which samples are in the slower of two modes, None if there is one."""
     ordered = np.sort(times_S)
-    fewest = max(2, math.ceil(SMALLEST_MODE * ordered.size))
+    fewest = max(2, math.ceil(MIN_MODE * ordered.size))
     places = np.arange(fewest, ordered.size - fewest + 1)
     gaps = ordered[places] - ordered[places - 1]
     at = int(places[np.argmax(gaps)])
     fast, slow = ordered[:at], ordered[at:]
     inside = max(_deviation(fast), _deviation(slow))
     apart = float(np.median(slow) - np.median(fast))
-    if apart < max(SMALLEST_CHANGE, SEPARATION * inside) or gaps.max() < 2.0 * inside:
+    if apart < max(MIN_CHANGE, SEPARATION * inside) or gaps.max() < 2.0 * inside:
         return None
     found: NDArray[np.bool_] = times_S >= slow[0]
     return found
@@ -146,6 +146,6 @@ def _drifts(times_S: NDArray[np.float64]) -> bool:
 
     turns_S = np.arange(times_S.size)
     change = float(theilslopes(times_S, turns_S)[0]) * times_S.size
-    if abs(change) < SMALLEST_CHANGE:
+    if abs(change) < MIN_CHANGE:
         return False
     return bool(kendalltau(turns_S, times_S).pvalue < SIGNIFICANCE)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 SCALED: Final = ("UTCOMMA", "UTCQMMA", "OMMA", "QMMA.SF", "v_mfma_scale", "v_mfma_ld_scale")
 
 
-MOST_BYTES: Final = 1 << 29  # of a file
-MOST_SOURCE_BYTES: Final = 1 << 24
+MAX_BYTES: Final = 1 << 29  # of a file
+MAX_SOURCE_BYTES: Final = 1 << 24
 TRITON: Final = (".py", ".ttir", ".ttgir")
 SOURCES: Final = (".cu", *TRITON)
 ASSEMBLIES: Final = (".amdgcn", ".s")
@@ -139,7 +139,7 @@ def _contents(path: Path) -> bytes:
     check_regular(path, "kernel file")
     try:
         size = path.stat().st_size
-        most = MOST_SOURCE_BYTES if path.suffix in SOURCES else MOST_BYTES
+        most = MAX_SOURCE_BYTES if path.suffix in SOURCES else MAX_BYTES
         if size > most:
             raise InvalidSpecError(
                 f"{printable(str(path))} has {size:,} bytes, more than {most:,}: extract its"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.static.kernel import Kernel
 
 LIMITS: Final = "data/kernel_limits.toml"
-MOST_THREADS: Final = 1024  # of a block, on every target
+MAX_THREADS: Final = 1024  # of a block, on every target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ def launch_problem(kernel: Kernel) -> str:
     lane = -(-max(registers, 1) // limits.register_unit) * limits.register_unit
     per_thread = f"threads of {registers} registers"
     needs = {
-        "threads": (threads, MOST_THREADS),
+        "threads": (threads, MAX_THREADS),
         per_thread: (threads, limits.registers // lane * limits.partitions * limits.lanes),
         "bytes of shared memory": (
             kernel.shared_memory_bytes or 0,

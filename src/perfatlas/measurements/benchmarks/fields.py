@@ -11,8 +11,8 @@ from perfatlas.quantities import MILLISECOND_S, InvalidSpecError, repr_for_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LARGEST: Final = 1e15  # largest plausible count, time or rate of a benchmark
-SMALLEST: Final = 1e-9  # smallest nonzero value
+MAX_VALUE: Final = 1e15  # largest plausible count, time or rate of a benchmark
+MIN_VALUE: Final = 1e-9  # smallest nonzero value
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,9 @@ def as_number(value: object, name: str) -> float:
     """Return a JSON number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidSpecError(f"{name} = {repr_for_error(value)}: expected a number")
-    if value == 0 or SMALLEST <= value <= LARGEST:
+    if value == 0 or MIN_VALUE <= value <= MAX_VALUE:
         return float(value)
     raise InvalidSpecError(
-        f"{name} = {repr_for_error(value)}: expected 0 or a number from {SMALLEST:g} to {LARGEST:g}"
+        f"{name} = {repr_for_error(value)}: expected 0 or a number from {MIN_VALUE:g} to"
+        f" {MAX_VALUE:g}"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEVICE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 NO_FILE: Final = ("", 0, 0)
 FIVE: Final = ("q05", "q25", "q50", "q75", "q95")
-LARGEST: Final = 1e18  # maximum of any field [SI]; nan also fails the comparison
+MAX_VALUE: Final = 1e18  # maximum of any field [SI]; nan also fails the comparison
 WIDEST: Final = 20.0  # maximum of a quantile of ln(measured/predicted) [e-folds]
 REMEDY: Final = "recreate it with `perfatlas calibrate --measurements FILE`, or delete it"
 _TEXTS: Final = (
@@ -128,7 +128,7 @@ def _check_numbers(values: Mapping[str, Any], names: tuple[str, ...], place: str
     for name in names:
         value = values.get(name)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if value is None or not number or not abs(value) <= LARGEST:
+        if value is None or not number or not abs(value) <= MAX_VALUE:
             raise InvalidSpecError(f"{place}: {name} = {repr_for_error(value)}: expected a number")
 
 

@@ -28,7 +28,7 @@ MOE_MODEL: Final = ("hidden", "intermediate", "experts", "top_k")
 LARGE_BATCH: Final = 1024.0  # minimum tokens for which the load outweighs reading weights
 POSSIBLE_RATIO: Final = 1.15  # maximum balanced/skewed time explained by noise
 UNSHARED: Final = (0.85, 1.15)  # time on more ranks / time on two, if work was not divided
-MOST_MODELS: Final = 0.5  # fraction of the models of a table
+MAX_MODELS: Final = 0.5  # fraction of the models of a table
 SLOW_PART: Final = 1.5  # maximum time of a part / time of the whole explained by tuning
 GATED: Final = 3.0  # weight matrices: gate, up, down
 UNGATED: Final = 2.0  # up, down
@@ -123,7 +123,7 @@ def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
             place = model[rows][0]
             largest[place] = max(largest[place], ratio)
         alike &= (largest > low) & (largest < high)
-    if np.mean(alike) > MOST_MODELS:
+    if np.mean(alike) > MAX_MODELS:
         alike[:] = True
     found: Mask = alike[model] & (columns["ep"] > 1.0)
     return found

@@ -125,8 +125,8 @@ COLUMNS: Final = tuple(
     )
 )
 
-_LARGEST_INTEGER: Final = 2.0**53  # integers are exact up to here
-_LONGEST_S: Final = 1e4
+_MAX_INTEGER: Final = 2.0**53  # integers are exact up to here
+_MAX_S: Final = 1e4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4})?")
 
@@ -207,9 +207,9 @@ def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
         numbers[name] = _numbers(table, name, None, origin)
     _check_order(numbers, origin)
     time_s = _numbers(table, time_name, NEEDED, origin) * TIME_UNITS[time_name]
-    late = np.flatnonzero(time_s > _LONGEST_S)
+    late = np.flatnonzero(time_s > _MAX_S)
     if late.size:
-        _refuse(origin, int(late[0]), time_name, f"more than {_LONGEST_S:g} s for one operator")
+        _refuse(origin, int(late[0]), time_name, f"more than {_MAX_S:g} s for one operator")
     return MeasuredRows(
         texts=texts,
         numbers=numbers,
@@ -324,9 +324,7 @@ def _numbers(
     cells = [table.cells(name)[position] for position in chosen.tolist()]
     field = Number(
         least=0.0 if name in MAY_BE_ZERO else sys.float_info.min,
-        most=_LARGEST_INTEGER
-        if (whole := name not in (*TIME_UNITS, *OPTIONAL_NUMBERS))
-        else math.inf,
+        most=_MAX_INTEGER if (whole := name not in (*TIME_UNITS, *OPTIONAL_NUMBERS)) else math.inf,
         whole=whole,
     )
 

@@ -46,7 +46,7 @@ SELECTED: Final = 2048.0
 LATENT: Final = {"kv_lora_rank": 512.0, "rope_dim": 64.0}
 # The scores of all sequences form one matrix, queries x keys of the batch. Above this size the
 # collector computes it in pieces that are too small for the device.
-LARGEST_SCORES: Final = 2.0**35  # [bytes]
+MAX_SCORES: Final = 2.0**35  # [bytes]
 
 
 class SparseRows(NamedTuple):
@@ -95,7 +95,7 @@ def _scores(operator: str) -> dict[str, FloatArray | float]:
 def _prefill_scores(table: SiliconTable, right: NDArray[np.bool_]) -> SparseRows:
     batch, q_len, kv_len = _sizes(table, np.ones_like(right))
     single = right & (q_len == 1.0)
-    pieces = right & ~single & (batch * q_len * batch * kv_len * SCORE_BYTES > LARGEST_SCORES)
+    pieces = right & ~single & (batch * q_len * batch * kv_len * SCORE_BYTES > MAX_SCORES)
     keep = right & ~single & ~pieces
     batch, q_len, kv_len = _sizes(table, keep)
     return SparseRows(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-MOST_SCALING: Final = 8  # operators between a product and its softmax
+MAX_SCALING_OPERATORS: Final = 8  # operators between a product and its softmax
 
 
 class _Step(Protocol):
@@ -59,7 +59,7 @@ class Chains(Generic[_AnyStep]):
 
     def _scores(self, name: str, inside: set[str]) -> _AnyStep | None:
         """Return the product behind scores through scaling and masks, None without one."""
-        for _ in range(MOST_SCALING):
+        for _ in range(MAX_SCALING_OPERATORS):
             writer = self.writers.get(name)
             if writer is None or not self.only_reader(name):
                 return None

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 MAX_SIZE: int = 10_000_000
 GUIDED: Final = 2  # items of a denoiser with guidance for each item of a batch
-MOST_IN_TABLES: Final = 0.5  # of the parameters
-MOST_TABLES: Final = 10_000
+MAX_SHARE_IN_TABLES: Final = 0.5  # of the parameters
+MAX_TABLES: Final = 10_000
 _DIVIDED: Final = re.compile(r"[^/]/[^/]")
 
 
@@ -226,10 +226,10 @@ class GraphNetwork(contract.Network):
         )
         sizes = [node.values(columns) for node in self.nodes if node.kind in LOOKUPS]
         tables = sum(int(size["count"]) for size in sizes if size.get("table_rows"))
-        if tables > MOST_TABLES:
+        if tables > MAX_TABLES:
             raise InvalidSpecError(
                 f"{self.model_type} has {tables:,} embedding tables with table_rows, more than"
-                f" {MOST_TABLES:,}; leave table_rows out"
+                f" {MAX_TABLES:,}; leave table_rows out"
             )
         return replace(self, layers=(WholeGraph(count=1, heads=tuple(heads), tables=tables),))
 
@@ -300,7 +300,7 @@ class GraphNetwork(contract.Network):
         count = self.weight_count if part is self else weights
         dense = count - round(sum(known))  # tables of known rows are updated apart
         in_tables = 1.0 - weights / max(dense, 1)
-        if part is self and lookups and in_tables > MOST_IN_TABLES:
+        if part is self and lookups and in_tables > MAX_SHARE_IN_TABLES:
             raise UnsupportedError(
                 f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables of"
                 " unknown rows, which training divides over GPUs; state table_rows of embedding_bag"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MOST_PARAMETERS: Final = 10**15
-MOST_OPERATORS: Final = 20_000  # different ones; a video pipeline has some 300
-LONGEST_TEXT: Final = 400  # characters of a source or a note
+MAX_PARAMETERS: Final = 10**15
+MAX_OPERATORS: Final = 20_000  # different ones; a video pipeline has some 300
+MAX_TEXT_LENGTH: Final = 400  # characters of a source or a note
 
 
 class _Size:
@@ -87,9 +87,9 @@ class _Nodes:
     def read(self, value: object, where: str) -> tuple[Node, ...]:
         if not isinstance(value, list) or not value:
             raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected [[operators]]")
-        if len(value) > MOST_OPERATORS:
+        if len(value) > MAX_OPERATORS:
             raise InvalidSpecError(
-                f"{where} has {len(value):,} rows, more than {MOST_OPERATORS:,}: equal operators"
+                f"{where} has {len(value):,} rows, more than {MAX_OPERATORS:,}: equal operators"
                 " are one row with a count"
             )
         found = []
@@ -115,9 +115,9 @@ _LIMITS: Final[Mapping[str, files.Field[Any]]] = {
 FIELDS: Final[Mapping[str, files.Field[Any]]] = {
     "name": files.Field(files.Text(empty=False), required=True, into="model_type"),
     "item": files.Field(files.Text(empty=False)),
-    "source": files.Field(files.Text(longest=LONGEST_TEXT)),
+    "source": files.Field(files.Text(longest=MAX_TEXT_LENGTH)),
     "parameters": files.Field(
-        files.Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"
+        files.Whole(least=0, most=MAX_PARAMETERS), required=True, into="weight_count"
     ),
     "format": files.Field(files.Text(empty=False)),
     "live_elements": files.Field(files.Number(least=0.0), into="live"),
@@ -125,7 +125,7 @@ FIELDS: Final[Mapping[str, files.Field[Any]]] = {
     "sizes": files.Field(files.Named(of=files.Whole(least=1))),
     "lengths": files.Field(files.Named(of=_Size())),
     "limits": files.Field(files.Named(of=files.Record(fields=_LIMITS, build=Limit))),
-    "notes": files.Field(files.Array(of=files.Text(longest=LONGEST_TEXT))),
+    "notes": files.Field(files.Array(of=files.Text(longest=MAX_TEXT_LENGTH))),
     "operators": files.Field(_Nodes(), required=True, into="nodes"),
     "decoder": files.Field(_Nodes()),
 }

@@ -41,7 +41,7 @@ TWICE: Final = 2.0
 # and rows from which several share them.
 # Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel.
 COLUMNS: Final = 32.0
-LONGEST_COLUMN: Final = 65_536.0
+MAX_COLUMN: Final = 65_536.0
 SUM_BLOCKS: Final = 2112.0
 SUM_COLUMNS: Final = 128.0
 SUM_ROWS: Final = 64.0
@@ -313,7 +313,7 @@ def _norm_backward(norm: operators.Streaming, precision: Precision) -> operators
         stream="norm_weight_gradient",
         read_bytes=both,
         write_bytes=0.0 * own,
-        row_bytes=np.where(rows > LONGEST_COLUMN, 0.0, column_bytes),
+        row_bytes=np.where(rows > MAX_COLUMN, 0.0, column_bytes),
     )
     return operators.Backward((by_input,), (by_weight,))
 

@@ -13,7 +13,7 @@ from perfatlas.quantities import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MOST_SIZES: Final = 64  # elements of a tensor of sizes
+MAX_SIZES: Final = 64  # elements of a tensor of sizes
 _FOLDED: Final = (
     *("Add", "And", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather"),
     *("Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Mod", "Mul", "Not", "Or"),
@@ -65,7 +65,7 @@ class Folding:
         changed = False
         for one in graph.node:
             found = _value(one, known, values)
-            if found is None or found.size > MOST_SIZES:
+            if found is None or found.size > MAX_SIZES:
                 continue
             values[one.output[0]] = found
             if one.op_type == "Constant":
@@ -215,7 +215,7 @@ def _value(one: Any, known: Mapping[str, list[int]], values: Mapping[str, Any]) 
 
     if one.op_type == "Constant" and one.attribute and one.attribute[0].name == "value":
         elements = math.prod(one.attribute[0].t.dims)
-        return to_array(one.attribute[0].t) if elements <= MOST_SIZES else None
+        return to_array(one.attribute[0].t) if elements <= MAX_SIZES else None
     if one.op_type == "Shape" and not one.attribute and one.input[0] in known:
         return np.array(known[one.input[0]], dtype=np.int64)
     names = [name for name in one.input if name]
@@ -232,7 +232,7 @@ def _computed(one: Any, read: Mapping[str, Any]) -> Any:  # noqa: ANN401 - array
     many = [value.size for value in read.values()]
     if one.op_type in _RESHAPED:
         many.append(np.prod(np.abs(last.astype(float))))
-    if max(many, default=0) > MOST_SIZES:
+    if max(many, default=0) > MAX_SIZES:
         return None
     try:
         return np.asarray(ReferenceEvaluator(one).run(None, dict(read))[0])

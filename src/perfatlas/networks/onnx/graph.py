@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.nodes import Node
 
-LARGEST_FILE: Final = (1 << 31) - 1  # bytes of a protocol buffer
-FEW: Final = 1024  # elements of an initializer that may be a shape
-MOST_SHAPE: Final = 64  # elements of a tensor of integers that is a shape
+MAX_FILE_BYTES: Final = (1 << 31) - 1  # bytes of a protocol buffer
+MAX_SHAPE_INITIALIZER: Final = 1024  # elements of an initializer that may be a shape
+MAX_SHAPE_ELEMENTS: Final = 64  # elements of a tensor of integers that is a shape
 # Places of the activations and of the weights among the inputs.
 _CONVOLUTIONS: Final = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "FusedConv"), (0, 1)),
@@ -142,7 +142,7 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
         raise quantities.MissingDependencyError(
             "graphs of ONNX need the package onnx: pip install '.[graph]' in the clone"
         ) from problem
-    if path.exists() and path.stat().st_size > LARGEST_FILE:
+    if path.exists() and path.stat().st_size > MAX_FILE_BYTES:
         raise quantities.InvalidSpecError(
             f"{path} has 2 GB or more; export it with external data, which is not opened"
         )
@@ -221,7 +221,7 @@ def _drop_weights(graph: Any) -> dict[str, int]:  # noqa: ANN401
     for one in graph.initializer:
         elements = math.prod(one.dims)
         names[one.name] = elements if one.data_type in _WEIGHTS else 0
-        if elements <= FEW and one.data_location != onnx.TensorProto.EXTERNAL:
+        if elements <= MAX_SHAPE_INITIALIZER and one.data_location != onnx.TensorProto.EXTERNAL:
             kept.append(one)
         elif one.name not in declared:
             graph.input.append(
@@ -384,7 +384,7 @@ class _Graph:
             for name in written
             if name in self.shapes
         ) and all(
-            name in self.shapes and _count(self.shapes[name]) <= MOST_SHAPE
+            name in self.shapes and _count(self.shapes[name]) <= MAX_SHAPE_ELEMENTS
             for name in (*written, *one.input)
             if name
         )

@@ -12,8 +12,8 @@ from perfatlas.networks.graphs.imports import KINDS_FILE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-MOST_TRIED: Final = 500  # groups of operators around an anchor
-MOST_READERS: Final = 8  # of a tensor inside a group
+MAX_TRIED_GROUPS: Final = 500  # groups of operators around an anchor
+MAX_READERS: Final = 8  # of a tensor inside a group
 
 
 class Pattern(NamedTuple):
@@ -87,7 +87,7 @@ class _Wires:
         """Yield the largest group around an operator, if there is one."""
         first = frozenset((anchor,))
         best, seen, left = None, {first}, [first]
-        while left and len(seen) < MOST_TRIED:
+        while left and len(seen) < MAX_TRIED_GROUPS:
             chosen = left.pop()
             if best is None or len(chosen) > len(best[0]):
                 types = {self.nodes[number].op_type for number in chosen - first}
@@ -125,5 +125,5 @@ class _Wires:
                 if name in self.writer and name not in self.fixed:
                     yield self.writer[name]
             for name in self.nodes[number].output:
-                if len(self.readers[name]) <= MOST_READERS:
+                if len(self.readers[name]) <= MAX_READERS:
                     yield from self.readers[name]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FRAMEWORK: Final = "stablehlo"
 DEEPEST_CALL: Final = 64
-MOST_TENSORS: Final = 300_000
+MAX_TENSORS: Final = 300_000
 _PREFIXES: Final = ("stablehlo.", "chlo.", "func.")
 _BROADCASTS: Final = ("broadcast_in_dim", "broadcast")
 _STEPS: Final = {"stablehlo.add": 1, "stablehlo.subtract": -1}
@@ -108,8 +108,8 @@ class Program:
 
     def _count(self) -> None:
         self.tensors += 1
-        if self.tensors > MOST_TENSORS:
-            raise UnsupportedError(f"the module has more than {MOST_TENSORS:,} tensors and calls")
+        if self.tensors > MAX_TENSORS:
+            raise UnsupportedError(f"the module has more than {MAX_TENSORS:,} tensors and calls")
 
     def block(
         self, block: ir.Block, known: dict[ir.Value, Operand], times: int, depth: int

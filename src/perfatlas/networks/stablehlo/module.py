@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from jaxlib.mlir import ir
 
-LARGEST_TEXT: Final = 1 << 29  # bytes
+MAX_TEXT_BYTES: Final = 1 << 29  # bytes
 DEEPEST: Final = 128  # brackets around brackets
-LONGEST_REASON: Final = 300
+MAX_REASON_LENGTH: Final = 300
 COMPOSITE: Final = "composite"  # attribute of a function that decomposes one
 BYTECODE: Final = b"ML\xefR"
 _Read = TypeVar("_Read")
@@ -82,9 +82,9 @@ def read_modules(
 def _text(path: Path) -> str:
     """Return the text of a module."""
     try:
-        if path.stat().st_size > LARGEST_TEXT:
+        if path.stat().st_size > MAX_TEXT_BYTES:
             raise quantities.InvalidSpecError(
-                f"{path} has more than {LARGEST_TEXT:,} bytes; pass weights as arguments of the"
+                f"{path} has more than {MAX_TEXT_BYTES:,} bytes; pass weights as arguments of the"
                 " function, so that the text has none of them"
             )
         content = path.read_bytes()
@@ -138,7 +138,7 @@ def _parsed(text: str, path: Path) -> ir.Module:
     try:
         return ir.Module.parse(text)
     except ir.MLIRError as problem:
-        told = " ".join(str(problem).split())[:LONGEST_REASON]
+        told = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
         raise quantities.InvalidSpecError(f"{path} is no module of StableHLO: {told}") from problem
 
 
@@ -230,11 +230,11 @@ def _refined(
     try:
         passmanager.PassManager.parse(_REFINED.format(",".join(types))).run(module.operation)
     except (ir.MLIRError, ValueError) as problem:
-        told = " ".join(str(problem).split())[:LONGEST_REASON]
+        told = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
         raise quantities.InvalidSpecError(f"{path} has no shapes of {asked}: {told}") from problem
     for one in functions_of(module, path)["main"].regions[0].blocks[0].operations:
         if one.operation.name == "stablehlo.custom_call" and _is_false(one):
-            told = str(one.attributes["error_message"].value)[:LONGEST_REASON]
+            told = str(one.attributes["error_message"].value)[:MAX_REASON_LENGTH]
             raise quantities.InvalidSpecError(f"{path} refuses {asked}: {told}")
     return module
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.stablehlo.flattening import Op, Program
 
 PRODUCTS: Final = ("dot_general", "convolution")
-MOST_ROUNDS: Final = 8
-MOST_DATA: Final = 64  # arguments that are found to be data
+MAX_ROUNDS: Final = 8
+MAX_DATA_ARGUMENTS: Final = 64  # arguments that are found to be data
 SEVERAL: Final = 2  # weights of which a tensor follows, of which no more are told apart
 _POINTWISE: Final = ("activation", "add", "elementwise")
 
@@ -76,7 +76,7 @@ def weights_of(program: Program) -> set[str]:
         most = max((len(one.sizes) for one in arguments.values()), default=0)
         data |= {name for name, one in arguments.items() if len(one.sizes) == most}
     writers = {written.name: op for op in program.ops for written in op.written}
-    for _ in range(MOST_DATA):
+    for _ in range(MAX_DATA_ARGUMENTS):
         left, seen = set(arguments), set[str]()
         fixed = fixed_by(program, left - data)
         beside = (_beside_data(op, fixed, used) for op in program.ops)
@@ -205,13 +205,13 @@ def _roots(ops: Sequence[Op], held: set[str], leaving: set[str]) -> dict[str, st
     A region has one tensor that operators outside of it read: others become roots of their own.
     """
     apart: set[str] = set()
-    for number in range(MOST_ROUNDS + 1):
+    for number in range(MAX_ROUNDS + 1):
         roots = _rooted(ops, held, apart)
         read = _read_outside(ops, roots, leaving)
         several: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
         for op in ops:
             name = op.written[0].name
-            if name in roots and (name in read or number == MOST_ROUNDS):
+            if name in roots and (name in read or number == MAX_ROUNDS):
                 several[roots[name], op.body].append(name)
         found = {name for names in several.values() for name in names[:-1]} - apart
         if not found:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.nodes import Node
 
-LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
+MAX_JSON: Final = 1 << 29  # bytes of the description of a program
 MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
@@ -52,7 +52,7 @@ _Json = TypeVar("_Json", dict[str, Any], list[Any])
 _JSON: Final = {dict: "object", list: "array"}
 _MULTIPLE: Final = re.compile(r"Mul\(Integer\((\d+)\), Symbol\('\w+'[^()]*\)\)$")
 _SPECIALIZED: Final = 2
-MOST_SIZE: Final = 1 << 31  # of a range that has an end
+MAX_SIZE_OF_RANGE: Final = 1 << 31  # of a range that has an end
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -69,9 +69,9 @@ def read_archive(path: Path) -> dict[str, Any]:
                 for zip_info in archive.infolist()
                 if zip_info.filename.endswith("models/model.json")
             ]
-            if not held or held[0].file_size > LARGEST_JSON:
+            if not held or held[0].file_size > MAX_JSON:
                 raise InvalidSpecError(
-                    f"{path} holds no models/model.json below {LARGEST_JSON:,} bytes; write it with"
+                    f"{path} holds no models/model.json below {MAX_JSON:,} bytes; write it with"
                     " torch.export.save of PyTorch 2.6 or later"
                 )
             found = json.loads(archive.read(held[0]))
@@ -226,7 +226,7 @@ class _Program:
         least, most = (times * int(ends.get(end) or 0) for end in ("min_val", "max_val"))
         limits = {
             "least": least if least > _SPECIALIZED * times else 0,  # 0 and 1 are always left out
-            "most": most if most < MOST_SIZE else 0,
+            "most": most if most < MAX_SIZE_OF_RANGE else 0,
             "multiple_of": times if times > 1 else 0,
         }
         if found:

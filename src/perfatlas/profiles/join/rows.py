@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FAMILY: Final = "torch"  # kernels of the framework's operators, whichever library has them
 UNFORMATTED: Final = "bf16"  # a row states a format; that of a stream says nothing
-_LONGEST_NAME: Final = 64  # characters
+_MAX_NAME_LENGTH: Final = 64  # characters
 _SHAPES: Final = {
     "gemm": ("m", "n", "k"),
     "attention": ("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"),
@@ -119,4 +119,4 @@ def _device(name: str) -> str:
             "the profile does not name its device, which rows of measurements state: export it with"
             " the properties of its devices"
         )
-    return plain.strip("_")[:_LONGEST_NAME]
+    return plain.strip("_")[:_MAX_NAME_LENGTH]

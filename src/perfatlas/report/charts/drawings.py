@@ -60,7 +60,7 @@ PASSES: Final = {
 ROW: Final = 0.9  # height of a bar of a pipeline, in rows
 ROW_PIXELS: Final = 26
 MARGIN_PIXELS: Final = 110
-MOST_LABELS: Final = 400  # more passes are not labelled with their micro-batch
+MAX_LABELS: Final = 400  # more passes are not labelled with their micro-batch
 
 
 def shares_of_bins(values: Sequence[float], most: int) -> tuple[list[float], list[float]]:

@@ -232,7 +232,7 @@ def _draw_days(figure: _Figure, chart: drawings.DaysChart) -> None:
 
 def _draw_pipeline(figure: _Figure, chart: drawings.PipelineChart) -> None:
     for bars in chart.bars:
-        _add_passes(figure, bars, labelled=chart.size <= drawings.MOST_LABELS)
+        _add_passes(figure, bars, labelled=chart.size <= drawings.MAX_LABELS)
     ranks = chart.ranks
     figure.update(barmode="overlay", showlegend=True, bargap=0)
     figure.update_axis("xaxis", **_axis_layout(drawings.Axis("time", "s")))

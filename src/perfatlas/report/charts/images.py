@@ -51,14 +51,14 @@ INTERVAL: Final = "90% interval"
 STYLES: Final = ("-", "--", "-.", ":")
 FEW_DECADES: Final = 5e3  # ratio of the ends of an axis up to which 2 and 5 are labelled
 LETTER: Final = 4.2  # width of a letter beside a point [points]
-MOST_LEGEND: Final = 3  # entries in a row of a legend
+MAX_LEGEND_ENTRIES: Final = 3  # entries in a row of a legend
 LEGEND_LINE: Final = 10  # letters as wide as the line and the margins of an entry of a legend
 PLOTTED: Final = 0.85  # share of the width of an image that a panel has
-MOST_LETTERS: Final = 75  # of all names below a heat map up to which they are horizontal
+MAX_LABEL_LETTERS: Final = 75  # of all names below a heat map up to which they are horizontal
 ROW_LETTERS: Final = 32  # of a line of the name of a bar
 TITLE_LETTERS: Final = 76  # of a line of the title of a chart
-MOST_TICKS: Final = 16  # named columns of a heat map
-MOST_NUMBERS: Final = 12  # columns of a heat map whose cells have numbers
+MAX_TICKS: Final = 16  # named columns of a heat map
+MAX_NUMBERED_COLUMNS: Final = 12  # columns of a heat map whose cells have numbers
 LEGEND_POINTS: Final = 13.0  # height of a row of a legend
 
 
@@ -293,8 +293,8 @@ def _draw_cells(panel: Any, chart: drawings.HeatMap) -> None:  # noqa: ANN401 - 
     scale = "log" if chart.values.log else "linear"
     drawn = panel.imshow(values, cmap="cividis", aspect="auto", origin="lower", norm=scale)
     panel.grid(visible=False)
-    crowded = sum(map(len, columns)) > MOST_LETTERS
-    every = 1 + len(columns) // MOST_TICKS
+    crowded = sum(map(len, columns)) > MAX_LABEL_LETTERS
+    every = 1 + len(columns) // MAX_TICKS
     panel.set_xticks(
         range(0, len(columns), every),
         [_text(name) for name in columns[::every]],
@@ -306,7 +306,7 @@ def _draw_cells(panel: Any, chart: drawings.HeatMap) -> None:  # noqa: ANN401 - 
     panel.set_ylabel(_text(y))
     bar = panel.figure.colorbar(drawn, ax=panel)
     _set_axis(bar.ax, "y", chart.values)
-    for row, texts in enumerate(chart.texts if len(columns) <= MOST_NUMBERS else ()):
+    for row, texts in enumerate(chart.texts if len(columns) <= MAX_NUMBERED_COLUMNS else ()):
         for column, text in enumerate(texts):
             light = math.isfinite(values[row][column]) and drawn.norm(values[row][column]) > 0.5
             colour = "black" if light else "white"
@@ -323,7 +323,7 @@ def _draw_days(panel: Any, chart: drawings.DaysChart) -> None:  # noqa: ANN401 -
 
 
 def _draw_pipeline(panel: Any, chart: drawings.PipelineChart) -> None:  # noqa: ANN401 - axes of matplotlib
-    labelled = chart.size <= drawings.MOST_LABELS
+    labelled = chart.size <= drawings.MAX_LABELS
     named: set[str] = set()
     for bars in chart.bars:
         starts = [float(row["start_s"]) for row in bars.rows]
@@ -415,10 +415,10 @@ def _place_legend(panel: Any) -> None:  # noqa: ANN401 - axes of matplotlib
 
 
 def _legend_columns(panel: Any) -> int:  # noqa: ANN401 - axes of matplotlib
-    """Return how many entries of a legend fit beside each other, at most MOST_LEGEND."""
+    """Return how many entries of a legend fit beside each other, at most MAX_LEGEND_ENTRIES."""
     longest = max(map(len, panel.get_legend_handles_labels()[1]), default=0)
     wide = (longest + LEGEND_LINE) * LETTER
-    return max(1, min(MOST_LEGEND, int(72.0 * WIDTH_INCHES * PLOTTED / wide)))
+    return max(1, min(MAX_LEGEND_ENTRIES, int(72.0 * WIDTH_INCHES * PLOTTED / wide)))
 
 
 def _text(text: str) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.report.pages.page import Block
     from perfatlas.report.text import Shown
 
-MOST_VALUES: Final = 4  # that a page begins with
+MAX_VALUES: Final = 4  # that a page begins with
 
 
 def answer_page(
@@ -75,7 +75,7 @@ def results_page(
         title=title or headline(answer),
         values=[
             Value(label=one.label, value=one.value, interval=one.interval)
-            for one in brief[:MOST_VALUES]
+            for one in brief[:MAX_VALUES]
         ],
         sections=[*sections, *([Section(title="Results", blocks=[table])] if rows else [])],
         reproduce=reproduce,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perfatlas.report.charts import Drawing
 
-MOST_SHOWN: Final = 6  # key numbers of a notebook
+MAX_SHOWN: Final = 6  # key numbers of a notebook
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class Page:
     def text(self) -> str:
         """Return the question and the key numbers with their intervals as a few lines."""
         lines = [self._head()]
-        for value in self.values[:MOST_SHOWN]:
+        for value in self.values[:MAX_SHOWN]:
             interval = f" ({value.interval})" if value.interval else ""
             lines.append(f"  {value.label}: {value.value}{interval}")
         if self.warnings:
@@ -191,7 +191,7 @@ class Page:
         rows = [
             f"<tr><th style='text-align:left'>{_escaped(value.label)}</th>"
             f"<td>{_escaped(value.value)}</td><td>{_escaped(value.interval)}</td></tr>"
-            for value in self.values[:MOST_SHOWN]
+            for value in self.values[:MAX_SHOWN]
         ]
         head = f"<b>{_escaped(self._head())}</b>"
         warned = f"<p>{_escaped(self._warned())}</p>" if self.warnings else ""

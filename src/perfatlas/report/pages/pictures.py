@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 PHASE_TITLES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
 FREE: Final = "free"
-MOST_OPERATORS: Final = 24  # of a step; the shortest of more are one bar
-MOST_BARS: Final = 10  # of a tornado
-LEAST_SHOWN: Final = 0.005
+MAX_OPERATORS: Final = 24  # of a step; the shortest of more are one bar
+MAX_BARS: Final = 10  # of a tornado
+MIN_SHOWN: Final = 0.005
 NOT_PARTS: Final = ("total_bytes", "capacity_bytes")
 MEMORY_COLOURS: Final = {
     "weights_bytes": charts.BLUE,
@@ -86,7 +86,7 @@ def steps_section(title: str, rows: Rows) -> Section:
         rows: Rows of a breakdown of one phase, in execution order.
     """
     longest = sorted(rows, key=lambda row: -float(row["time_s"]))
-    kept = [row for row in rows if row in longest[:MOST_OPERATORS]]
+    kept = [row for row in rows if row in longest[:MAX_OPERATORS]]
     total_s = sum(row["time_s"] for row in rows)
     rest_s = total_s - sum(row["time_s"] for row in kept)
     if len(kept) < len(rows):
@@ -156,7 +156,7 @@ def tornado(
 
     Values that are shown as 0 have none.
     """
-    largest = sorted(values.items(), key=lambda pair: -abs(pair[1]))[:MOST_BARS]
+    largest = sorted(values.items(), key=lambda pair: -abs(pair[1]))[:MAX_BARS]
     bars = [
         charts.Bar(
             name,
@@ -165,6 +165,6 @@ def tornado(
             charts.GREEN if (value > 0.0) is higher_is_better else charts.ORANGE,
         )
         for name, value in largest
-        if abs(value) >= LEAST_SHOWN
+        if abs(value) >= MIN_SHOWN
     ]
     return charts.BarChart(bars, axis)

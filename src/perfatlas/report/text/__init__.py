@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perfatlas.report.text.closing import print_closing
     from perfatlas.report.text.evidence import CALIBRATION_COLUMNS, evidence_headline
     from perfatlas.report.text.job_time import (
-        METHODS, MOST_BUCKETS, job_field, job_field_label, job_value, print_waterfall,
+        METHODS, MAX_BUCKETS, job_field, job_field_label, job_value, print_waterfall,
     )
     from perfatlas.report.text.latencies import distributions, mean_interval, tail_title, tails
     from perfatlas.report.text.limits import limited_text, limits_of, ratio_text

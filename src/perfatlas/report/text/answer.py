@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 
-MOST_OPERATORS: Final = 5
-MOST_PHASES: Final = 4
+MAX_OPERATORS: Final = 5
+MAX_PHASES: Final = 4
 SIDE_BY_SIDE: Final = 2  # phases
-LEAST_WIDTH: Final = 78  # columns of two phases side by side
+MIN_WIDTH: Final = 78  # columns of two phases side by side
 NAME_WIDTH: Final = 28
 
 
 def print_bottlenecks(
-    console: Console, breakdown: Sequence[Row], *, most: int = MOST_OPERATORS
+    console: Console, breakdown: Sequence[Row], *, most: int = MAX_OPERATORS
 ) -> None:
     """Write the bounds of each step, then its slowest operators; the others share one row.
 
@@ -50,13 +50,13 @@ def print_bottlenecks(
         most: Number of operators with their own row; 0 for steps only.
     """
     phases = phases_of(breakdown)
-    for phase, rows in list(phases.items())[:MOST_PHASES]:
+    for phase, rows in list(phases.items())[:MAX_PHASES]:
         print_line(console, phase_title(phase, rows, width=console.width), style="bold")
         if hidden := hidden_summary(rows):
             print_line(console, f"  {hidden}")
-        if most and (len(phases) == 1 or console.width < LEAST_WIDTH):
+        if most and (len(phases) == 1 or console.width < MIN_WIDTH):
             print_plain(console, phase_table(rows, width=console.width, most=most))
-    if most and len(phases) == SIDE_BY_SIDE and console.width >= LEAST_WIDTH:
+    if most and len(phases) == SIDE_BY_SIDE and console.width >= MIN_WIDTH:
         print_plain(console, _both(phases, most))
     if far := far_from_roofline(phases):
         print_line(console, far)
@@ -129,7 +129,7 @@ def _sums(rows: Sequence[Row]) -> list[str]:
 
 
 WIDEST_BAR: Final = 100
-FEWEST_OPERATORS: Final = 2  # beside warnings of many lines
+MIN_OPERATORS: Final = 2  # beside warnings of many lines
 FEW_ROWS: Final = 1  # a breakdown of one operator: the results have said it
 
 
@@ -207,7 +207,7 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     if len(breakdown) > FEW_ROWS and not kinds:
         lines = sum(-(-len(str(one)) // console.width) for one in answer.get("warnings") or ())
         lines += len(memories) - 1  # the plan of each pool has a line
-        most = 0 if simulated else max(MOST_OPERATORS - lines, FEWEST_OPERATORS)
+        most = 0 if simulated else max(MAX_OPERATORS - lines, MIN_OPERATORS)
         print_bottlenecks(console, breakdown, most=most)
 
 

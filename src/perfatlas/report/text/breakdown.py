@@ -20,10 +20,10 @@ BOUND_STYLES: Final = {
     "host": "red",
 }
 # Rows below this share of their phase are combined into one line.
-SMALLEST_SHARE: Final = 0.005
-SMALLEST_BOUND: Final = 0.01
+MIN_SHARE: Final = 0.005
+MIN_BOUND: Final = 0.01
 LARGE_SHARE: Final = 0.1  # of a phase, from which an operator far from its roofline is named
-MOST_ROOFLINES: Final = 4.0  # times of its roofline that are usual of kernels
+MAX_ROOFLINES: Final = 4.0  # times of its roofline that are usual of kernels
 WIDE_COLUMNS: Final = 100
 NARROW_COLUMNS: Final = 78
 NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW_COLUMNS
@@ -70,7 +70,7 @@ def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     if total <= 0:
         return "no time"
     ranked = sorted(times.items(), key=lambda item: item[1], reverse=True)
-    told = [(bound, time / total) for bound, time in ranked if time / total >= SMALLEST_BOUND]
+    told = [(bound, time / total) for bound, time in ranked if time / total >= MIN_BOUND]
     return ", ".join(f"{bound} {format_share(share)}" for bound, share in told)
 
 
@@ -105,7 +105,7 @@ def far_from_roofline(phases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         for row in rows
         if row.get("bound") in ("compute", "memory", "network")
         and float(row.get("share") or 0.0) >= LARGE_SHARE
-        and 0.0 < MOST_ROOFLINES * float(row.get("bound_time_s") or 0.0) < float(row["time_s"])
+        and 0.0 < MAX_ROOFLINES * float(row.get("bound_time_s") or 0.0) < float(row["time_s"])
     ]
     return f"far above their own roofline: {', '.join(told)}" if told else ""
 
@@ -173,14 +173,14 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
 
 def _hides(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether an operator of a phase has a hidden time that is not small."""
-    least_s = SMALLEST_SHARE * sum(float(row.get("time_s") or 0.0) for row in rows)
+    least_s = MIN_SHARE * sum(float(row.get("time_s") or 0.0) for row in rows)
     return any(float(row.get("hidden_time_s") or 0.0) > least_s for row in rows)
 
 
 def _matters(row: Mapping[str, Any], whole_s: float) -> bool:
     """Return whether the share of an operator, or its hidden time, is not small."""
     hidden_s = float(row.get("hidden_time_s") or 0.0)
-    return float(row.get("share") or 0.0) >= SMALLEST_SHARE or hidden_s > SMALLEST_SHARE * whole_s
+    return float(row.get("share") or 0.0) >= MIN_SHARE or hidden_s > MIN_SHARE * whole_s
 
 
 def _columns(width: int, *, with_energy: bool, with_hidden: bool) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 INDENT: Final = 2
 COST_NOTE: Final = "cost: "  # begins what names a price
-MOST_LINES: Final = 6  # of warnings of a brief answer; the first are the gravest
+MAX_LINES: Final = 6  # of warnings of a brief answer; the first are the gravest
 
 
 def print_closing(
@@ -124,7 +124,7 @@ def _print_warnings(console: Console, answer: Mapping[str, Any], *, verbose: boo
     for number, warning in enumerate(warnings):
         text = f"warning: {warning}"
         lines += -(-len(text) // console.width)
-        if number and lines > MOST_LINES and not verbose:
+        if number and lines > MAX_LINES and not verbose:
             left = len(warnings) - number
             print_line(console, f"warning: {left:,} more, shown by --verbose", style="yellow")
             break

@@ -52,7 +52,7 @@ COVERED: Final = {
 }
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
 STEPS_COVERED: Final = "the 90% interval has the errors of whole steps, not of single operators"
-MOST_DEVICES: Final = 2  # by name
+MAX_DEVICES: Final = 2  # by name
 NARROW_COLUMNS: Final = 60
 NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
 
@@ -161,7 +161,7 @@ def _calibrations_text(calibrations: Calibrations) -> str:
     devices = _devices(calibrations)
     largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
     which = "median error of the largest" if len(calibrations) > 1 else "median error"
-    where = ", ".join(devices) if len(devices) <= MOST_DEVICES else f"{len(devices)} devices"
+    where = ", ".join(devices) if len(devices) <= MAX_DEVICES else f"{len(devices)} devices"
     return (
         f"{counted(len(calibrations), 'calibration')} on {rows:,} rows of {where},"
         f" {which} {_error(largest.get('median_error'))}"

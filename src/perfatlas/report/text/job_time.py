@@ -45,7 +45,7 @@ ENERGIES: Final = frozenset((
 ))  # fmt: skip
 BAR: Final = 24
 OTHERS: Final = "others"
-MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one
+MAX_BUCKETS: Final = 5  # of a brief answer, beside the productive one
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which one decimal is shown
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-SMALLEST_SHARE: Final = 0.005
+MIN_SHARE: Final = 0.005
 NO_BREAK: Final = "\u00a0"
 TAIL: Final = 0.01  # of the requests
-LARGEST: Final = 2  # parts of a brief answer
+SHOWN_PARTS: Final = 2  # parts of a brief answer
 GAP: Final = 2
 INTERVAL: Final = "90% (mean)"
 SAMPLING: Final = "  ± (90%)"
@@ -222,14 +222,14 @@ def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = Fa
     for tail in tails(results):
         if brief:
             largest = ", ".join(
-                f"{part.label} {format_share(part.share)}" for part in tail.parts[:LARGEST]
+                f"{part.label} {format_share(part.share)}" for part in tail.parts[:SHOWN_PARTS]
             )
             print_line(console, f"{tail_title(results, tail)}: {largest}")
             continue
         text = ", ".join(
             f"{part.label} {_unbroken(part.value)} ({format_share(part.share)})"
             for part in tail.parts
-            if part.share >= SMALLEST_SHARE
+            if part.share >= MIN_SHARE
         )
         title = tail_title(results, tail)
         title = title.replace(tail.value, _unbroken(tail.value))

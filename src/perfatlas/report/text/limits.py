@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AT_LEAST: Final = "at least"
 AT_MOST: Final = "at most"
 BOUND: Final = "bound"
-LEAST_RATIO: Final = 0.01  # with two decimals
+MIN_RATIO: Final = 0.01  # with two decimals
 # derived from times, without an interval of their own: limits in tier bound
 DERIVED: Final = {
     "bus_bandwidth_bytes_per_s": AT_MOST,
@@ -108,7 +108,7 @@ def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = 
         'x0.0013'
     """
     ratio = value / base
-    text = f"x{ratio:.2f}" if abs(ratio) >= LEAST_RATIO else f"x{two_digits(ratio)}"
+    text = f"x{ratio:.2f}" if abs(ratio) >= MIN_RATIO else f"x{two_digits(ratio)}"
     if limit and base_limit:
         return f"({text})"
     return SIGNS[limit or OPPOSITE[base_limit]] + text

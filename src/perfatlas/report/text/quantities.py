@@ -31,8 +31,8 @@ SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed in percent
 FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
-MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
-LEAST_SHARE: Final = 1e-8  # below it a share is printed as a limit
+MAX_PERCENT: Final = 9999.0  # beyond it more digits say nothing
+MIN_SHARE: Final = 1e-8  # below it a share is printed as a limit
 SMALL_SUM: Final = 0.1  # below which cents say too little [USD]
 LARGE_SUM: Final = 1000.0  # from which on cents say nothing [USD]
 LONG_S: Final = 999.5  # seconds from which on they are written whole
@@ -40,7 +40,7 @@ TRILLION: Final = 1e12  # digits of ten and more of them are not read
 WORDS: Final = {"mass": "g", "area": "mm²", "points": "points", "decibels": "dB"}
 MISSING: Final = "-"
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
-MOST_DECIMALS: Final = 6
+MAX_DECIMALS: Final = 6
 
 
 def unit_of(key: str) -> str:
@@ -166,7 +166,7 @@ def _number_text(key: str, value: float) -> str:
         return metric_text(metric, value)
     words = key.split("_")
     if LOGARITHM in words:
-        return _percent(math.expm1(min(value, MOST_PERCENT / 100.0)))
+        return _percent(math.expm1(min(value, MAX_PERCENT / 100.0)))
     if not FRACTIONS.isdisjoint(words):
         return _percent(value)
     if key.endswith("_bits"):
@@ -188,7 +188,7 @@ def _scaled(value: float, unit: str) -> str:
 
 def _percent(fraction: float) -> str:
     percent = 100 * fraction
-    return f"> {MOST_PERCENT:,.0f}%" if percent > MOST_PERCENT else f"{percent:.1f}%"
+    return f"> {MAX_PERCENT:,.0f}%" if percent > MAX_PERCENT else f"{percent:.1f}%"
 
 
 def format_interval(key: str, low: float, high: float) -> str:
@@ -238,8 +238,8 @@ def format_share(share: float) -> str:
         ('4.2%', '42%')
     """
     percent = 100 * share
-    if percent > MOST_PERCENT:
-        return f"> {MOST_PERCENT:,.0f}%"
+    if percent > MAX_PERCENT:
+        return f"> {MAX_PERCENT:,.0f}%"
     if 0 < percent < 0.05:
         return "<0.1%"
     return f"{percent:.0f}%" if percent >= 9.95 or percent == 0 else f"{percent:.1f}%"
@@ -272,13 +272,13 @@ def share_text(share: float) -> str:
         >>> share_text(1.66e-157), share_text(3.2e7)
         ('< 0.000001%', '> 9,999%')
     """
-    if 0.0 < share < LEAST_SHARE:
+    if 0.0 < share < MIN_SHARE:
         return "< 0.000001%"
-    if 100.0 * share > MOST_PERCENT:
-        return f"> {MOST_PERCENT:,.0f}%"
+    if 100.0 * share > MAX_PERCENT:
+        return f"> {MAX_PERCENT:,.0f}%"
     if share >= 1.0:
         return f"{100.0 * share:,.0f}%"
     if share >= 0.999:
-        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
+        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MAX_DECIMALS)
         return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + "%"
     return f"{100.0 * share:#.3g}".rstrip(".") + "%" if share else "0%"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-MOST_ITEMS: Final = 12  # length up to which a list of numbers is shown in full
-LONGEST_BRIEF: Final = 72  # letters of a value in brief output
+MAX_ITEMS: Final = 12  # length up to which a list of numbers is shown in full
+MAX_BRIEF: Final = 72  # letters of a value in brief output
 NOTHING: Final = frozenset({"0 s", "0 B", "no"})  # of parts that an entry does not have
 GENERAL: Final = "general"  # group of values whose name has no prefix
 SOURCES: Final = ("source", "sources")
@@ -66,9 +66,7 @@ def print_grouped(console: Console, values: Sequence[SourcedValue], *, levels: i
     """
     groups: dict[str, list[str]] = {}
     short = [
-        value
-        for value in values
-        if len(value.value) <= LONGEST_BRIEF and value.value not in NOTHING
+        value for value in values if len(value.value) <= MAX_BRIEF and value.value not in NOTHING
     ]
     heads = {value.field.partition(".")[0] for value in short if "." in value.field}
     for value in short:
@@ -192,7 +190,7 @@ def _refs(facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a scalar or a list of them
-    if isinstance(value, list) and len(value) > MOST_ITEMS:
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
         first = ", ".join(quantities.format_value(name, item) for item in value[:5])
         return f"{first} ... {quantities.format_value(name, value[-1])} ({len(value)} in all)"
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-BEST: Final = 5
+SHOWN_ROWS: Final = 5
 REASONS: Final = 5
 RATIO: Final = "ratio_to_base"
 TITLES: Final = {RATIO: "to base"}
@@ -113,7 +113,7 @@ def _print_best(console: Console, results: Mapping[str, Any], *, verbose: bool) 
     if not results["best"]:
         return
     objective = results["objective"]
-    shown = results["best"] if verbose else results["best"][:BEST]
+    shown = results["best"] if verbose else results["best"][:SHOWN_ROWS]
     names = _columns(shown[0], objective)
     rows = [{name: cell_text(name, row[name]) for name in names} for row in shown]
     if len({limit_note(str(row.get("tier") or "")) for row in shown}) > 1:

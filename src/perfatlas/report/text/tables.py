@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SCREEN_LINES: Final = 33
-FEWEST_ROWS: Final = 3  # of a table that is shown in part
+MIN_ROWS: Final = 3  # of a table that is shown in part
 CLOSING_LINES: Final = 4  # reserved for what --verbose shows
 
 
@@ -61,7 +61,7 @@ def _rows_that_fit(table: TitledRows, console: Console, room: int) -> int:
     most = next(
         (n for n in range(min(rows, room), 0, -1) if _lines_of(table, n, console) <= room), 0
     )
-    return most if most == rows or most >= FEWEST_ROWS else 0
+    return most if most == rows or most >= MIN_ROWS else 0
 
 
 def _lines_of(table: TitledRows, most: int, console: Console) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
-LEAST_FOLDED: Final = 8  # columns of a name that is broken
+MIN_FOLDED_COLUMNS: Final = 8  # columns of a name that is broken
 NARROWEST: Final = 40  # columns; a narrower terminal wraps
 PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
 
@@ -101,7 +101,7 @@ def _least_width(console: Console, table: Table) -> int:
             column.min_width = max(size.maximum for size in sizes)
         elif column.overflow != "fold":  # which breaks names on purpose
             column.min_width = max(size.minimum for size in sizes)
-        total += column.min_width or LEAST_FOLDED
+        total += column.min_width or MIN_FOLDED_COLUMNS
     return total
 
 

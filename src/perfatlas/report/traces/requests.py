@@ -21,7 +21,7 @@ COUNTERS: Final = {
     "replicas": ("replicas in service", 1.0),
     "deployment_power_w": ("power of all GPUs (W)", 1.0),
 }
-MOST_REQUESTS: Final = 50_000  # limit of what a viewer can show
+MAX_REQUESTS: Final = 50_000  # limit of what a viewer can show
 
 
 def requests_trace_text(
@@ -66,7 +66,7 @@ def requests_trace_text(
         row
         for row in _rows(columns)
         if row["arrival_s"] < end_s and row["arrival_s"] + row["request_latency_s"] > start_s
-    ][:MOST_REQUESTS]
+    ][:MAX_REQUESTS]
     events: list[dict[str, Any]] = []
     free: dict[int, list[float]] = {}
     for row in sorted(rows, key=lambda row: (row["arrival_s"], row["request"])):

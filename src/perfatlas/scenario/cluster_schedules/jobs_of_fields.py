@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.jobs.traces import JobTrace
     from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
-LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
+MAX_SHARE: Final = 4  # share of the cluster of the largest generated job by default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def _accounting(inputs: Schedule) -> JobTrace:
 
 def largest_job(inputs: Schedule, cluster: Cluster) -> int:
     """Return the GPUs of the largest generated job."""
-    return inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+    return inputs.max_job_gpus or max(cluster.gpus // MAX_SHARE, 1)
 
 
 def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource:

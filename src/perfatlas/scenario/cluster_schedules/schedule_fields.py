@@ -19,7 +19,7 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_COMPARED: Final = 64
+MAX_COMPARED_SCHEDULES: Final = 64
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
@@ -112,9 +112,9 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
     rows = [
         dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())
     ]
-    if len(rows) > MOST_COMPARED:
+    if len(rows) > MAX_COMPARED_SCHEDULES:
         raise InvalidSpecError(
-            f"compare gives {len(rows)} schedules: expected at most {MOST_COMPARED}"
+            f"compare gives {len(rows)} schedules: expected at most {MAX_COMPARED_SCHEDULES}"
         )
     for row in rows:
         parse_schedule({**fields, **row})

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 FIRST: Final = 5_000  # jobs of the first schedule
-LONGEST: Final = 160_000  # jobs of the longest one
-LONGEST_OF_RESERVATIONS: Final = 20_000  # where each pass makes many reservations
+MAX_JOBS: Final = 160_000  # jobs of the longest one
+MAX_JOBS_WITH_RESERVATIONS: Final = 20_000  # where each pass makes many reservations
 PRECISION: Final = 0.1  # half-width of the mean wait over the mean wait
 OF_RUN: Final = 0.01  # or over the mean run time, of short waits
 GROWTH: Final = (2.0, 8.0)  # least and largest factor from one schedule to the next
@@ -29,7 +29,7 @@ MARGIN: Final = 1.2  # safety factor on the estimated number of jobs
 SATURATED: Final = (0.1, 0.6)  # of the time of all work on all GPUs: the queue is never empty
 LONG_RUN: Final = 99.0  # percentile of the run times that the saturated window is measured in
 TURNOVERS: Final = 5.0  # long runs that the saturated window holds
-GROWING: Final = 0.5  # least growth of waiting work over the excess of the load over the capacity
+MIN_BACKLOG_GROWTH: Final = 0.5  # growth of waiting work / excess of the load over the capacity
 UNFILLED: Final = 0.15  # share of GPU time idle without a waiting job, above that of the load
 UNSETTLED: Final = 0.05  # likewise, of a stream that begins with the jobs of its steady state
 
@@ -147,7 +147,7 @@ def sized_stream(inputs: Schedule) -> Stream | None:
             f"until_s = {inputs.until_s:g}: without num_jobs the precision of the mean wait sets"
             " the length of the stream; set num_jobs too, or leave until_s out"
         )
-    longest = LONGEST_OF_RESERVATIONS if inputs.backfill == "conservative" else LONGEST
+    longest = MAX_JOBS_WITH_RESERVATIONS if inputs.backfill == "conservative" else MAX_JOBS
     count, capacity = _first_count(inputs, longest), None
     while True:
         run = prepare(inputs.model_copy(update={"num_jobs": count}), None, stream=True)
@@ -179,7 +179,7 @@ def _measured_stream(
     """Return a stream and the half-width of its mean wait over what it may be."""
     first, last, settled = measured_jobs(outcome)
     above = load - capacity
-    grows = above > 0.0 and waiting_growth(outcome) > GROWING * above
+    grows = above > 0.0 and waiting_growth(outcome) > MIN_BACKLOG_GROWTH * above
     wait = batch_precision(outcome.waited_s_J[first:last])
     run_s = float(outcome.column("run").mean()) / TICKS_PER_SECOND
     allowed_s = max(PRECISION * wait.value, OF_RUN * run_s)

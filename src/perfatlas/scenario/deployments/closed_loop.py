@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
     from perfatlas.serving.requests import Requests
 
-MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
-MOST_REQUESTS: Final = 11_000_000  # in one simulation
-MOST_BLOCKS: Final = 50_000_000  # of all their prompts, if these have a cached prefix
-FEWEST: Final = 24  # minimum number of measured requests
+MAX_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
+MAX_REQUESTS: Final = 11_000_000  # in one simulation
+MAX_BLOCKS: Final = 50_000_000  # of all their prompts, if these have a cached prefix
+MIN_REQUESTS: Final = 24  # minimum number of measured requests
 MIN_REQUESTS_BEYOND_TAIL: Final = 10  # measured requests beyond a percentile
 SEED: Final = 0  # of lengths drawn from a sample
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
@@ -103,10 +103,10 @@ def steady_state(
     """
     scenario = planned_scenario(scenario)
     concurrency = _in_flight(scenario)
-    if concurrency > MOST_IN_FLIGHT:
+    if concurrency > MAX_IN_FLIGHT:
         raise InvalidSpecError(
             f"concurrency = {concurrency:,}: a steady state is simulated with at most"
-            f" {MOST_IN_FLIGHT:,} requests in flight; reduce it, or set method = formula"
+            f" {MAX_IN_FLIGHT:,} requests in flight; reduce it, or set method = formula"
         )
     resolved, window = _closed_loop(scenario, concurrency, percentile, sample)
     ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
@@ -248,12 +248,12 @@ def _closed_loop(
     if rounds is not None:
         total, window = rounds * concurrency, slice(0, rounds * concurrency)
     else:
-        count = max(ROUNDS * concurrency, FEWEST, _enough_for(percentile))
+        count = max(ROUNDS * concurrency, MIN_REQUESTS, _enough_for(percentile))
         first = WARM_ROUNDS * concurrency
         total, window = first + count + concurrency, slice(first, first + count)
-    if total > MOST_REQUESTS:
+    if total > MAX_REQUESTS:
         raise InvalidSpecError(
-            f"{total:,} requests of {concurrency:,} clients: at most {MOST_REQUESTS:,} are"
+            f"{total:,} requests of {concurrency:,} clients: at most {MAX_REQUESTS:,} are"
             " simulated; reduce requests_per_client or concurrency, or set method = formula"
         )
     isl_N, osl_N = _lengths(scenario, total, sample)
@@ -275,10 +275,10 @@ def _with_cached_prefix(
         row_N = drawn_rows(requests.isl_N.size, sample.isl_E.size, SEED)
         cached_N, block = sample.cached_E[row_N], sample.hash_block
     blocks = int((-(-requests.isl_N // block)).sum())
-    if blocks > MOST_BLOCKS:
+    if blocks > MAX_BLOCKS:
         raise InvalidSpecError(
             f"prefix = {scenario.prefix:,}: the prompts of {requests.isl_N.size:,} requests have"
-            f" {blocks:,} blocks of {block:,} tokens, and at most {MOST_BLOCKS:,} are simulated;"
+            f" {blocks:,} blocks of {block:,} tokens, and at most {MAX_BLOCKS:,} are simulated;"
             " reduce concurrency, or set method = formula"
         )
     return cached_start(requests, cached_N, block)

@@ -22,7 +22,7 @@ from perfatlas.serving.outcome import ClientDelays
 from perfatlas.serving.prices import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, whole_ticks
 from perfatlas.step import candidate_memory
-from perfatlas.vocabulary.fields import LARGEST_COUNT
+from perfatlas.vocabulary.fields import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,7 +211,7 @@ def deployment(
     resolved: ResolvedTraffic,
     known: Priced | None = None,
     *,
-    most_running: int = LARGEST_COUNT,
+    most_running: int = MAX_COUNT,
     pooled: bool = False,
 ) -> Deployment:
     """Return the deployment of a scenario, with steps priced for its requests.

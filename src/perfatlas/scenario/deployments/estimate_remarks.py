@@ -34,7 +34,7 @@ AT_ROOFLINE: Final = (
 FRONT_LEFT_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
-LEAST_GATHERED: Final = 0.2  # share of a step from which its exchange is worth a warning
+MIN_GATHERED_SHARE: Final = 0.2  # share of a step from which its exchange is worth a warning
 SPLIT_ANSWER: Final = (
     "split layers were not compared with a measured deployment: how both machines overlap is not"
     " validated, and their power is not predicted"
@@ -438,7 +438,7 @@ def _gathered_tokens(question: Candidates, costs: Sequence[StepCost]) -> Notes:
         return
     share_CP = np.stack([_exchange_share(cost) for cost in costs], axis=1)
     many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)
-    for c in np.flatnonzero(many_C & (share_CP.max(axis=1) >= LEAST_GATHERED)).tolist():
+    for c in np.flatnonzero(many_C & (share_CP.max(axis=1) >= MIN_GATHERED_SHARE)).tolist():
         shares = " and ".join(
             f"{share:.0%} of the {cost.operators[0].phase} step"
             for cost, share in zip(costs, share_CP[c], strict=True)

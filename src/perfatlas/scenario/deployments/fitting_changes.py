@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PLAN: Final = ("tp", "dp", "ep", "moe_tp")
 GROWN: Final = ("tp", "pp", "attention_dp")
-MOST_DOMAINS: Final = 256
+MAX_DOMAINS: Final = 256
 FIRST_NUMBERS: Final = 8  # numbers of GPUs resolved at once at first
 
 
@@ -100,7 +100,7 @@ def _smallest_plan(scenario: Scenario) -> tuple[str, ...]:
     if resolved is None:
         return ()
     domain, least = _domain(resolved), (scenario.gpus or 1) + 1
-    whole = range(2 * domain, (MOST_DOMAINS + 1) * domain, domain)
+    whole = range(2 * domain, (MAX_DOMAINS + 1) * domain, domain)
     numbers = (*range(least, domain + 1), *(gpus for gpus in whole if gpus >= least))
     for gpus, question in _fitting_plans(scenario, numbers):
         if _is_priced(question):

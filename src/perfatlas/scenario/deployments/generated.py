@@ -29,7 +29,7 @@ from perfatlas.serving.requests import (
     uniform_lengths,
 )
 from perfatlas.serving.traces import read_requests
-from perfatlas.vocabulary.fields import LONGEST_S, MOST_GENERATED_REQUESTS
+from perfatlas.vocabulary.fields import MAX_GENERATED_REQUESTS, MAX_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,9 +59,9 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         if not closed and traffic.arrival != "ramp":
             in_time = int(min(count, most_in_time(traffic.request_rate)))
             count = max(in_time, min(traffic.turns, count))
-    if count > MOST_GENERATED_REQUESTS:
+    if count > MAX_GENERATED_REQUESTS:
         raise InvalidSpecError(
-            f"{count:,} requests exceed the limit of {MOST_GENERATED_REQUESTS:,} per simulation;"
+            f"{count:,} requests exceed the limit of {MAX_GENERATED_REQUESTS:,} per simulation;"
             " lower num_requests (default in a closed loop: ten per request in flight)"
         )
     shares = traffic.turns > 1 or traffic.shared_prefix > 0
@@ -105,7 +105,7 @@ def most_in_time(request_rate: float | None) -> float:
     Args:
         request_rate: Requests per second; None is all at once.
     """
-    return max(SPAN * LONGEST_S * (request_rate or math.inf), 1.0)
+    return max(SPAN * MAX_S * (request_rate or math.inf), 1.0)
 
 
 def _requests(count: int) -> str:

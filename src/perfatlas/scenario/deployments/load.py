@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
 
-FEWEST: Final = 4_000  # requests that a saturated run serves at least
-MOST_SEQUENCES: Final = 64_000
+MIN_SERVED_REQUESTS: Final = 4_000  # requests that a saturated run serves at least
+MAX_SEQUENCES: Final = 64_000
 TURNOVERS: Final = 24  # times the sequences in flight
 TURNOVERS_OF_POOLS: Final = 96  # the longest outputs still decode long after the last prompt
 START, END = 0.1, 0.95  # of a saturated run, between which completions are counted
@@ -98,16 +98,16 @@ def offered_load(
         slower: How the steps of each pool or kind are slower; none are as priced.
         watch: Called during the run; true stops it.
     """
-    count = FEWEST
+    count = MIN_SERVED_REQUESTS
     while True:
         ready, parts, outcome = _saturated(scenario, traffic, known, count, (slower, watch))
         if outcome.interrupted or not (outcome.finished_N >= 0).any():
             return LoadRun(None, outcome.interrupted)
         turnovers = TURNOVERS_OF_POOLS if ready.named else TURNOVERS
         needed = turnovers * _in_flight(outcome)
-        if count >= min(needed, MOST_SEQUENCES):
+        if count >= min(needed, MAX_SEQUENCES):
             break
-        count = min(needed, MOST_SEQUENCES)
+        count = min(needed, MAX_SEQUENCES)
     rate = traffic.request_rate or math.inf
     return LoadRun(OfferedLoad(rate, parts * _capacity(ready, outcome, traffic.routing)))
 

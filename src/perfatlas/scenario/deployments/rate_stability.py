@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHARE: Final = 0.05  # tolerated shortfall of ends against starts in the second half
 CHANCE: Final = 3.0  # standard deviations of the requests in flight that count as significant
 SPANS: Final = 4.0  # minimum duration in service times, so that the first half fills the engines
-FEWEST_AT_ONCE: Final = 20.0  # the same if all start at once
+MIN_AT_ONCE: Final = 20.0  # the same if all start at once
 
 
 class Flow(NamedTuple):
@@ -109,7 +109,7 @@ def required_requests(flows: Sequence[Flow]) -> int:
     """
     units = flows[0].units
     if too_short(flows):
-        most = max(one.unit_s / one.span_s if one.span_s else FEWEST_AT_ONCE for one in flows)
+        most = max(one.unit_s / one.span_s if one.span_s else MIN_AT_ONCE for one in flows)
         return math.ceil(units * 1.25 * SPANS * most)
     short, began = _short(flows)
     return 2 * units if short > SHARE * began else 0

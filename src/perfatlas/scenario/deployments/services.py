@@ -21,7 +21,7 @@ from perfatlas.scenario.resolution import split_pools
 from perfatlas.serving.config import Control, EngineFleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
-from perfatlas.vocabulary.fields import LARGEST_COUNT, Pools, fields_of
+from perfatlas.vocabulary.fields import MAX_COUNT, Pools, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +208,7 @@ def _most_running(scenario: Scenario, worker: Scenario, role: str) -> int:
     """Return the maximum sequences per scheduler, from the worker's batch if set."""
     name = f"{role}_batch"
     given = getattr(scenario, name) if name in scenario.model_fields_set else None
-    return LARGEST_COUNT if given is None else -(-given // worker.attention_dp)
+    return MAX_COUNT if given is None else -(-given // worker.attention_dp)
 
 
 def _handover(pools: list[Deployment]) -> Handover:

@@ -11,7 +11,7 @@ from perfatlas.scenario.fields.input_fields import InputFields, input_rows, sent
 from perfatlas.scenario.fields.vocabulary import Scenario, system_engine
 from perfatlas.serving.config import MAX_ENGINE_TYPES, Affinity, Availability, Outage, Scaler
 from perfatlas.serving.requests import whole_ticks
-from perfatlas.vocabulary.fields import LONGEST_S, Number, ReplicaFields, ReplicaOperation
+from perfatlas.vocabulary.fields import MAX_S, Number, ReplicaFields, ReplicaOperation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sx
 
 
 Kinds = TypeVar("Kinds", bound="Operation")
-MOST_EVENTS: Final = 100_000
-Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
+MAX_EVENTS: Final = 100_000
+Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=MAX_S)]
 
 
 class ReplicaKind(InputFields, ReplicaFields):
@@ -112,9 +112,9 @@ class ReplicaEvent(BaseModel):
         start = int(whole_ticks(self.fails_at_s))
         if back is None:
             return Outage(self.replica, start, drain=self.kind == "drain")
-        if back > LONGEST_S:
+        if back > MAX_S:
             raise InvalidSpecError(
-                f"{note} and returns at {back:g} s, after the longest simulation ({LONGEST_S:g} s)"
+                f"{note} and returns at {back:g} s, after the longest simulation ({MAX_S:g} s)"
             )
         end = int(whole_ticks(back))
         if end <= start:
@@ -138,10 +138,10 @@ def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 
     if given is None:
         return None
     wanted = (
-        f"a list of at most {MOST_EVENTS:,} events with replica, fails_at_s and back_at_s or"
+        f"a list of at most {MAX_EVENTS:,} events with replica, fails_at_s and back_at_s or"
         " down_for_s"
     )
-    rows, where = input_rows(given, "replica_events", wanted, MOST_EVENTS)
+    rows, where = input_rows(given, "replica_events", wanted, MAX_EVENTS)
     return tuple(_event(row, number, where) for number, row in enumerate(rows, start=1))
 
 

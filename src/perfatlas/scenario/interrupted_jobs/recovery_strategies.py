@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AROUND: Final = (0.5, 1.0, 2.0)  # intervals, times the optimum
 COVERED: Final = (0.5, 0.9, 0.99, 0.999)  # of the time, as many nodes or fewer are under repair
-MOST_SPARES: Final = 100_000
+MAX_SPARES: Final = 100_000
 
 
 class Tried(NamedTuple):
@@ -135,7 +135,7 @@ def _spare_counts(inputs: FleetGoodput, ready: FleetJob) -> list[int]:
         if cause.effect == "stops" and cause.takes == "unit" and fleet.repairs
     )
     found = {0, *([ready.strategy.spares.count or 0] if inputs.spares is not None else [])}
-    if 0.0 < mean < MOST_SPARES:
+    if 0.0 < mean < MAX_SPARES:
         found |= {spares_covering(mean, covered) for covered in COVERED}
     return sorted(found)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.interrupted_jobs.interruptions import Interruptions
     from perfatlas.scenario.interrupted_jobs.job_fields import SimpleGoodput
 
-MOST_FAILURES: Final = 150_000_000  # total of all replicas; about a minute
-MOST_REPLICAS: Final = 100_000
+MAX_FAILURES: Final = 150_000_000  # total of all replicas; about a minute
+MAX_REPLICAS: Final = 100_000
 
 
 def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyond: str) -> Answer:
@@ -137,12 +137,12 @@ def _interval(inputs: SimpleGoodput, interruptions: Interruptions) -> tuple[floa
 def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> JobOutcome:
     """Return enough replicas of the job for the requested half-width."""
     expected = inputs.duration_s / mtti_s
-    most = int(min(MOST_FAILURES / max(expected, 1.0), MOST_REPLICAS))
+    most = int(min(MAX_FAILURES / max(expected, 1.0), MAX_REPLICAS))
     if most < 2:
         raise InvalidSpecError(
             f"duration_s = {inputs.duration_s:g} has {expected:.1e} failures, one every"
             f" {significant(mtti_s)} s: too many to simulate; shorten duration_s to"
-            f" {significant(MOST_FAILURES / 100 * mtti_s)} or use method exact"
+            f" {significant(MAX_FAILURES / 100 * mtti_s)} or use method exact"
         )
     job, strategy = _posed(inputs, mtti_s, interval_s)
     return simulate_until(

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
 
-MOST_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
-MOST_REPLICAS: Final = 100_000
-MOST_PAIRED: Final = 4096  # replicas run again with other failure rates
+MAX_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
+MAX_REPLICAS: Final = 100_000
+MAX_PAIRED_REPLICAS: Final = 4096  # replicas run again with other failure rates
 SIGNIFICANT_HALF_WIDTHS: Final = 2.0  # of a 95% interval: larger deviations are significant
 EXPOSED_SHARE: Final = 0.99  # share of exposed time below which a remark is added
 WITH_P5: Final = METRICS["cost_usd"].statistics
@@ -38,7 +38,7 @@ WITH_P5: Final = METRICS["cost_usd"].statistics
 def most_replicas(ready: FleetJob) -> int:
     """Return the number of replicas that are simulated at most."""
     failures = model.fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
-    return int(min(max(MOST_FAILURES / max(failures, 1.0), 2.0), MOST_REPLICAS))
+    return int(min(max(MAX_FAILURES / max(failures, 1.0), 2.0), MAX_REPLICAS))
 
 
 def ended_shares(outcome: JobOutcome) -> dict[str, float]:
@@ -89,11 +89,11 @@ def goodput_ends(
     """Return the interval of goodput, from the failure rates and the error of the mean.
 
     What a change of the rates does is a paired difference of the same replicas, of which
-    `MOST_PAIRED` are enough.
+    `MAX_PAIRED_REPLICAS` are enough.
     """
     found = {}
     count = outcome.ticks_RF.shape[0]
-    paired = outcome.first(MOST_PAIRED)
+    paired = outcome.first(MAX_PAIRED_REPLICAS)
     for end, sign in (("low", 1.0), ("high", -1.0)):
         goodput, half_width, unsaved = outcome.goodput, outcome.half_width, outcome.unsaved
         if share:

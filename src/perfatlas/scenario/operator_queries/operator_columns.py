@@ -261,8 +261,8 @@ _NORMS: Final = {"group": GROUP_NORM, "batch": "norm_after_conv"}
 
 
 _DATA: Final = "data/grouped_kernels.toml"
-_FEWEST_ROWS: Final = 128
-_MOST_ROWS: Final = 2048
+_MIN_ROWS: Final = 128
+_MAX_ROWS: Final = 2048
 _LARGE_SIZES: Final = 2  # of rows, columns and inner dimension
 
 
@@ -301,7 +301,7 @@ def fixed_tile(inputs: GemmInputs) -> tuple[float, float]:
 
 def _of_sizes(tiles: dict[str, Any], inputs: GemmInputs) -> tuple[float, float]:
     """Return the tile of the sizes of a mean group."""
-    large = sum(size >= _MOST_ROWS for size in (inputs.m, inputs.n, inputs.k)) >= _LARGE_SIZES
-    kind = "few" if min(inputs.m, inputs.n) <= _FEWEST_ROWS else "large" if large else "other"
+    large = sum(size >= _MAX_ROWS for size in (inputs.m, inputs.n, inputs.k)) >= _LARGE_SIZES
+    kind = "few" if min(inputs.m, inputs.n) <= _MIN_ROWS else "large" if large else "other"
     rows, columns = tiles[kind]
     return float(rows), float(columns)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 Table = Mapping[str, Sequence[Any]]
-MOST_KEYS: Final = 1 << 31  # products of two are 64-bit integers
+MAX_KEYS: Final = 1 << 31  # products of two are 64-bit integers
 NOT_GIVEN: Final = 0  # code of rows that do not set a field
 
 
@@ -66,7 +66,7 @@ def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
     key_N, sizes = codes[0], int(codes[0].max()) + 1
     for more_N in codes[1:]:
         most = int(more_N.max()) + 1
-        if sizes * most > MOST_KEYS:
+        if sizes * most > MAX_KEYS:
             _, key_N = np.unique(key_N, return_inverse=True)
             sizes = int(key_N.max()) + 1
         key_N, sizes = key_N * most + more_N, sizes * most

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
 ROUNDS: Final = 8  # measured requests per one in flight
-MOST_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
-MOST_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
-MOST_BLOCKS: Final = 2_000_000  # limit for auto: blocks of a cached prefix in all prompts
+MAX_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
+MAX_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
+MAX_BLOCKS: Final = 2_000_000  # limit for auto: blocks of a cached prefix in all prompts
 HELD_BACK: Final = 0.8  # fraction of a step for sending its tokens, from which auto simulates
 # mean number of other prefilling requests from which queueing matters: each of them adds part of
 # its prompt to a TTFT that is mostly one prompt
@@ -105,10 +105,10 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) 
     prefill, prompt = rates.prefill[0], rates.prompt()
     concurrency_C = columns.numbers("concurrency", 0.0)
     deepest_C = np.maximum(prefill.plan.pp, rates.decode[0].plan.pp)
-    known_C = (deepest_C == 1.0) & (_prefix_blocks(prefill, concurrency_C) <= MOST_BLOCKS)
+    known_C = (deepest_C == 1.0) & (_prefix_blocks(prefill, concurrency_C) <= MAX_BLOCKS)
     osl_C = columns.numbers("osl")
-    known_C &= _least_steps(prefill, concurrency_C, osl_C) <= MOST_STEPS
-    known_C &= np.maximum(rates.load.prefill_workers, rates.load.decode_workers) <= MOST_ENGINES
+    known_C &= _least_steps(prefill, concurrency_C, osl_C) <= MAX_STEPS
+    known_C &= np.maximum(rates.load.prefill_workers, rates.load.decode_workers) <= MAX_ENGINES
     others_C = concurrency_C / rates.load.prefill_workers - 1.0
     matters_C = others_C * prompt.engine_s >= WAITING * prompt.request_s
     auto_C = columns.equals("method", "auto") & (concurrency_C > 0.0)
@@ -144,9 +144,9 @@ def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
     load, plan = question.load, question.plan
     blocks_C = _prefix_blocks(question, in_flight_C)
-    known_C: BoolArray = blocks_C <= MOST_BLOCKS
-    known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
-    known_C &= plan.dp <= MOST_ENGINES
+    known_C: BoolArray = blocks_C <= MAX_BLOCKS
+    known_C &= _least_steps(question, in_flight_C, load.osl) <= MAX_STEPS
+    known_C &= plan.dp <= MAX_ENGINES
     if question.drafts:
         known_C &= (plan.pp == 1.0) & _drafts_are_simulated(question)
     return known_C

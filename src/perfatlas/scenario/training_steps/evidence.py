@@ -105,7 +105,7 @@ HOST_TIMES: Final = {"eager": 2.9, "compiled": 1.9}
 TPU: Final = "tpu"
 MEASURED: Final = "hopper"  # architecture of the GPUs whose eager kernels set rates
 # Source: graph_kernels of the engines: published times of an operator are 5 to 25 us, assumed 8.
-LONGEST_LAUNCH: Final = 3.0
+MAX_LAUNCH_RATIO: Final = 3.0
 PAIRS: Final = (
     "pairs of a forward and a backward pass hide transfers of experts in the order of"
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
@@ -241,7 +241,7 @@ def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[s
     count_U = np.sum([row.operator.count for row in steps.costs.rows], axis=0)
     batches_C = question.layouts.micro_batches
     count_C = (count_U * question.network.num_layers)[steps.costs.index_C]
-    waits_C = LONGEST_LAUNCH * host_s * count_C * batches_C > steps.waterfall["compute"]
+    waits_C = MAX_LAUNCH_RATIO * host_s * count_C * batches_C > steps.waterfall["compute"]
     waiting = [
         (OF_HOST.format(kernels=count, us=host_s * 1e6, times=times),) if waits else ()
         for waits, count in zip(waits_C, count_C, strict=True)

@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from perfatlas.training.recipe import Recipe
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
 
-MOST_ADVICE: Final = 3
+MAX_ADVICE: Final = 3
 
 
 # Fields that an advised change has at most, beside dp and the GPUs.
-MOST_FIELDS: Final = 4
+MAX_FIELDS: Final = 4
 
 
-MOST_GPUS: Final = 131_072.0
+MAX_GPUS: Final = 131_072.0
 
 
 # Ranks of one parallel size at most.
-MOST_RANKS: Final = 512.0
+MAX_RANKS: Final = 512.0
 
 
 # Parts at most into which dp is divided for a size that is no power of two times the former one.
-MOST_PARTS: Final = 16
+MAX_PARTS: Final = 16
 
 
 # Tokens of a sequence that a rank keeps at least where cp grows, as in a search of layouts.
-LEAST_TOKENS: Final = 1024.0
+MIN_TOKENS: Final = 1024.0
 
 
 def does_not_fit(
@@ -76,18 +76,18 @@ def does_not_fit(
         f" {_bytes(facts['capacity_bytes'])}."
     )
     found = (*_fp8_weights(inputs, question, at), *changes_that_fit(inputs, question, at))
-    advice = tuple(f"set {change}" for change in found[:MOST_ADVICE])
+    advice = tuple(f"set {change}" for change in found[:MAX_ADVICE])
     if not advice and (pinned := _pinning(question.recipe)):
         advice = (f"leave out {pinned}: no change of recompute, zero or micro_batch fits with it",)
     elif not advice and question.network.tables:
         advice = ("divide the tables over more GPUs: set gpus, and ep x expert_tp = dp",)
     elif not advice and question.network.item:
-        advice = (f"no change of zero and micro_batch fits on up to {MOST_GPUS:,.0f} GPUs",)
+        advice = (f"no change of zero and micro_batch fits on up to {MAX_GPUS:,.0f} GPUs",)
     elif not advice:
         advice = (
             (
                 "no change of recompute, zero, micro_batch, tp, pp, cp and ep fits on up to"
-                f" {MOST_GPUS:,.0f} GPUs: use shorter sequences or GPUs with more memory"
+                f" {MAX_GPUS:,.0f} GPUs: use shorter sequences or GPUs with more memory"
             ),
         )
     return InfeasibleError(message, advice=advice, memory=facts)
@@ -127,7 +127,7 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
     if inputs.pipeline_schedule is None and question.schedule == "interleaved":
         options["vpp"] = sorted({one.vpp[0] // 2.0, 1.0}, reverse=True)
     for gpus in one.gpus if pinned else _gpu_counts(question, at, float(one.gpus[0])):
-        for fields in range(MOST_FIELDS + 1):
+        for fields in range(MAX_FIELDS + 1):
             changes = [
                 dict(zip(names, values, strict=True))
                 for names in combinations(options, fields)
@@ -168,7 +168,7 @@ def _fitting(
     for _, index in sorted(fits):
         if all(earlier.keys() != changes[index].keys() for earlier, _ in found):
             found.append((changes[index], take_layouts(layouts, np.array([index]))))
-    return found[:MOST_ADVICE]
+    return found[:MAX_ADVICE]
 
 
 def _gpu_counts(question: TrainingQuestion, at: int, gpus: float) -> Iterator[float]:
@@ -179,7 +179,7 @@ def _gpu_counts(question: TrainingQuestion, at: int, gpus: float) -> Iterator[fl
     least = min(each.weights, each.end_weights, each.frozen) if recipe.lora_rank else trained
     device = question.systems[int(question.index_C[at])].device
     model_bytes = least * question.network.parameters().total
-    while gpus <= MOST_GPUS:
+    while gpus <= MAX_GPUS:
         if gpus * device.memory_bytes >= model_bytes:
             yield gpus
         gpus *= 2.0
@@ -210,19 +210,19 @@ def _sizes(layouts: Layouts, domain: float) -> dict[str, list[float]]:
     """Return larger parallel sizes, doubled or with dp divided over them; tp stays in a domain."""
     most = {
         "tp": domain,
-        "pp": MOST_RANKS,
-        "ep": MOST_RANKS,
-        "cp": layouts.sequence_length[0] / LEAST_TOKENS,
+        "pp": MAX_RANKS,
+        "ep": MAX_RANKS,
+        "cp": layouts.sequence_length[0] / MIN_TOKENS,
     }
     # divisors of the data-parallel ranks, which three stages of three GPUs need
     dp = int(layouts.dp[0])
-    parts = [float(part) for part in range(2, MOST_PARTS + 1) if dp % part == 0]
+    parts = [float(part) for part in range(2, MAX_PARTS + 1) if dp % part == 0]
     sizes: dict[str, list[float]] = {}
     for name, limit in most.items():
         size = float(getattr(layouts, name)[0])
-        doubled = {size * 2.0**step for step in range(1, int(math.log2(MOST_GPUS)))}
+        doubled = {size * 2.0**step for step in range(1, int(math.log2(MAX_GPUS)))}
         values = sorted(doubled | {size * part for part in parts})
-        sizes[name] = [value for value in values if value <= min(limit, MOST_RANKS)]
+        sizes[name] = [value for value in values if value <= min(limit, MAX_RANKS)]
     return {name: values for name, values in sizes.items() if values}
 
 

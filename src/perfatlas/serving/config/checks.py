@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 # tables of experts, and of the linear layers of which they are a part
 EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mixed_linear_T"}
-LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
-LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
-LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
+MAX_REQUEST: Final = 1 << 30  # tokens of prompt and output
+MAX_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
+MAX_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
 MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
 
 
@@ -151,7 +151,7 @@ def check_links(fleet: EngineFleet, requests: Requests) -> None:
             )
         _at_least(f"the link of engine type {k}", min(*times, *per_token), 0)
         time = group.link.time(longest)
-        if time > LONGEST_STEP:
+        if time > MAX_STEP:
             raise InvalidSpecError(
                 f"the KV cache of {longest} tokens takes {time / 1e12:,.0f} s over the link of"
                 f" engine type {k}; the maximum is 1,000 s: use shorter prompts or a faster link"
@@ -229,9 +229,9 @@ def check_requests(requests: Requests, last: int) -> None:
             f"{requests.arrival_N[i - 1]} ps; sort the requests by arrival"
         )
     for name, most in (
-        ("isl_N", LONGEST_REQUEST),
-        ("osl_N", LONGEST_REQUEST),
-        ("think_N", LONGEST_THINK),
+        ("isl_N", MAX_REQUEST),
+        ("osl_N", MAX_REQUEST),
+        ("think_N", MAX_THINK),
     ):
         _within(name, getattr(requests, name), most)
     if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
@@ -325,13 +325,13 @@ def check_prices(prices: StepPrices, limits: SchedulerLimits, requests: Requests
     for name in prices._fields:
         value = np.asarray(getattr(prices, name))
         may_be_negative = name in {"prefill_last_QP", "decode_slope_BK"}
-        least = -LONGEST_STEP if may_be_negative else 0
-        if (value < least).any() or (value > LONGEST_STEP).any():
+        least = -MAX_STEP if may_be_negative else 0
+        if (value < least).any() or (value > MAX_STEP).any():
             raise InvalidSpecError(
                 f"{name} ranges from {value.min()} to {value.max()}; it must be {least} to 1e15"
             )
     # a chunk alone in its step may cost less than its share of a full one, but no time at all
-    start = int((prices.mixed_linear_T - prices.mixed_experts_T)[1:].min(initial=LONGEST_STEP))
+    start = int((prices.mixed_linear_T - prices.mixed_experts_T)[1:].min(initial=MAX_STEP))
     shortest = int((prices.prefill_added_QP + prices.prefill_last_QP).min(initial=0))
     if shortest < -start:
         raise InvalidSpecError(

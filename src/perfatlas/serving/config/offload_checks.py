@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.config.limits import SchedulerLimits
     from perfatlas.serving.requests import Requests
 
-LONGEST_MOVE: Final = 1_000_000_000_000_000_000  # ps: all copies of a step fit into 64 bits
+MAX_MOVE: Final = 1_000_000_000_000_000_000  # ps: all copies of a step fit into 64 bits
 MAX_BLOCKS: Final = 1 << 30  # per tier
 
 
@@ -60,7 +60,7 @@ def _check_sizes(limits: SchedulerLimits, requests: Requests) -> None:
     longest = int(requests.isl_N.max(initial=0)) // limits.block_size
     for name in ("host_move", "ssd_move"):
         value = getattr(limits, name)
-        if not 0 <= value * longest * limits.max_num_seqs <= LONGEST_MOVE:
+        if not 0 <= value * longest * limits.max_num_seqs <= MAX_MOVE:
             raise InvalidSpecError(
                 f"{name} is {value} ps per block; it must be at least 0, and {limits.max_num_seqs}"
                 f" prompts of {longest} blocks may take at most 1,000,000 s: use shorter prompts or"

@@ -79,7 +79,7 @@ def hold_prompts(sim: SimulationState, first: int) -> None:
         replica.prompted = step
 
 
-LONGEST_BATCH: Final = 1e18  # ps: well within 64 bits
+MAX_BATCH: Final = 1e18  # ps: well within 64 bits
 
 
 @part
@@ -274,7 +274,7 @@ def _equal_steps(sim: SimulationState, first: int, line: Line) -> int:
         if scheduler.decodes > 0:  # a finished sequence decodes once more
             steps = min(steps, max(1, sim.finishing_SH[s, 0].key - scheduler.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
-    steps = min(steps, max(1, int(LONGEST_BATCH / last)))
+    steps = min(steps, max(1, int(MAX_BATCH / last)))
     for s in range(first, first + sim.ranks):
         steps = 1 + blocks.steps_with_blocks(sim, s, steps - 1)
     return steps

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.sampling import FEWEST, SETTLED, warm_up
+from perfatlas.sampling import MIN_OBSERVATIONS, SETTLED, warm_up
 from perfatlas.serving.outcome.columns import Window
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -30,7 +30,7 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
         grows: The queue grows without bound, so only TPOT has a steady state.
     """
     count, done = outcome.arrival_N.size, found.place_N.size
-    if done < FEWEST:
+    if done < MIN_OBSERVATIONS:
         return Window(0, count, settled=False)
     cut = warm_up(_known(found.tpot_s))
     if not grows:
@@ -45,7 +45,7 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
         rest_s = float(np.percentile(found.request_latency_s, 99))
         last = int(np.searchsorted(found.arrival_s, last_arrival_s - rest_s))
         last = int(found.place_N[min(last, done - 1)])
-    if last - first < FEWEST:
+    if last - first < MIN_OBSERVATIONS:
         return Window(first, count, settled=False)
     return Window(first, last, settled=cut < SETTLED * done)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDEST_CELL: Final = 65_536  # keys: interpolation in wider cells overflows 64 bits
 # time of a chunk times the width of its cell [ticks x tokens] that interpolation can hold
-LARGEST_PRODUCT: Final = 5e17
+MAX_PRODUCT: Final = 5e17
 TOLERANCE: Final = 0.02  # relative error of interpolated chunk times
 PARTS: Final = 64  # candidate sizes per octave
 KEY_STEP: Final = 64  # keys per block of the kernels
@@ -82,7 +82,7 @@ def _cell_width(parts: StepParts, most: int, longest: int) -> int:
     """
     largest_N = parts.chunk(np.ones(1), np.array([float(most)]), np.array([float(longest)]))[:, 0]
     ticks = abs(float(quantity_ticks(largest_N[:1], parts.quantities[:1])[0]))
-    return max(int(min(LARGEST_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
+    return max(int(min(MAX_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
 
 
 def _grid(

@@ -47,7 +47,7 @@ CONTEXT_STEP: Final = 64  # keys per block of the kernels
 SHORT_STEP: Final = 8  # step of contexts below one block
 PROBE_GROWTH: Final = 1.25  # ratio of the batches used to place the breakpoints of context
 PROBE_CONTEXTS: Final = 12  # contexts used to select the priced batches
-LONGEST_STEP: Final = 1 << 40  # tokens: more than any step has
+MAX_STEP: Final = 1 << 40  # tokens: more than any step has
 EVERY_BATCH: Final = 256  # all batches up to this size are priced, as waves and splits vary
 
 
@@ -128,8 +128,8 @@ def price_table(
         "host_sequence": int(whole_ticks(float(np.mean(context.sequence_host_s())))),
         "host_prefill": int(whole_ticks(float(launch_s[0]))),
         "host_overlapped": host.overlapped,
-        "padded_decode": int(min(padded.decode, LONGEST_STEP)),
-        "padded_mixed": int(min(padded.mixed, LONGEST_STEP)),
+        "padded_decode": int(min(padded.decode, MAX_STEP)),
+        "padded_mixed": int(min(padded.mixed, MAX_STEP)),
     }
     prices = tables.of(parts.quantities[0])._replace(**of_engine)
     energy = _energy_prices(tables, context) if set(ENERGIES) <= set(quantities) else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.serving.requests.conversations import Turns, sessions
     from perfatlas.serving.requests.lengths import (
-        LONGEST_TOKENS, drawn_rows, empirical_lengths, fixed_lengths, lognormal, lognormal_lengths,
+        MAX_TOKENS, drawn_rows, empirical_lengths, fixed_lengths, lognormal, lognormal_lengths,
         range_around, uniform_lengths,
     )
     from perfatlas.serving.requests.reuse_distance import prefix_reuse

@@ -17,7 +17,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,8 @@ Purpose = Literal["arrivals", "isl", "osl", "rows", "turns", "think"]
 _PURPOSES: Final[tuple[Purpose, ...]] = ("arrivals", "isl", "osl", "rows", "turns", "think")
 
 # Below, gaps differ by less than 1e-6; above, all but one in a million are 0.
-_LEAST_CV: Final = 1e-6
-_MOST_CV: Final = 1e3
+_MIN_CV: Final = 1e-6
+_MAX_CV: Final = 1e3
 
 
 def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
@@ -177,7 +177,7 @@ def think_times(count: int, mean_s: float, seed: int) -> Ticks:
     """
     mean = _number("think_time_s", mean_s, finite=True)
     drawn_N = stream(seed, "think").exponential(mean, count)
-    think_N: Ticks = np.rint(np.minimum(drawn_N, LONGEST_S) * TICKS_PER_SECOND).astype(np.int64)
+    think_N: Ticks = np.rint(np.minimum(drawn_N, MAX_S) * TICKS_PER_SECOND).astype(np.int64)
     return think_N
 
 
@@ -195,9 +195,9 @@ def all_at_once(num_requests: int) -> Ticks:
 def _unit_gaps(count: int, cv: float, seed: int) -> NDArray[np.float64]:
     """Return gaps of mean 1 (N - 1,)."""
     spread = _number("cv", cv, finite=True)
-    if spread > _MOST_CV:
-        raise InvalidSpecError(f"cv = {repr_for_error(cv)}; at most {_MOST_CV:g}")
-    if spread < _LEAST_CV:
+    if spread > _MAX_CV:
+        raise InvalidSpecError(f"cv = {repr_for_error(cv)}; at most {_MAX_CV:g}")
+    if spread < _MIN_CV:
         return np.ones(count)
     shape = 1.0 / (spread * spread)
     return stream(seed, "arrivals").standard_gamma(shape, count) / shape
@@ -216,10 +216,10 @@ def _times(gap_N: NDArray[np.float64], request_rate: float) -> Ticks:
 
 
 def _check_span(last_s: float, count: int) -> None:
-    if not last_s <= LONGEST_S:
+    if not last_s <= MAX_S:
         raise InvalidSpecError(
             f"the last of {count} requests would arrive after {significant(last_s)} s; a simulation"
-            f" is limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
+            f" is limited to {MAX_S:g} s: increase the rate or reduce the number of requests"
         )
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
-from perfatlas.serving.requests.lengths import LONGEST_TOKENS
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.serving.requests.lengths import MAX_TOKENS
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,10 +75,10 @@ def sessions(
     session_N = np.repeat(np.arange(turns_S.shape[0]), turns_S)
     said_N = turns.asked_N + turns.osl_N
     isl_N = shared_prefix + _since_first(said_N, first_S, session_N) - turns.osl_N
-    if isl_N.max() > LONGEST_TOKENS:
+    if isl_N.max() > MAX_TOKENS:
         raise InvalidSpecError(
             f"session {session_N[np.argmax(isl_N)]} reaches a prompt of {isl_N.max()} tokens; the "
-            f"maximum is {LONGEST_TOKENS}"
+            f"maximum is {MAX_TOKENS}"
         )
     hashes = int((-(-isl_N // hash_block)).sum())
     if hashes > MAX_HASHES:
@@ -91,8 +91,8 @@ def sessions(
     arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
     # in floating point, to detect sums that overflow 64 bits
     last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
-    if last_S.max() > LONGEST_S * TICKS_PER_SECOND:
-        raise InvalidSpecError(f"the last turn arrives after the limit of {LONGEST_S:g} s")
+    if last_S.max() > MAX_S * TICKS_PER_SECOND:
+        raise InvalidSpecError(f"the last turn arrives after the limit of {MAX_S:g} s")
     think_N[first_S] = -1
     # a unique index for each block of each session, and for each partial block
     blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
@@ -141,8 +141,8 @@ def _check(start_S: Ticks, turns_S: Int, turns: Turns, hash_block: int, shared_p
     if turns_S.min() < 1 or start_S.min() < 0:
         raise InvalidSpecError("a session must have at least 1 turn and start at 0 or later")
     total = int(turns_S.sum())
-    tokens = (1, LONGEST_TOKENS)
-    ticks = (0, round(LONGEST_S * TICKS_PER_SECOND))
+    tokens = (1, MAX_TOKENS)
+    ticks = (0, round(MAX_S * TICKS_PER_SECOND))
     rules = zip(Turns._fields, turns, (tokens, tokens, ticks), strict=True)
     for name, column, (low, high) in rules:
         if column.shape[0] != total:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Lengths = NDArray[np.int64]
 
 Column = Literal["isl", "osl"]
-LONGEST_TOKENS: Final = 10**9  # of one prompt or output; larger values are unit errors
+MAX_TOKENS: Final = 10**9  # of one prompt or output; larger values are unit errors
 _Z99: Final = 2.3263478740408408  # 99% quantile of the standard normal distribution
 
 
@@ -34,7 +34,7 @@ def fixed_lengths(num_requests: int, tokens: int) -> Lengths:
     """Return the same length for all (N,).
 
     Raises:
-        InvalidSpecError: The length is not in 1 .. LONGEST_TOKENS.
+        InvalidSpecError: The length is not in 1 .. MAX_TOKENS.
 
     Example:
         >>> from perfatlas.serving.requests import fixed_lengths
@@ -120,10 +120,8 @@ def lognormal(
         raise InvalidSpecError("a lognormal length needs one of median, mean and one of p99, sigma")
     named = {"median": median, "mean": mean, "p99": p99}
     for name, value in named.items():
-        if value is not None and not 1.0 <= value <= LONGEST_TOKENS:
-            raise InvalidSpecError(
-                f"{name} = {repr_for_error(value)}; 1 to {LONGEST_TOKENS} tokens"
-            )
+        if value is not None and not 1.0 <= value <= MAX_TOKENS:
+            raise InvalidSpecError(f"{name} = {repr_for_error(value)}; 1 to {MAX_TOKENS} tokens")
     if sigma is not None and not 0.0 <= sigma <= 10.0:
         raise InvalidSpecError(f"sigma = {repr_for_error(sigma)}; it must be 0 to 10")
     if median is not None:
@@ -141,7 +139,7 @@ def lognormal_lengths(
         shape: The distribution, from `lognormal`.
         column: Column of the lengths: prompts and outputs are drawn independently.
 
-    Limits: Lengths are limited to LONGEST_TOKENS.
+    Limits: Lengths are limited to MAX_TOKENS.
 
     Example:
         >>> from perfatlas.serving.requests import lognormal, lognormal_lengths
@@ -150,8 +148,8 @@ def lognormal_lengths(
         [500, 500]
     """
     z_N = stream(seed, column).standard_normal(num_requests)
-    length_N = np.exp(np.minimum(shape.mu + shape.sigma * z_N, math.log(LONGEST_TOKENS)))
-    return np.clip(np.rint(length_N), 1, LONGEST_TOKENS).astype(np.int64)
+    length_N = np.exp(np.minimum(shape.mu + shape.sigma * z_N, math.log(MAX_TOKENS)))
+    return np.clip(np.rint(length_N), 1, MAX_TOKENS).astype(np.int64)
 
 
 def empirical_lengths(
@@ -167,7 +165,7 @@ def empirical_lengths(
 
     Raises:
         InvalidSpecError: The sample is empty, its columns differ in length, or a length is not in
-            1 .. LONGEST_TOKENS.
+            1 .. MAX_TOKENS.
 
     Example:
         >>> import numpy as np
@@ -215,8 +213,8 @@ def _sigma_of_mean(mean: float, p99: float | None, sigma: float | None) -> float
 
 
 def _tokens(name: str, tokens: int) -> int:
-    if not 1 <= tokens <= LONGEST_TOKENS:
+    if not 1 <= tokens <= MAX_TOKENS:
         raise InvalidSpecError(
-            f"{name} = {repr_for_error(tokens)} tokens; it must be 1 to {LONGEST_TOKENS}"
+            f"{name} = {repr_for_error(tokens)} tokens; it must be 1 to {MAX_TOKENS}"
         )
     return tokens

@@ -16,8 +16,8 @@ import numpy as np
 from perfatlas.files import large_array, release_pages
 from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
-from perfatlas.serving.requests.lengths import LONGEST_TOKENS
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.serving.requests.lengths import MAX_TOKENS
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,11 +46,11 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
     """
     _positive("rate factor", factor)
     last_s = float(requests.arrival_N[-1:].sum()) / TICKS_PER_SECOND / factor
-    if last_s > LONGEST_S:
+    if last_s > MAX_S:
         raise InvalidSpecError(
             f"rate factor {factor:g} puts the last arrival at {significant(last_s)} s; a simulation"
             " is "
-            f"limited to {LONGEST_S:g} s: select a window of the requests first"
+            f"limited to {MAX_S:g} s: select a window of the requests first"
         )
     arrival_N = large_array(requests.arrival_N.shape[0], np.int64)
     for first in range(0, arrival_N.shape[0], REQUESTS_AT_A_TIME):
@@ -79,7 +79,7 @@ def spread_batches(requests: Requests) -> Requests:
     if time_T.shape[0] == 1:
         return requests
     gap_T = np.diff(time_T)
-    room = round(LONGEST_S * TICKS_PER_SECOND) - int(time_T[-1])
+    room = round(MAX_S * TICKS_PER_SECOND) - int(time_T[-1])
     gap_N = np.repeat(np.append(gap_T, min(int(gap_T[-1]), room)), size_T)
     place_N = np.arange(requests.arrival_N.shape[0]) - np.repeat(first_T, size_T)
     # divide first: position x gap would overflow 64 bits
@@ -135,11 +135,11 @@ def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> ND
         near_B = np.rint(exact_B)
         up_B = np.where(np.abs(exact_B - near_B) <= 1e-9 * exact_B, near_B, np.ceil(exact_B))
         longer_B = np.maximum(up_B if round_up else near_B, 1.0)
-        if longer_B.max() > LONGEST_TOKENS:
+        if longer_B.max() > MAX_TOKENS:
             raise InvalidSpecError(
                 f"factor {factor:g} yields a length of {significant(longer_B.max())} tokens; the"
                 " maximum is "
-                f"{LONGEST_TOKENS}"
+                f"{MAX_TOKENS}"
             )
         scaled_N[some] = longer_B
     release_pages(tokens_N, scaled_N)

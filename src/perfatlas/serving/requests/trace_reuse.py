@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests.reuse_distance import PrefixReuse
 
 PREFIX_AWARE: Final = "prefix_aware"
-MOST_KEPT: Final = 32  # numbers of caches whose reuse is kept
+MAX_KEPT_CACHES: Final = 32  # numbers of caches whose reuse is kept
 
 
 class Caches(NamedTuple):
@@ -69,7 +69,7 @@ class TraceReuse:
         return reuse.cached_tokens(float(caches.tokens[0]), self.class_N.size)
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_KEPT_CACHES)
 def _by_class(trace: TraceReuse, caches: int) -> tuple[tuple[IntArray, IntArray], ...]:
     """Return the capacities from which blocks of each class are found, and the tokens up to there.
 

@@ -15,7 +15,7 @@ from perfatlas.serving import config, outcome
 from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.state import LOST, REJECTED, SimulationState
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ SLICE: Final = 20_000  # event times per compiled call, some milliseconds betwee
 PER_JOULE: Final = 1e9  # nanojoules of the event loop
 MICROJOULES_PER_JOULE: Final = 1e6  # of its time series
 SLICES_IN_MEMORY: Final = 32  # calls before columns of requests on disk leave memory
-LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
+LAST_TICK: Final = int(MAX_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = config.Replicas()
 TO_THE_END: Final = config.Control()
 
@@ -144,7 +144,7 @@ def _simulate(
         sim.clock_1["late"] = 0
     if sim.clock_1["late"][0]:
         raise InvalidSpecError(
-            f"the simulation reaches its limit of {LONGEST_S:g} s with "
+            f"the simulation reaches its limit of {MAX_S:g} s with "
             f"{sim.clock_1['left'][0]} requests left; simulate fewer requests or a higher rate"
         )
     return False

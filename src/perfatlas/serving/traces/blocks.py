@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES: Final = 1 << 23
-LONGEST_LINE_BYTES: Final = 1 << 26
-_MOST_LISTS: Final = 64  # per row, for Arrow to read it
+MAX_LINE_BYTES: Final = 1 << 26
+_MAX_LISTS: Final = 64  # per row, for Arrow to read it
 _GZIP: Final = b"\x1f\x8b"
 _DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 _SIGNATURES: Final = {
@@ -147,8 +147,8 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:
                     rest += data
-                    if len(rest) > LONGEST_LINE_BYTES:
-                        most = f"{LONGEST_LINE_BYTES >> 20} MiB"
+                    if len(rest) > MAX_LINE_BYTES:
+                        most = f"{MAX_LINE_BYTES >> 20} MiB"
                         problem = f"longer than {most}; one request per line is expected"
                         raise refuse(path, f"line {first}", problem)
                     continue
@@ -226,7 +226,7 @@ def _is_plain(line: bytes) -> bool:
         text.startswith(b"{")
         and text.endswith(b"}")
         and text.count(b"{") == text.count(b"}") == 1
-        and text.count(b"[") <= _MOST_LISTS
+        and text.count(b"[") <= _MAX_LISTS
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from perfatlas.files import Number, load_arrow
 from perfatlas.quantities import did_you_mean, repr_for_error
-from perfatlas.serving.requests import LONGEST_TOKENS
+from perfatlas.serving.requests import MAX_TOKENS
 from perfatlas.serving.traces.blocks import refuse
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _values(column: pa.ChunkedArray, field: TraceField) -> NDArray[Any] | None:
     except pa.ArrowException:
         return None
     values = values.view(np.int64) if stamped else values
-    high = {"tokens": LONGEST_TOKENS, "number": np.finfo(np.float64).max}.get(field.kind, np.inf)
+    high = {"tokens": MAX_TOKENS, "number": np.finfo(np.float64).max}.get(field.kind, np.inf)
     return values if _within(values, field.low, high) else None
 
 
@@ -259,7 +259,7 @@ def _cell(field: TraceField, row: Mapping[str, object]) -> float | list[int]:
 
 def _token_count(field: TraceField, value: object) -> int:
     count = _whole(field, value)
-    if problem := Number(least=field.low, most=LONGEST_TOKENS).problem(count):
+    if problem := Number(least=field.low, most=MAX_TOKENS).problem(count):
         remedy = "; remove the row if it is not a request" if count < field.low else ""
         raise _wrong(field, value, f"{problem}{remedy}")
     return count

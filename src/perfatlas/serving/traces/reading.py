@@ -21,7 +21,7 @@ from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces.blocks import refuse
 from perfatlas.serving.traces.fields import NO_LABEL, read_columns
-from perfatlas.vocabulary.fields import LONGEST_S
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -127,14 +127,14 @@ class GrowingTrace:
             keep_B &= after_s_B >= self.window.start_s
         if self.window.first is not None:
             keep_B &= np.cumsum(keep_B) <= self.window.first - self._kept
-        far_B = keep_B & ~(np.abs(after_s_B - self.window.start_s) <= LONGEST_S)
+        far_B = keep_B & ~(np.abs(after_s_B - self.window.start_s) <= MAX_S)
         if far_B.any():
             row = int(np.argmax(far_B))
             raise refuse(
                 self.path,
                 f"{columns.place} {columns.number_B[row]}",
                 f"arrives {significant(after_s_B[row], 6)} s after the start of the trace; a"
-                f" simulation is limited to {LONGEST_S:g} s: read a window of the trace (start_s,"
+                f" simulation is limited to {MAX_S:g} s: read a window of the trace (start_s,"
                 " end_s or first)",
             )
         arrival_B = self._ticks(after_B[keep_B])

@@ -29,7 +29,7 @@ from perfatlas.serving.traces.fields import TraceField
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-LARGEST_RESULT_BYTES: Final = 1 << 30
+MAX_RESULT_BYTES: Final = 1 << 30
 _MONOTONIC: Final = reading.TraceClock(ticks=TICKS_PER_SECOND, relative=False)
 _LISTS: Final = ("start_times", "input_lens", "output_lens")
 _FIELDS: Final = (
@@ -78,11 +78,11 @@ def _result_blocks(trace: reading.GrowingTrace) -> Iterator[Block]:
     path = Path(trace.path)
     check_regular(path, "trace")
     size = path.stat().st_size
-    if size > LARGEST_RESULT_BYTES:
+    if size > MAX_RESULT_BYTES:
         raise refuse(
             path,
             "",
-            f"{size} bytes; the limit of a result file is {LARGEST_RESULT_BYTES}: write its "
+            f"{size} bytes; the limit of a result file is {MAX_RESULT_BYTES}: write its "
             "start_times, input_lens and output_lens as columns arrival_s, isl, osl of a CSV file",
         )
     try:

@@ -9,7 +9,7 @@ from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.vocabulary import fields
 
 Limit = Annotated[float, fields.Number(unit="s", above=0.0, finite=False)]
-MOST_PLANS: Final = 100
+MAX_PLANS: Final = 100
 # Metric of each SLO; the mean inter-token latency of a request is its TPOT.
 LATENCIES: Final = {
     "slo_ttft_s": "ttft_s",
@@ -35,7 +35,7 @@ OBJECTIVES: Final = (
     "energy_per_output_token_j",
     "accuracy_delta",
 )
-MOST_OBJECTIVES: Final = 4
+MAX_OBJECTIVES: Final = 4
 SIMULATED_SLO: Final = fields.AllOf(
     fields.AnySet(*LATENCIES, example="1"),
     fields.NotEqual("mode", "static"),
@@ -60,9 +60,9 @@ def _read_objectives(value: object) -> object:
                 f"{repr_for_error(name)} is not one of {', '.join(OBJECTIVES)}"
                 f"{did_you_mean(name, OBJECTIVES)}"
             )
-    if len(set(known)) < len(known) or not 1 <= len(known) <= MOST_OBJECTIVES:
+    if len(set(known)) < len(known) or not 1 <= len(known) <= MAX_OBJECTIVES:
         raise ValueError(
-            f"{repr_for_error(','.join(known))}: expected one to {MOST_OBJECTIVES} different"
+            f"{repr_for_error(','.join(known))}: expected one to {MAX_OBJECTIVES} different"
             " objectives, divided by commas"
         )
     return ",".join(known)
@@ -172,5 +172,5 @@ class SearchObjective:
         ),
     ] = 0.8
     emit: Annotated[Literal["vllm", "sglang", "trtllm", "dynamo"] | None, fields.TOKENS] = None
-    num_simulated: Annotated[int, fields.Number(at_least=0, at_most=MOST_PLANS)] = 20
-    num_plans: Annotated[int, fields.Number(at_least=1, at_most=MOST_PLANS)] = 5
+    num_simulated: Annotated[int, fields.Number(at_least=0, at_most=MAX_PLANS)] = 20
+    num_plans: Annotated[int, fields.Number(at_least=1, at_most=MAX_PLANS)] = 5

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.question import SearchInputs
 
 # requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
-MOST_IN_FLIGHT: Final = 65_536
+MAX_IN_FLIGHT: Final = 65_536
 
 
 RANKING: Final = "data/plan_ranking.toml"
@@ -257,10 +257,10 @@ def _at(
 ) -> tuple[Leader, limits.Met]:
     """Return a leader with the metrics of a simulation at the load of its row, and its limits."""
     fields = estimate_fields(found, leader.row, leader.place, inputs)
-    if leader.row["concurrency"] > MOST_IN_FLIGHT:
+    if leader.row["concurrency"] > MAX_IN_FLIGHT:
         raise UnsupportedError(
             f"concurrency = {leader.row['concurrency']:,}: a search simulates at most"
-            f" {MOST_IN_FLIGHT:,} requests in flight; search fewer GPUs"
+            f" {MAX_IN_FLIGHT:,} requests in flight; search fewer GPUs"
         )
     scenario = read_scenario({**fields, "method": "simulate"})
     sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)

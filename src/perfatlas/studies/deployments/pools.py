@@ -228,7 +228,7 @@ def _best_batches(pools: _Pools, pairs: Pairs, judged: Columns, inputs: SearchIn
 
 
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
-MOST_PAIRS: Final = 12_000_000  # of workers at batches, in 2 GB
+MAX_PAIRS: Final = 12_000_000  # of workers at batches, in 2 GB
 PHASES: Final = {"prefill": Phase.PREFILL, "decode": Phase.DECODE}
 MEDIAN: Final = 0.5  # probability that a prediction is not exceeded
 TAIL: Final = 0.05  # probability beyond each end of a 90% interval
@@ -250,7 +250,7 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
         progress: Receives the deployments so far, some at a time.
 
     Raises:
-        InvalidSpecError: There are more than `MOST_PAIRS`.
+        InvalidSpecError: There are more than `MAX_PAIRS`.
         PerfatlasError: The only system, format and number of draft tokens is not supported.
     """
     started = time.process_time()
@@ -266,9 +266,9 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
                 continue
             both = workers["prefill"][pair[0]], workers["decode"][pair[1]]
             pairs += both[0].rates.gpus.size * both[1].rates.gpus.size
-            if pairs > MOST_PAIRS:
+            if pairs > MAX_PAIRS:
                 raise InvalidSpecError(
-                    f"{inputs.most_gpus:,} GPUs have more than {MOST_PAIRS:,} pairs of prefill and"
+                    f"{inputs.most_gpus:,} GPUs have more than {MAX_PAIRS:,} pairs of prefill and"
                     " decode workers, too many for one search; set some of tp, pp, attention_dp"
                     " and ep, or fewer GPUs"
                 )

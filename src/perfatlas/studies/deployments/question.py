@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
     from perfatlas.cost import GpuPrice
 
-MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
-MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
+MAX_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
+MAX_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
 MIXES: Final = frozenset(("request_mix", "lengths_from"))
 NOT_LISTED: Final = frozenset((*OF_TOKENS, *choices.EXCHANGE, "redundant_experts"))  # of graphs
 DELTA: Final = "accuracy_delta"
@@ -217,13 +217,13 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
                 else f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
             )
         )
-    if (inputs.max_gpus or 0) > MOST_IN_POOLS:
+    if (inputs.max_gpus or 0) > MAX_IN_POOLS:
         raise InvalidSpecError(
-            f"max_gpus = {inputs.max_gpus:,}: must be at most {MOST_IN_POOLS:,}, as all sizes up to"
-            f" it are searched; gpus, which is one size, takes up to {MOST_GPUS:,} except in mode"
+            f"max_gpus = {inputs.max_gpus:,}: must be at most {MAX_IN_POOLS:,}, as all sizes up to"
+            f" it are searched; gpus, which is one size, takes up to {MAX_GPUS:,} except in mode"
             " disaggregated"
         )
-    most = MOST_IN_POOLS if inputs.mode == "disaggregated" else MOST_GPUS
+    most = MAX_IN_POOLS if inputs.mode == "disaggregated" else MAX_GPUS
     if inputs.most_gpus > most:
         raise InvalidSpecError(
             f"gpus = {inputs.gpus:,}: a search in mode {inputs.mode} is of at most {most:,} GPUs;"

@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.inference import RequestClasses
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.deployments import RequestSample
-from perfatlas.serving.requests import LONGEST_TOKENS, TraceReuse, prefix_reuse
+from perfatlas.serving.requests import MAX_TOKENS, TraceReuse, prefix_reuse
 from perfatlas.serving.traces import read_requests
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def _request_class(text: str) -> tuple[float, float, float]:
         weight = float(parts[2]) if len(parts) == max(PARTS) else 1.0
     except ValueError:
         raise InvalidSpecError(wanted) from None
-    if not (1 <= isl <= LONGEST_TOKENS and 1 <= osl <= LONGEST_TOKENS):
-        raise InvalidSpecError(f"{wanted}; isl and osl are 1 to {LONGEST_TOKENS:,} tokens")
+    if not (1 <= isl <= MAX_TOKENS and 1 <= osl <= MAX_TOKENS):
+        raise InvalidSpecError(f"{wanted}; isl and osl are 1 to {MAX_TOKENS:,} tokens")
     if not 0.0 < weight <= HEAVIEST:
         raise InvalidSpecError(f"{wanted}; a weight is above 0 and at most {HEAVIEST:,.0f}")
     return float(isl), float(osl), weight

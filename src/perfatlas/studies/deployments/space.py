@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 REPLICA: Final = ("tp", "pp", "cp", "attention_dp")
-MOST_PLANS: Final = 2_000_000  # of one combination of system, engine and formats: 112 MB
+MAX_PLANS: Final = 2_000_000  # of one combination of system, engine and formats: 112 MB
 BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
 
 
@@ -63,11 +63,11 @@ def all_plans(
     rows = _rows(inputs, free, divides_weights=network.divides_weights)
     names = [field.name for field in dataclasses.fields(parallelism.PlanColumns)]
     row = np.dtype((np.float64, len(names)))
-    table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
-    if len(table) > MOST_PLANS:
+    table: FloatArray = np.fromiter(islice(rows, MAX_PLANS + 1), row)
+    if len(table) > MAX_PLANS:
         asked = "gpus" if inputs.gpus is not None else "max_gpus"
         raise InvalidSpecError(
-            f"{inputs.most_gpus:,} GPUs have more than {MOST_PLANS:,} plans, too many for one"
+            f"{inputs.most_gpus:,} GPUs have more than {MAX_PLANS:,} plans, too many for one"
             f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {asked}"
         )
     return parallelism.PlanColumns(**{name: table[:, index] for index, name in enumerate(names)})

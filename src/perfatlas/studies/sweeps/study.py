@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 RANGE: Final = ("from", "to", "steps", "step", "scale")
 SCALES: Final = ("linear", "log")
 METHOD: Final = "sobol"  # of samples
-MOST_VALUES: Final = 1_000_000  # of one axis
+MAX_VALUES: Final = 1_000_000  # of one axis
 DEFAULT_SAMPLES: Final = 1024
-MOST_POINTS: Final = 100_000  # of a study with a base, whose rows are in memory
+MAX_POINTS: Final = 100_000  # of a study with a base, whose rows are in memory
 
 
 def check_base(points: Points, base: Mapping[str, Any], origin: str) -> None:
     """Check that every point of a study has a base."""
-    if base and points.size > MOST_POINTS:
+    if base and points.size > MAX_POINTS:
         raise InvalidSpecError(
-            f"{origin}: base needs at most {MOST_POINTS:,} points, and there are {points.size:,};"
+            f"{origin}: base needs at most {MAX_POINTS:,} points, and there are {points.size:,};"
             " vary fewer names or values"
         )
     for name, value in base.items():
@@ -135,9 +135,9 @@ def _rangevalues_of(command: str, name: str, raw: Mapping[str, Any], where: str)
         high = low + step * (steps - 1)
     else:
         steps = raw["steps"]
-    if type(steps) is not int or not 2 <= steps <= MOST_VALUES:
+    if type(steps) is not int or not 2 <= steps <= MAX_VALUES:
         raise InvalidSpecError(
-            f"{where}: {repr_for_error(steps)} values: expected 2 to {MOST_VALUES:,}"
+            f"{where}: {repr_for_error(steps)} values: expected 2 to {MAX_VALUES:,}"
         )
     values = spread(low, high, steps, log=log)
     return list(dict.fromkeys(map(round, values))) if whole else list(values)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from perfatlas.studies.sweeps.study import Study
 
-BEST: Final = 10
-MOST_REASONS: Final = 100  # of refusals that a summary lists; the others are counted together
+BEST_ROWS: Final = 10
+MAX_REASONS: Final = 100  # of refusals that a summary lists; the others are counted together
 OTHERS: Final = "other reasons"
 RESULT_PREFIX: Final = "result_"  # prefix of a result whose name varies in the study
 
@@ -101,7 +101,7 @@ class Tally:
             value = float(row[RESULT_PREFIX + name] if RESULT_PREFIX + name in row else row[name])
             return (-value if higher else value, row["point"])
 
-        best = sorted(rows, key=rank)[:BEST]
+        best = sorted(rows, key=rank)[:BEST_ROWS]
         if not self._study.base:
             return best
         names, base = self._study.points.names, self._study.base
@@ -138,9 +138,9 @@ class Tally:
                 row = {"reason": reason, "count": 0, "point": point, "error": text}
                 found.setdefault(reason, row)["count"] += count
         ranked = sorted(found.values(), key=lambda row: (-row["count"], row["reason"]))
-        rest = sum(row["count"] for row in ranked[MOST_REASONS:])
+        rest = sum(row["count"] for row in ranked[MAX_REASONS:])
         others = [{"reason": OTHERS, "count": rest, "point": None, "error": ""}] if rest else []
-        return ranked[:MOST_REASONS] + others
+        return ranked[:MAX_REASONS] + others
 
     def kept_text(self) -> str:
         """Return what is kept and how to go on, "" if nothing is."""

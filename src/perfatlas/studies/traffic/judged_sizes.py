@@ -40,15 +40,15 @@ LABELS: Final = {"dp": "replica", "prefill_workers": "prefill worker"} | {
 IDLE_LOAD: Final = 0.001  # of the capacity of a replica: its requests hardly ever meet
 IDLE_REQUESTS: Final = 1_000  # requests that run alone
 SPANS: Final = (
-    100.0  # duration of what is measured, in mean request latencies, if MOST_REQUESTS allows it
+    100.0  # duration of what is measured, in mean request latencies, if MAX_REQUESTS allows it
 )
 CONFIRMING: Final = 100_000  # requests of the run that confirms the number found
 NEAR_CAPACITY_REQUESTS: Final = 200_000  # requests of the first run within 3% of the capacity
-MOST_REQUESTS: Final = 600_000  # requests of the longest run
-GROWING: Final = (
+MAX_REQUESTS: Final = 600_000  # requests of the longest run
+UNSTABLE: Final = (
     1.02  # least factor on the capacity of a pool whose workers are doubled, if it limits
 )
-MOST_OTHERS: Final = 64  # workers of the pool that does not limit the capacity
+MAX_OTHER_WORKERS: Final = 64  # workers of the pool that does not limit the capacity
 REJECTED: Final = "requests that need more KV cache than available are rejected"
 
 Verdict = Literal["met", "missed", "undecided"]
@@ -132,12 +132,12 @@ def load_on_one(search: SizeSearch) -> tuple[deployments.OfferedLoad, ...]:
 def _load_on_limiting_pool(search: SizeSearch, pool: int) -> deployments.OfferedLoad:
     """Return the load on one worker of a pool whose other pool is large enough."""
     load, others = _load(search, search.one), 1
-    while 2 * others <= MOST_OTHERS:
+    while 2 * others <= MAX_OTHER_WORKERS:
         others *= 2
         more = _load(search, (1, others) if pool == 0 else (others, 1))
         grown = more.capacity_requests_per_s / load.capacity_requests_per_s
         load = more if grown > 1.0 else load
-        if grown < GROWING:
+        if grown < UNSTABLE:
             break
     return load
 
@@ -236,7 +236,7 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
         load=load,
         known=search.known,
         first=max(NEAR_CAPACITY_REQUESTS, first) if near else first,
-        most=MOST_REQUESTS,
+        most=MAX_REQUESTS,
         slower=search.slower,
         watch=search.runs.look,
     )
@@ -295,7 +295,7 @@ def _outcome(
     return ready, search.runs.run(ready, resolved)
 
 
-LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
+MAX_SIZE_RATIO: Final = 64  # largest number that is tried / number that the capacity asks for
 
 
 def smallest_size(search: SizeSearch) -> Size:
@@ -357,7 +357,7 @@ def _limits(search: SizeSearch) -> tuple[Size, Size]:
             f" and a simulation supports at most {search.text((most,) * pools)}; scale the traffic"
             " down"
         )
-    return first, tuple(min(LARGEST * number, most) for number in first)
+    return first, tuple(min(MAX_SIZE_RATIO * number, most) for number in first)
 
 
 def size_at(search: SizeSearch, slower: tuple[deployments.StepScale, ...]) -> Size | None:

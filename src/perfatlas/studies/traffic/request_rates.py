@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Outcome
     from perfatlas.studies.traffic.run_length import WatchedRuns
 
-SMALLEST: Final = 1024.0  # full-load rate / minimum tested rate
-LARGEST: Final = 64.0  # maximum tested rate / full-load rate
+MIN_RATE_RATIO: Final = 1024.0  # full-load rate / minimum tested rate
+MAX_RATE_RATIO: Final = 64.0  # maximum tested rate / full-load rate
 PRECISION: Final = 1.01  # ratio of the bracketing rates at the end
 DOWN: Final = 4.0  # step from a first rate that misses the SLOs to the next
 UP: Final = 2.0  # step from one that meets them
-LONGEST: Final = 200_000  # maximum generated requests of a search
+MAX_REQUESTS: Final = 200_000  # maximum generated requests of a search
 
 
 class RateRun(NamedTuple):
@@ -96,11 +96,11 @@ class RateSearch:
                 f" maximum rate: at a rate that meets the SLOs they end before a steady state is"
                 f" reached{known}; use a longer file or stricter SLOs"
             )
-        if requests > LONGEST:
+        if requests > MAX_REQUESTS:
             raise InvalidSpecError(
                 f"{requests:,} requests would be required to determine the maximum rate, more than"
-                f" the limit of {LONGEST:,}{known}; use stricter SLOs or shorter think times, or"
-                " simulate a request_rate"
+                f" the limit of {MAX_REQUESTS:,}{known}; use stricter SLOs or shorter think times,"
+                " or simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
         resolved = deployments.resolve_traffic(self.traffic, self.scenario)
@@ -138,7 +138,7 @@ def find_rate(search: RateSearch, start: float) -> None:
     first = start
     while True:
         try:
-            _bracketed(search, first, (start / SMALLEST, start * LARGEST))
+            _bracketed(search, first, (start / MIN_RATE_RATIO, start * MAX_RATE_RATIO))
             bisected(
                 partial(_try, search),
                 search.met,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Excess = Callable[[Latencies], float]
 
 FIRST: Final = 8_000  # requests of the first run
-LONGEST: Final = 200_000  # requests of the longest one
+MAX_REQUESTS: Final = 200_000  # requests of the longest one
 GROWTH: Final = (2.0, 8.0)  # least and largest factor from one run to the next
 MARGIN: Final = 1.2  # safety factor on the estimated number of requests
 PERCENTILE: Final = 99.0
@@ -91,7 +91,7 @@ class Sizing:
     # Tables of prices of earlier calls, to take from and to add to
     known: deployments.Priced = field(default_factory=dict)
     first: int = FIRST
-    most: int = LONGEST  # Requests of the longest one
+    most: int = MAX_REQUESTS  # Requests of the longest one
     # How the steps of each pool or kind are slower; none are as priced
     slower: tuple[deployments.StepScale, ...] = ()
     watch: OnProgress | None = None  # Called during runs; true stops them

@@ -25,7 +25,7 @@ QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # include queueing
 TAILS: Final = ("tail_ttft_s", "tail_request_latency_s")
 MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
 KEPT_OF_SAMPLE: Final = "latencies are those of this sample and grow with its length"
-GROWING: Final = "TTFT, queue time and request latency grow without bound and have no steady mean"
+UNSTABLE: Final = "TTFT, queue time and request latency grow without bound and have no steady mean"
 
 
 def load_results(run: TrafficRun) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     load = run.load
     if load is None:
         return []
-    kept = KEPT_OF_SAMPLE if run.window is None else GROWING
+    kept = KEPT_OF_SAMPLE if run.window is None else UNSTABLE
     notes = _stability(load, kept.replace("TTFT, ", "") if run.ready.item else kept)
     if load.stability == "stable" and slow is not None and slow.stability != "stable":
         notes.append(

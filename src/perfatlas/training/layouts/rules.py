@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # every pass of a pipeline is a row of its program; published steps have some thousands
-MOST_PASSES: Final = 2e6
+MAX_PASSES: Final = 2e6
 # sizes of layouts by the fields of plans that divide layers, and experts
 _LAYER_SIZES: Final = {"tp": "tp", "cp": "cp"}
 _EXPERT_SIZES: Final = {"ep": "ep", "moe_tp": "expert_tp"}
@@ -155,15 +155,15 @@ def _pipeline_rules(network: Network, layouts: Layouts, schedule: str) -> Iterat
     passes_C = chunks_C * whole_C
     yield Problem(
         "passes_within_limit",
-        passes_C > MOST_PASSES,
+        passes_C > MAX_PASSES,
         lambda at: (
             f"{layouts.micro_batches[at]:,.0f} micro-batches through pp x vpp = {chunks_C[at]:g}"
-            f" stages are {passes_C[at]:,.0f} forward passes, and at most {MOST_PASSES:,.0f} are"
+            f" stages are {passes_C[at]:,.0f} forward passes, and at most {MAX_PASSES:,.0f} are"
             " scheduled;"
             " lower global_batch, or raise micro_batch or dp"
         ),
     )
-    whole_C = np.minimum(whole_C, MOST_PASSES)
+    whole_C = np.minimum(whole_C, MAX_PASSES)
     sizes_C3 = np.stack([layouts.pp, whole_C, layouts.vpp], axis=1).astype(np.int64)
     first_D, index_C = distinct_rows(sizes_C3)
     reasons = pipeline_refusals([schedule] * len(first_D), *sizes_C3[first_D].T)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 # rows that leave for the experts' ranks and come back, which wait for the busiest rank
 EXPERT_OPS: Final = ("dispatch", "combine")
 KINDS: Final = ("compute", "tp", "cp", "ep")
-MOST_TAKEN: Final = 0.99  # of SMs or memory bandwidth: computation never stops
+MAX_TAKEN_SHARE: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 _SHAPE_COLUMNS: Final = (
     "tp",
     "cp",
@@ -316,5 +316,5 @@ def taken_sms(question: TrainingQuestion) -> FloatArray:
     if question.tier == "bound":
         return np.zeros(question.layouts.size)
     share_C = communication_share(question.devices(), question.engine.communication_sms)
-    taken_C: FloatArray = np.minimum(share_C, MOST_TAKEN)
+    taken_C: FloatArray = np.minimum(share_C, MAX_TAKEN_SHARE)
     return taken_C

@@ -19,7 +19,7 @@ from perfatlas.operators import BOUND_MEMORY
 from perfatlas.step.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
-from perfatlas.training.step.costs import MOST_TAKEN, micro_batch_costs
+from perfatlas.training.step.costs import MAX_TAKEN_SHARE, micro_batch_costs
 from perfatlas.training.step.stages import group_shares
 from perfatlas.training.work import Part
 
@@ -255,7 +255,7 @@ def _rates(
     )
     rate_D6: FloatArray = contended_rate(
         memory_bound_D6,
-        np.minimum(taken_D, MOST_TAKEN)[:, None],
-        np.minimum(bandwidth_D, MOST_TAKEN)[:, None],
+        np.minimum(taken_D, MAX_TAKEN_SHARE)[:, None],
+        np.minimum(bandwidth_D, MAX_TAKEN_SHARE)[:, None],
     )
     return rate_D6

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Records = Sequence[Mapping[str, Any]]
 
-MOST_BARS: Final = 40
+MAX_BARS: Final = 40
 TEXTS: Final = ("case", "remark", "bound", "reason")
 
 
@@ -56,7 +56,7 @@ def _measured(records: Records) -> list[Section]:
         return []
     table = measured_table(records)
     known = [record for record in records if record["residual"] is not None]
-    largest = sorted(known, key=lambda row: -abs(row["residual"]))[:MOST_BARS]
+    largest = sorted(known, key=lambda row: -abs(row["residual"]))[:MAX_BARS]
     section = Section(title="Records", blocks=[table])
     if not largest:
         return [section]

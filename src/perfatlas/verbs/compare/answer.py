@@ -323,7 +323,7 @@ ALTERNATIVES: Final = {
     "formats": "format",
 }
 REQUIRED: Final = ("models", "systems")  # whose field has no default
-MOST_SCENARIOS: Final = 64
+MAX_SCENARIOS: Final = 64
 
 
 class AlternativeInputs(InputFields, Alternatives):
@@ -379,9 +379,9 @@ def compared_scenarios(
             " h100_sxm,h200_sxm, --models, --engines or --formats; the first, or that of --system,"
             " --model, --engine or --format, is the base"
         )
-    if len(found) > MOST_SCENARIOS:
+    if len(found) > MAX_SCENARIOS:
         raise InvalidSpecError(
-            f"{len(found)} scenarios are more than the {MOST_SCENARIOS} of a comparison; use"
+            f"{len(found)} scenarios are more than the {MAX_SCENARIOS} of a comparison; use"
             " `perfatlas estimate --table` for many"
         )
     labels = [row["label"] for row in found]

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 # of the text: networks with tokens; of key numbers: also passes of graphs
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 VALUES: Final = (*SHOWN[:3], "latency_s", "throughput_per_s")
-MOST_OPERATORS: Final = 3
+MAX_OPERATORS: Final = 3
 LIMITS: Final = "  ≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 SOLVED: Final = "equal="  # an override whose solved value the label does not show
 LABEL_WIDTH: Final = 18
 BREAK: Final = re.compile(r"(?=\{)|(?<=,)")
 ROUNDING: Final = 1e-9  # of a difference, relative to the times
-MOST_BARS: Final = 12
-MOST_SCENARIOS: Final = 8  # whose differences a brief answer and a page show
+MAX_BARS: Final = 12
+MAX_SCENARIOS: Final = 8  # whose differences a brief answer and a page show
 SCENARIO: Final = "  scenario"
 
 
@@ -74,8 +74,8 @@ def print_comparison(
     if any(row.get("tier_note") for row in rows):
         print_line(console, LIMITS)
     console.print()
-    others = rows[1:] if verbose else rows[1 : MOST_SCENARIOS + 1]
-    most = len(results["differences"]) if verbose else MOST_OPERATORS
+    others = rows[1:] if verbose else rows[1 : MAX_SCENARIOS + 1]
+    most = len(results["differences"]) if verbose else MAX_OPERATORS
     for row in others:
         if row["error"] is not None:
             print_line(console, f"{row['label']}: {row['error']}")
@@ -234,7 +234,7 @@ def comparison_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
             *(_by_bound(phase, answered, differences) for phase in phases),
             *(
                 _by_operator(phase, row, rows[0], differences)
-                for row in answered[1 : MOST_SCENARIOS + 1]
+                for row in answered[1 : MAX_SCENARIOS + 1]
                 for phase in phases
             ),
         ],
@@ -335,7 +335,7 @@ def _by_operator(phase: str, compared: Row, base: Row, differences: Rows) -> Sec
             _signed(row),
             charts.GREEN if row["difference_s"] < 0 else charts.ORANGE,
         )
-        for row in moved[:MOST_BARS]
+        for row in moved[:MAX_BARS]
     ]
     columns: dict[str, Any] = {
         "operator": "name",

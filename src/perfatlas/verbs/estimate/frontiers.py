@@ -35,7 +35,7 @@ OVER: Final = {
 }
 ENERGY: Final = "energy_per_output_token_j"
 POINTS: Final = 33  # clocks or limits that are tried
-LARGEST: Final = 65536  # sequences per replica; no engine runs more concurrently
+MAX_SEQUENCES: Final = 65536  # sequences per replica; no engine runs more concurrently
 POINTS_PER_ROUND: Final = 16
 ONE_PLAN: Final = (
     "all points of the frontier use the plan that estimate chooses for these GPUs; set tp for"
@@ -207,7 +207,7 @@ def _least_energy(sweep: _Sweep, first: Answer) -> tuple[str, dict[str, Any]]:
 
 def _batches(sweep: _Sweep) -> list[dict[str, Any]]:
     """Return the batches up to the largest that fits, two to each doubling."""
-    largest = LARGEST if sweep.field == "batch" else _most_running(sweep.given)
+    largest = MAX_SEQUENCES if sweep.field == "batch" else _most_running(sweep.given)
     octave = sorted({min(round(2.0 ** (half / 2.0)), largest) for half in range(33)})
     rows = _fitting(sweep, octave)
     if not rows:
@@ -231,5 +231,5 @@ def _fitting(sweep: _Sweep, sizes: list[int]) -> list[dict[str, Any]]:
 
 def _most_running(given: Mapping[str, Any]) -> int:
     """Return the maximum number of concurrently running requests of a deployment."""
-    question, evaluation = evaluate_one(read_scenario({**given, "concurrency": LARGEST}))
-    return min(int(evaluation.served[0] * question.plan.dp[0]), LARGEST)
+    question, evaluation = evaluate_one(read_scenario({**given, "concurrency": MAX_SEQUENCES}))
+    return min(int(evaluation.served[0] * question.plan.dp[0]), MAX_SEQUENCES)

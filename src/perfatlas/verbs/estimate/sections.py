@@ -36,7 +36,7 @@ VALUES: Final = (
     *(LATENCY, "ttft_s", SPEED, RATE),
     *("latency_s", "throughput_per_s_per_gpu", "energy_per_item_j", "usd_per_million_items"),
 )
-MOST_VALUES: Final = 4
+MAX_VALUES: Final = 4
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "dp")
 FORMATS: Final = ("gemm_format", "moe_format", "attention_format")
 STEPS: Final = "{} by operator"
@@ -355,7 +355,7 @@ def operators_page(answer: Row, *, reproduce: str) -> pages.Page:
         answer,
         title=text.headline(answer),
         subtitle=text.subheadline(answer),
-        values=pages.key_values(results, VALUES, tier=tier)[:MOST_VALUES],
+        values=pages.key_values(results, VALUES, tier=tier)[:MAX_VALUES],
         sections=[
             *_sensitivities(results),
             *(

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 LEMONS: Final = "Lemon nodes: significantly higher failure rate than the others"
 WITHOUT_LEMONS: Final = "mean_time_between_without_lemons"
-MOST_CAUSES: Final = 10  # of a brief answer
-MOST_LEMONS: Final = 3
+MAX_CAUSES: Final = 10  # of a brief answer
+MAX_LEMONS: Final = 3
 NOUNS: Final = ("failure", "effect", "notice")
 SPARE_SHARE: Final = 50  # units per spare: about 2%, as in Lenovo's NVL72 guide
 AGREEMENT: Final = {
@@ -64,7 +64,7 @@ EFFECTS: Final = {
     "corrupts": "corrupts results silently",
     "slows": "slows the job down",
 }
-MOST_NAMED: Final = 3  # causes named in one sentence
+MAX_NAMED: Final = 3  # causes named in one sentence
 FITTED: Final = (
     "The fleet was fitted to records of failures. One part: the mean time between failures of one"
     " part, and its interval, which contains the true time in 19 of 20 such cases; it is wider with"
@@ -78,7 +78,7 @@ CHANGED: Final = "The fleet file was changed after the fit."
 OF_ALL: Final = (
     "The time and its interval are for all machines, including those with high failure rates."
 )
-MOST_BARS: Final = 20
+MAX_BARS: Final = 20
 KINDS: Final = {
     "failure": "failure",
     "unclear": "hardware or software, unknown from the log",
@@ -116,10 +116,10 @@ def print_fitted(
         "law": "law",
         **last,
     }
-    most = None if verbose else MOST_CAUSES
+    most = None if verbose else MAX_CAUSES
     pages.print_blocks(console, [pages.Table.of(causes, columns, ("cause", "law"))], most=most)
     if lemons := _lemons(causes):
-        listed = [pages.Section(title=LEMONS, blocks=[lemons], most=MOST_LEMONS)]
+        listed = [pages.Section(title=LEMONS, blocks=[lemons], most=MAX_LEMONS)]
         pages.print_sections(console, listed, verbose=verbose)
     console.print()
     pages.print_blocks(console, _records(results))
@@ -362,8 +362,8 @@ def _most_frequent(causes: Sequence[Facts]) -> str:
     whose = "failures of a job on the whole fleet" if whole else "failures"
     if len(first) == 1:
         return f"The most frequent cause: {first[0]}, {share_text(share)} of all {whose}."
-    more = [f"{len(first) - MOST_NAMED} more"] if len(first) > MOST_NAMED else []
-    *named, last = [*first[:MOST_NAMED], *more]
+    more = [f"{len(first) - MAX_NAMED} more"] if len(first) > MAX_NAMED else []
+    *named, last = [*first[:MAX_NAMED], *more]
     which = f"{len(first)} most frequent" if len(first) < len(causes) else f"{len(first)}"
     return (
         f"The {which} causes are equally frequent, each {share_text(share)} of all {whose}:"
@@ -499,10 +499,10 @@ def causes_chart(causes: Sequence[Facts]) -> list[pages.Block]:
         return []
     bars = [
         Bar(row["name"], row["share"], share_text(row["share"]), ORANGE)
-        for row in causes[:MOST_BARS]
+        for row in causes[:MAX_BARS]
     ]
     left = len(causes) - len(bars)
-    note = [f"The {MOST_BARS} most frequent; the table has {left} more."] if left else []
+    note = [f"The {MAX_BARS} most frequent; the table has {left} more."] if left else []
     figure = BarChart(bars, Axis("share of all failures", "%"))
     return [pages.Chart(figure=figure, title="Share of failures by cause"), *note]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import Validity
     from perfatlas.reliability.fleet.model import Cause, Fleet
 
-MOST_SEEDS: Final = 1000  # of one row
+MAX_SEEDS: Final = 1000  # of one row
 RENEWAL: Final = (
     "exact renewal efficiency (Daly 2006): exponential failures, also during restart, constant"
     " times, unlimited spares, steady state"
@@ -111,7 +111,7 @@ def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
         return goodput(**fields)  # raises the same error
     if not is_simulated(inputs):
         return goodput(**fields)
-    first = number if inputs.num_seeds == 1 else (1 + number) * MOST_SEEDS
+    first = number if inputs.num_seeds == 1 else (1 + number) * MAX_SEEDS
     return goodput(**fields, seed=first)
 
 
@@ -330,7 +330,7 @@ def _left_out(fleet: Fleet, out: list[Cause], *, plain: bool) -> tuple[str, ...]
     return tuple(what for what, is_so in values.items() if is_so)
 
 
-MOST_SPARES: Final = 100_000
+MAX_SPARES: Final = 100_000
 ERLANG: Final = (
     "Erlang-B with spares + 1 servers: exact for any repair distribution with this mean,"
     " exponential failures, unlimited repair capacity and spares that do not fail"
@@ -402,11 +402,11 @@ def _fewest(pool: closed_form.NodePool, blocked: float) -> int:
     """
     if pool.plain:
         return closed_form.spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
-    found = smallest_number(lambda spares: pool.blocked(spares) <= blocked, 0, MOST_SPARES)
+    found = smallest_number(lambda spares: pool.blocked(spares) <= blocked, 0, MAX_SPARES)
     if found is None:
         raise quantities.InfeasibleError(
-            f"even {quantities.counted(MOST_SPARES, 'spare')} leave the job waiting"
-            f" {pool.blocked(MOST_SPARES):.1%} of the time.",
+            f"even {quantities.counted(MAX_SPARES, 'spare')} leave the job waiting"
+            f" {pool.blocked(MAX_SPARES):.1%} of the time.",
             advice=("more crews, a shorter repair or spares that do not fail",),
         )
     return found

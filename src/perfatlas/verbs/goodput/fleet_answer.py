@@ -175,7 +175,7 @@ def _answer(
     )
 
 
-MOST_REPLICAS: Final = 16_384  # replicas of a strategy
+MAX_REPLICAS: Final = 16_384  # replicas of a strategy
 WHOLE_TIME: Final = 1.0  # strategies are compared as shares of the time of the job
 # of all strategies alike, or of a single one
 _NOT_COMBINED: Final = (
@@ -258,7 +258,7 @@ def _priced(
 ) -> tuple[list[dict[str, Any]], list[JobOutcome]]:
     """Return one row and the replicas of each strategy."""
     rows, outcomes = [], []
-    most = min(interrupted_jobs.most_replicas(ready), MOST_REPLICAS)
+    most = min(interrupted_jobs.most_replicas(ready), MAX_REPLICAS)
     for tried in found.tried:
         outcome = simulate_until(
             replace(ready.job, fleet=tried.fleet),

@@ -10,8 +10,8 @@ from perfatlas.quantities import DAY_S, counted
 from perfatlas.report import charts
 from perfatlas.report.pages import Chart, Section, Table, print_blocks, print_sections, results_page
 from perfatlas.report.text import (
+    MAX_BUCKETS,
     METHODS,
-    MOST_BUCKETS,
     Shown,
     format_interval,
     job_field,
@@ -50,17 +50,17 @@ OMITTED_FIELDS: Final = (
     "method",
     "gpus",
 )
-MOST_CHANGES: Final = 3
+MAX_CHANGES: Final = 3
 DETAILS: Final = frozenset((
     *("interruptions", "gpu_hours", "spares_held", "replicas", "closed_form_goodput"),
     *("interruptions_per_day", "checkpoint_bytes", "seed"),
 ))  # fmt: skip
 # results that are said elsewhere or are fields
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
-MOST_BINS: Final = 40
-LEAST_WAIT: Final = 1e-6  # share of the time that is drawn
-FEWEST_SPARES: Final = 4  # that a chart of spares spans
-MOST_POINTS: Final = 200  # of that chart
+MAX_BINS: Final = 40
+MIN_WAIT: Final = 1e-6  # share of the time that is drawn
+MIN_SPARES: Final = 4  # that a chart of spares spans
+MAX_POINTS: Final = 200  # of that chart
 PRICE: Final = "usd_per_useful_gpu_hour"
 STRATEGY_COLUMNS: Final[Mapping[str, Any]] = {
     "GPUs held": "gpus_held",
@@ -141,11 +141,11 @@ def spares_page(answer: Answered, *, reproduce: str) -> Page:
         name: one for name, one in answer["scenario"].items() if name in known and one is not None
     }
     pool = pool_of(SpareNodes.read(asked))
-    most = 2 * int(results["spares"]) + FEWEST_SPARES
+    most = 2 * int(results["spares"]) + MIN_SPARES
     waits = {
         number: share
-        for number in range(0, most, -(-most // MOST_POINTS))
-        if (share := pool.blocked(number)) > LEAST_WAIT
+        for number in range(0, most, -(-most // MAX_POINTS))
+        if (share := pool.blocked(number)) > MIN_WAIT
     }
     numbers = list(waits)
     lines = [
@@ -241,7 +241,7 @@ def _sections(answer: Answered) -> list[Section]:
     changes = results.get("changes") or []
     if rows := answer["breakdown"]:
         figure = charts.Waterfall(rows, JOB_TIME, [share_text(row["share"]) for row in rows])
-        most = MOST_BUCKETS - 2 * bool(changes)
+        most = MAX_BUCKETS - 2 * bool(changes)
         product = _product_line(results.get("factors") or {})
         title = "Where the time goes"
         sections.append(Section.charted(title, figure, *product, most=most))
@@ -306,7 +306,7 @@ def _changes(changes: Sequence[Answered]) -> list[Section]:
     notes = [(row["name"], row["assumes"]) for row in changes if row["assumes"]]
     assumed = Table(head=("", ""), rows=notes, text_columns=(0, 1))
     return [
-        Section.charted("Gain from single changes", figure, table, most=MOST_CHANGES),
+        Section.charted("Gain from single changes", figure, table, most=MAX_CHANGES),
         Section(title="Assumptions of the changes", blocks=[assumed], is_detail=True),
     ]
 
@@ -323,7 +323,7 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
     else:
         title, axis = "Distribution of the goodput", charts.Axis("goodput of a simulated run", "%")
         values = list(columns["goodput"])
-    centres, shares = charts.shares_of_bins(values, MOST_BINS)
+    centres, shares = charts.shares_of_bins(values, MAX_BINS)
     figure = charts.Histogram(centres, shares, axis, charts.Axis("share of simulated runs", "%"))
     return Section.charted(title, figure)
 

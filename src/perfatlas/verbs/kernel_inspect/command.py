@@ -119,10 +119,10 @@ kernel_inspect = answer_function(inspect, COMMAND)
 
 def _check_flags(flags: InspectFlags, files: list[File]) -> None:
     """Refuse flags out of their bounds, and those of Triton for other files."""
-    from perfatlas.lab.static import MOST_THREADS, TRITON
+    from perfatlas.lab.static import MAX_THREADS, TRITON
 
     bounds = {
-        "threads": (1, MOST_THREADS),
+        "threads": (1, MAX_THREADS),
         "shared_memory_bytes": (0, None),
         "num_warps": (1, None),
         "num_stages": (1, None),

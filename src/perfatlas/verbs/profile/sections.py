@@ -48,8 +48,8 @@ NAMES: Final = {
     "cutlass": "CUTLASS profiler results",
     "chakra": "Chakra trace",
 }
-MOST_BARS: Final = 12  # operators in the chart
-MOST_ROWS: Final = 200  # of a table on a page
+MAX_BARS: Final = 12  # operators in the chart
+MAX_ROWS: Final = 200  # of a table on a page
 TEXTS: Final = ("operator", "class", "", "predicted")
 
 
@@ -72,7 +72,7 @@ def profile_page(results: Facts, *, reproduce: str) -> Page:
             for name, label in (("wall_s", "first to last activity"), ("busy_s", "busy"))
             if results[name] is not None
         ],
-        sections=_sections(results, most=MOST_ROWS),
+        sections=_sections(results, most=MAX_ROWS),
         reproduce=reproduce,
         versions={"perfatlas": __version__},
     )
@@ -183,7 +183,7 @@ def _operators(operators: Sequence[Facts], *, brief: bool, most: int | None) -> 
     blocks: list[Any] = [Table.of(operators[:most], columns, TEXTS)]
     if most is not None and len(operators) > most:
         blocks.append(f"The longest {most} of {len(operators):,}.")
-    drawn = [row for row in operators if row["predicted_s"]][:MOST_BARS]
+    drawn = [row for row in operators if row["predicted_s"]][:MAX_BARS]
     if not drawn:
         return Section(title="Operators", blocks=blocks, most=MAX_OPERATORS)
     names = [f"{row['name'][:34]} {row['shape'][:40]}".strip() for row in drawn]

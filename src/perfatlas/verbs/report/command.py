@@ -46,9 +46,9 @@ EVIDENCE: Final[Mapping[str, tuple[type, ...]]] = {
     "assumptions": (list, str),
     "sources": (list, str),
 }
-MOST_BYTES: Final = 1 << 28  # of a file
-MOST_LEVELS: Final = 24  # of nested values; an answer has 8
-MOST_DIGITS: Final = 300  # of a number, which charts then can multiply
+MAX_BYTES: Final = 1 << 28  # of a file
+MAX_LEVELS: Final = 24  # of nested values; an answer has 8
+MAX_DIGITS: Final = 300  # of a number, which charts then can multiply
 SURROGATE: Final = re.compile("[\\ud800-\\udfff]")  # half of a character
 # what a page raises at a value of another form than its verb writes
 OTHER_FORM: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -156,14 +156,14 @@ def _read(path: Path) -> Mapping[str, Any]:
     """Return an answer that --json wrote."""
     check_regular(path, "answer")
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InvalidSpecError(f"{path} has more than {MOST_BYTES >> 20} MiB")
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidSpecError(f"{path} has more than {MAX_BYTES >> 20} MiB")
         answer = json.loads(path.read_text("utf-8"))
     except RecursionError as problem:
         raise InvalidSpecError(f"{path}: values are nested too deep") from problem
     except (OSError, ValueError) as problem:
         raise InvalidSpecError(f"{path}: {problem}") from problem
-    if wrong := _wrong_value(answer, MOST_LEVELS) or _wrong_shape(answer):
+    if wrong := _wrong_value(answer, MAX_LEVELS) or _wrong_shape(answer):
         raise InvalidSpecError(f"{path}: no answer of perfatlas, as {wrong}: write one with --json")
     return dict(answer)
 
@@ -174,12 +174,12 @@ def _wrong_value(value: Any, levels: int) -> str:  # noqa: ANN401 - any JSON val
         return f"{repr_for_error(value)} has half of a character"
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value} is no finite number"
-    if isinstance(value, int | float) and not abs(value) < 10**MOST_DIGITS:
-        return f"a number has more than {MOST_DIGITS} digits"
+    if isinstance(value, int | float) and not abs(value) < 10**MAX_DIGITS:
+        return f"a number has more than {MAX_DIGITS} digits"
     if not isinstance(value, dict | list):
         return ""
     if not levels:
-        return f"it has more than {MOST_LEVELS} levels"
+        return f"it has more than {MAX_LEVELS} levels"
     parts = [*value, *value.values()] if isinstance(value, dict) else value
     return next(filter(None, (_wrong_value(part, levels - 1) for part in parts)), "")
 

@@ -167,7 +167,7 @@ def decided_fields(
 
 
 ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # results without a table column
-MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
+MAX_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
 
 
@@ -349,7 +349,7 @@ def _outcomes(runs: Sequence[cluster_schedules.Prepared]) -> tuple[list[Schedule
         return [quiet], 0.0
     longest_s = float(quiet.column("run").max()) / TICKS_PER_SECOND
     horizon_s = SLACK * (quiet.now / TICKS_PER_SECOND + longest_s) + 1.0
-    for _ in range(MOST_DOUBLINGS):
+    for _ in range(MAX_DOUBLINGS):
         outcomes = _all(runs, horizon_s)
         if outcomes[-1].interrupted or all(
             outcome.now / TICKS_PER_SECOND <= horizon_s for outcome in outcomes

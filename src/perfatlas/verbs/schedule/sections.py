@@ -44,7 +44,7 @@ SCHEDULE_BUCKETS: Final = {
 }
 ONE_RUN: Final = "one simulation, without an interval"
 SEEDED: Final = "; --seed selects other random draws"
-MOST_CLASSES: Final = 12
+MAX_CLASSES: Final = 12
 FEW_IGNORED: Final = 3  # of a brief answer
 FEW_COMPARED: Final = 5
 OMITTED_FIELDS: Final = ("num_jobs", "nodes", "gpus_per_node", "seed", "compare")
@@ -202,7 +202,7 @@ def _results(results: Answered, *, brief: bool = False) -> list[Block]:
 def _sections(answer: Answered) -> list[Section]:
     rows, compared = answer["breakdown"], answer["results"].get("compared")
     shares = [text.share_text(row["share"]) for row in rows]
-    most = text.MOST_BUCKETS - bool(compared)
+    most = text.MAX_BUCKETS - bool(compared)
     figure = Waterfall(rows, SCHEDULE_BUCKETS, shares)
     sections = [Section.charted("Where the GPU time goes", figure, most=most)]
     if len(classes := answer["results"]["classes"]) > 1:
@@ -231,8 +231,8 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
         classes: The `classes` of an answer.
     """
     ordered = sorted(classes, key=lambda row: -row["jobs"])
-    rows = text.cells_of(ordered[:MOST_CLASSES], CLASS_COLUMNS)
-    if left := ordered[MOST_CLASSES:]:
+    rows = text.cells_of(ordered[:MAX_CLASSES], CLASS_COLUMNS)
+    if left := ordered[MAX_CLASSES:]:
         jobs = sum(row["jobs"] for row in left)
         merged = {"class": f"{len(left)} more", "jobs": f"{jobs:,}"}
         rows.append(dict.fromkeys(CLASS_COLUMNS, "") | merged)

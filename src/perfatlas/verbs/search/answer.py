@@ -147,7 +147,7 @@ class SearchProgress:
 
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
-SHORTEST_S: Final = 1e-9
+MIN_S: Final = 1e-9
 PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
     " metric is normal with the prediction as median and its 90% interval, symmetric where only"
@@ -218,7 +218,7 @@ class SearchAnswer(AnsweredRun):
     @property
     def candidates_per_cpu_s(self) -> float:
         """Candidates over the CPU time of their pricing, which differs between runs [1/s]."""
-        return self.found.size / max(self.found.cpu_s, SHORTEST_S)
+        return self.found.size / max(self.found.cpu_s, MIN_S)
 
     @property
     def columns(self) -> dict[str, list[Any]]:

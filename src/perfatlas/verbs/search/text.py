@@ -145,7 +145,7 @@ X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 5
 VERBOSE_HEIGHT: Final = 16
-MOST_RULES: Final = 3
+MAX_RULES: Final = 3
 MILLION: Final = 1e6
 WIDE_COLUMNS: Final = 76
 LINE: Final = 2  # objectives whose frontier is a line
@@ -240,7 +240,7 @@ def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
     rate = results.get("candidates_per_cpu_s")
     speed = f" ({format_number(rate)} candidates per CPU-second)" if rate else ""
     rejected, labels = results["rejected"], METRICS["rejected"].parts
-    words = rejected_text(rejected, labels, None if verbose else MOST_RULES)
+    words = rejected_text(rejected, labels, None if verbose else MAX_RULES)
     refused = f"; {sum(rejected.values()):,} refused: {words}" if words else ""
     return (
         f"{results['candidates']:,} candidates at {results['points']:,} loads"
@@ -600,7 +600,7 @@ def _before_simulated(leaders: list[Leader]) -> list[str]:
     return [text]
 
 
-LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit
+MIN_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit
 
 
 def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
@@ -675,7 +675,7 @@ def _fitting_advice(found: Found, inputs: SearchInputs) -> tuple[str, ...]:
 
 def _lower_probability(found: float, wanted: float) -> tuple[str, ...]:
     """Return the advice to accept the probability of the nearest plan, if it is worth having."""
-    if found < LEAST_PROBABILITY:
+    if found < MIN_PROBABILITY:
         return ()
     return (f"accept a lower min_slo_probability than {wanted:g}",)
 

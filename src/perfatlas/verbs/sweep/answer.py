@@ -38,7 +38,7 @@ Columns = dict[str, Sequence[Any]]
 POINT: Final = "point"
 MET: Final = "meets_constraints"
 BEST_ROWS: Final = 10  # kept of each block
-LONGEST_REASON: Final = 160  # characters
+MAX_REASON_LENGTH: Final = 160  # characters
 _NUMBER: Final = re.compile(r"(?<![A-Za-z_0-9.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -169,7 +169,7 @@ def _count(block: _Block) -> None:
         if code:
             reason = reasons.get(text)
             if reason is None:
-                reason = reasons[text] = _NUMBER.sub("N", str(text))[:LONGEST_REASON]
+                reason = reasons[text] = _NUMBER.sub("N", str(text))[:MAX_REASON_LENGTH]
             refusals.setdefault(f"{code}: {reason}", [0, point, str(text)])[0] += 1
     stats |= {
         "rows": block.points.rows,
@@ -230,13 +230,13 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - a numpy number
 
 
 Executor = Literal["processes", "dask"]
-LARGEST_BLOCK: Final = 16_384  # points in memory of one process
+MAX_BLOCK: Final = 16_384  # points in memory of one process
 MANY_SYSTEMS: Final = 1024  # points of a block whose systems all differ; each is kept
 ROW_BLOCK: Final = 64  # points of a verb that answers row by row
-FEWEST_BLOCKS: Final = 16  # of a long study, so that processes share it and results come early
+MIN_BLOCKS: Final = 16  # of a long study, so that processes share it and results come early
 SMALL_BLOCK: Final = 256
-MOST_POINTS: Final = 100_000_000  # hours of a verb that answers tables, and 10 GB of results
-MOST_BLOCKS: Final = 100_000  # each is a file, and its best rows are in memory
+MAX_POINTS: Final = 100_000_000  # hours of a verb that answers tables, and 10 GB of results
+MAX_BLOCKS: Final = 100_000  # each is a file, and its best rows are in memory
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -372,7 +372,7 @@ def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
     study = sweeps.read_study(raw, name)
     size = block_points(study)
-    most = min(size * MOST_BLOCKS, MOST_POINTS)
+    most = min(size * MAX_BLOCKS, MAX_POINTS)
     if study.points.size > most:
         raise InvalidSpecError(
             f"{name}: {study.points.size:,} points are more than the {most:,} of a sweep of"
@@ -401,8 +401,8 @@ def block_points(study: sweeps.Study) -> int:
     """Return the number of points of a block, which depends on the study alone."""
     points = study.points
     if not study.is_tabled:
-        return max(1, min(ROW_BLOCK, points.size // FEWEST_BLOCKS))
-    most = LARGEST_BLOCK
+        return max(1, min(ROW_BLOCK, points.size // MIN_BLOCKS))
+    most = MAX_BLOCK
     systems = 1
     for axis in points.axes:
         systems *= axis.size if any(map(sweeps.is_hardware, axis.names)) else 1
@@ -411,7 +411,7 @@ def block_points(study: sweeps.Study) -> int:
         sweeps.is_hardware(sampled_name.name) for sampled_name in sampled
     ):
         most = MANY_SYSTEMS
-    return min(most, max(SMALL_BLOCK, points.size // FEWEST_BLOCKS))
+    return min(most, max(SMALL_BLOCK, points.size // MIN_BLOCKS))
 
 
 def _kept_blocks(

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Sequence[Any]]
     Factor = tuple[str, ...]  # names that vary together
 
-MOST_LINES: Final = 6  # of a chart; more are panels, or a heat map
-MOST_BANDS: Final = 3  # intervals of a chart that can be told apart
-MOST_PANELS: Final = 12
-MOST_CELLS: Final = 40  # of an axis of a heat map
-MOST_BARS: Final = 30
-FEWEST: Final = 3  # numbers that make a curve
+MAX_LINES: Final = 6  # of a chart; more are panels, or a heat map
+MAX_BANDS: Final = 3  # intervals of a chart that can be told apart
+MAX_PANELS: Final = 12
+MAX_CELLS: Final = 40  # of an axis of a heat map
+MAX_BARS: Final = 30
+MIN_CURVE_POINTS: Final = 3  # numbers that make a curve
 COLOURS_OF_LINES: Final = (*charts.COLOURS, charts.SLATE)
 WITHOUT_BANDS: Final = "`perfatlas runs export` writes the rows with their 90% intervals."
 MET: Final = "meets_constraints"
@@ -150,14 +150,16 @@ class _Picture:
     def sections(self, factors: Sequence[Factor], sampled: Sequence[str]) -> list[Section]:
         """Return the charts, chosen by what varies."""
         continuous = [
-            name for name in sampled if (name,) in factors and self._is_curve(name, 1 + MOST_LINES)
+            name for name in sampled if (name,) in factors and self._is_curve(name, 1 + MAX_LINES)
         ]
         if continuous:
             others = [factor for factor in factors if factor[0] not in continuous]
             return [
                 Section.charted(self._title(name), self._dots(name, others)) for name in continuous
             ]
-        names = [name for factor in factors for name in factor if self._is_curve(name, FEWEST)]
+        names = [
+            name for factor in factors for name in factor if self._is_curve(name, MIN_CURVE_POINTS)
+        ]
         x = max(names, key=lambda name: (name not in self.base, self._count((name,))), default="")
         left = [tuple(name for name in factor if name != x) for factor in factors]
         shared, panels = self._panels([factor for factor in left if factor], curved=bool(x))
@@ -181,10 +183,10 @@ class _Picture:
         shared = sorted(factors, key=lambda factor: (self._is_base(factor), self._count(factor)))
         panels: list[Factor] = []
         while len(shared) > 1:
-            if curved and self._count([name for one in shared for name in one]) <= MOST_LINES:
+            if curved and self._count([name for one in shared for name in one]) <= MAX_LINES:
                 break
             panels.append(shared.pop(0))
-        while panels and self._count([name for one in panels for name in one]) > MOST_PANELS:
+        while panels and self._count([name for one in panels for name in one]) > MAX_PANELS:
             panels.pop()  # of its values the best is shown
         return [name for one in shared for name in one], [list(one) for one in panels]
 
@@ -234,7 +236,7 @@ class _Picture:
         if not x:
             return self._bars(rows, shared, label)
         groups = _distinct(rows, shared)
-        if len(groups) > MOST_LINES:
+        if len(groups) > MAX_LINES:
             return self._cells(rows, x, shared, label)
         lines = []
         for values, colour in zip(groups, COLOURS_OF_LINES, strict=False):
@@ -244,7 +246,7 @@ class _Picture:
             if all(row.get("tier") == "bound" for row in own):
                 name += " (tier bound)"
             line = charts.Line.of(own, x, self.column, name, colour)
-            lines.append(line if len(groups) <= MOST_BANDS else line._replace(low=(), high=()))
+            lines.append(line if len(groups) <= MAX_BANDS else line._replace(low=(), high=()))
         missed = [row for row in rows if row.get(MET) is False]
         if missed:
             dots = charts.Line.of(
@@ -264,7 +266,7 @@ class _Picture:
 
     def _dots(self, x: str, others: Sequence[Factor]) -> charts.LineChart:
         """Return all rows as points over a sampled number, colored by the other factor."""
-        colored = [one for one in others if self._count(one) <= MOST_LINES]
+        colored = [one for one in others if self._count(one) <= MAX_LINES]
         by = max(colored, key=self._count, default=())
         label = self._labels(by)
         lines = []
@@ -279,7 +281,7 @@ class _Picture:
     ) -> charts.BarChart:
         """Return a bar for each row; the first of too many."""
         bars = []
-        for row in rows[:MOST_BARS]:
+        for row in rows[:MAX_BARS]:
             low, high = row.get(f"{self.column}_low"), row.get(f"{self.column}_high")
             bars.append(
                 charts.Bar(
@@ -295,10 +297,10 @@ class _Picture:
         self, rows: Rows, x: str, shared: Sequence[str], label: Callable[[tuple[Any, ...]], str]
     ) -> charts.HeatMap:
         """Return the objective of each pair of values of a number and of other names."""
-        columns = sorted({row[x] for row in rows})[:MOST_CELLS]
+        columns = sorted({row[x] for row in rows})[:MAX_CELLS]
         lines = _distinct(rows, shared)
         lines = (sorted(lines) if _is_number([one for line in lines for one in line]) else lines)[
-            :MOST_CELLS
+            :MAX_CELLS
         ]
         known = {
             (row[x], tuple(row[name] for name in shared)): float(row[self.column]) for row in rows

@@ -116,7 +116,7 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
 
 
 # passes of a timeline: a trace has a hundred bytes or two of each
-MOST_PASSES: Final = 500_000
+MAX_PASSES: Final = 500_000
 
 
 def training_timeline(**fields: Any) -> StepTimeline:  # noqa: ANN401 - fields of `train`
@@ -141,9 +141,9 @@ def training_timeline(**fields: Any) -> StepTimeline:  # noqa: ANN401 - fields o
     layouts = question.layouts
     kinds = 3 if find_schedule(question.schedule).splits_backward else 2
     count = kinds * float((layouts.pp * layouts.vpp * layouts.micro_batches)[0])
-    if count > MOST_PASSES:
+    if count > MAX_PASSES:
         raise InvalidSpecError(
-            f"the timeline of this step has {count:,.0f} passes, and at most {MOST_PASSES:,} are"
+            f"the timeline of this step has {count:,.0f} passes, and at most {MAX_PASSES:,} are"
             " written; lower global_batch, as passes repeat from one micro-batch to the next"
         )
     return step_timeline(question, training_steps(question))

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary import fields
 
-MOST_LAYOUTS: Final = 100
+MAX_LAYOUTS: Final = 100
 
 
 @fields.group("Search", 1)
@@ -19,7 +19,7 @@ class LayoutSearch:
         "step_time_s"
     )
     max_step_time_s: Annotated[float, fields.Number(unit="s", above=0.0)] | None = None
-    num_layouts: Annotated[int, fields.Number(at_least=1, at_most=MOST_LAYOUTS)] = 5
+    num_layouts: Annotated[int, fields.Number(at_least=1, at_most=MAX_LAYOUTS)] = 5
 
 
 WITH_FAILURES: Final = fields.Equals("objective", "effective_step_time_s")

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps import TrainInputs
 
-SHORTEST_S: Final = 1e-9
-MOST_DOUBLINGS: Final = 10
-MOST_DIFFERENCES: Final = 2
+MIN_S: Final = 1e-9
+MAX_DOUBLINGS: Final = 10
+MAX_DIFFERENCES: Final = 2
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch")
 PROOF: Final = (
     "layouts are priced in the order of a lower bound of the objective; those that are not priced"
@@ -67,7 +67,7 @@ class TrainingSearch(AnsweredRun):
     @property
     def layouts_per_cpu_s(self) -> float:
         """Legal layouts over the CPU time of the search, which differs between runs [1/s]."""
-        return self.found.space.size / max(self.found.cpu_s, SHORTEST_S)
+        return self.found.space.size / max(self.found.cpu_s, MIN_S)
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -201,7 +201,7 @@ def _reason(
     changes = sorted(
         ((other[name] - own[name]) / total, name) for name in own if other[name] != own[name]
     )
-    most = [change for change in reversed(changes) if change[0] > 0.0][:MOST_DIFFERENCES]
+    most = [change for change in reversed(changes) if change[0] > 0.0][:MAX_DIFFERENCES]
     least = [change for change in changes if change[0] < 0.0][:1]
     words = ", ".join(f"{PARTS[name]} {change:+.1%}" for change, name in (*most, *least))
     if worse <= 0.0:
@@ -252,7 +252,7 @@ def _none_fits(
 def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
     """Return the fewest GPUs, by doubling, on which a layout fits and is fast enough."""
     asked = replace(inputs.layouts(), num_layouts=1)
-    for doubling in range(1, MOST_DOUBLINGS + 1):
+    for doubling in range(1, MAX_DOUBLINGS + 1):
         gpus = inputs.most_gpus * 2**doubling
         found = studies.find_layouts(replace(asked, counts=(gpus,)))
         if found.best:
@@ -263,7 +263,7 @@ def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
     return ["use a system with more memory, or a smaller model or batch"]
 
 
-LEAST_GOODPUT: Final = 1e-9  # a job with less makes no progress
+MIN_GOODPUT: Final = 1e-9  # a job with less makes no progress
 _OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *studies.SEARCHED)
 _OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
 
@@ -311,7 +311,7 @@ class LayoutSearchInputs(
             return counts
         goodputs = self.goodput(counts)
         return tuple(
-            gpus for gpus, goodput in zip(counts, goodputs, strict=True) if goodput > LEAST_GOODPUT
+            gpus for gpus, goodput in zip(counts, goodputs, strict=True) if goodput > MIN_GOODPUT
         )
 
     def goodput(self, gpus: Sequence[int] | FloatArray) -> FloatArray:

@@ -70,11 +70,11 @@ VALUES: Final = (
     *("step_time_s", "tokens_per_s_per_gpu", "throughput_per_s_per_gpu", "mfu", "hfu"),
     *("power_w", "energy_per_token_j", "energy_per_item_j"),
 )
-MOST_PARTS: Final = 6
+MAX_PARTS: Final = 6
 KERNELS: Final = 4
 WIDEST: Final = 80  # of the memory bar
-MOST_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
-MOST_ROWS: Final = 40
+MAX_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
+MAX_ROWS: Final = 40
 OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "operator": "name",
     "part": "phase",
@@ -83,7 +83,7 @@ OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "share": lambda row: share_text(row["share"]),
 }
 SHORT_NAMES: Final = {"expert_tp": "etp"}
-MOST_RULES: Final = 3
+MAX_RULES: Final = 3
 OF_EXPERTS: Final = ("ep", "expert_tp", "expert_overlap")
 RATE: Final = "tokens_per_s_per_gpu"
 
@@ -147,7 +147,7 @@ def training_page(
             pages.memory_section("Memory of the fullest GPU", results["memory"]),
             _memory_over_step(results["memory"], timeline),
             _pipeline(timeline),
-            _operators(answer, MOST_ROWS),
+            _operators(answer, MAX_ROWS),
         ],
         reproduce=reproduce,
     )
@@ -211,12 +211,12 @@ def _parts(
     )
     title = f"Where the {of} goes"
     blocks: list[pages.Block] = [pages.Chart(figure=figure, title=title), table]
-    return pages.Section(title=title, blocks=blocks, most=MOST_PARTS, is_detail=of == "energy")
+    return pages.Section(title=title, blocks=blocks, most=MAX_PARTS, is_detail=of == "energy")
 
 
 def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> pages.Section:
     """Return the memory of the fullest rank over the step, with its high-water mark."""
-    time_s, used = highest_points(timeline.memory_time_s, timeline.memory_bytes, MOST_PASSES)
+    time_s, used = highest_points(timeline.memory_time_s, timeline.memory_bytes, MAX_PASSES)
     states = sum(memory[f"{name}_bytes"] for name in ("weights", "gradients", "optimizer"))
     ends = [0.0, float(time_s[-1])]
 
@@ -244,9 +244,9 @@ def _pipeline(timeline: StepTimeline) -> pages.Section:
     passes = timeline.passes
     title = "Passes of the pipeline"
     count = passes["start_s"].size
-    if count <= MOST_PASSES:
+    if count <= MAX_PASSES:
         return pages.Section.charted(title, PipelineChart(passes))
-    half = MOST_PASSES // 2
+    half = MAX_PASSES // 2
     parts = zip(("beginning", "end"), first_and_last(passes, half), strict=True)
     charts = [
         pages.Chart(figure=PipelineChart(some), title=f"{title}, {name} of the step")
@@ -366,7 +366,7 @@ def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None)
         rate_per_cpu_s: Legal layouts per CPU-second, told with all rules; None for the brief line.
     """
     labels = METRICS["rejected_layouts"].parts
-    most = MOST_RULES if rate_per_cpu_s is None else None
+    most = MAX_RULES if rate_per_cpu_s is None else None
     words = rejected_text(results["rejected_layouts"], labels, most)
     speed = f" ({format_number(rate_per_cpu_s)} per CPU-second)" if rate_per_cpu_s else ""
     refused = f"; rejected: {words}" if words else ""

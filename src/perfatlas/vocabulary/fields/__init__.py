@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields.job_power import ClusterPower, JobPower
     from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst, RankBalance
     from perfatlas.vocabulary.fields.name_lists import Names, read_names
-    from perfatlas.vocabulary.fields.numbers import LARGEST_COUNT, LONGEST_S, Number
+    from perfatlas.vocabulary.fields.numbers import MAX_COUNT, MAX_S, Number
     from perfatlas.vocabulary.fields.operators import (
         AttentionKind, AttentionPhase, AttentionShape, AttentionSizes, CollectiveKernels,
         CollectiveShape, ConvShape, DesignedAttention, ElementwiseShape, EmbeddingShape, GemmShape,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         TrainingPower,
     )
     from perfatlas.vocabulary.fields.traffic import (
-        MOST_GENERATED_REQUESTS, TOKENS, Arrivals, File, Objectives, Scheduling,
+        MAX_GENERATED_REQUESTS, TOKENS, Arrivals, File, Objectives, Scheduling,
     )
     from perfatlas.vocabulary.fields.trained_tokens import TrainedTokens
     from perfatlas.vocabulary.fields.training import (

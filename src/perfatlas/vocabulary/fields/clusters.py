@@ -11,11 +11,11 @@ from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, fields_of
 from perfatlas.vocabulary.fields.scenario import Plan
 from perfatlas.vocabulary.fields.subject import Subject
 
-LARGEST_SEED: Final = 2**31
+MAX_SEED: Final = 2**31
 Duration = Annotated[float, Number(unit="s", at_least=1e-6, at_most=1e12)]
 Pause = Annotated[float, Number(unit="s", at_least=0.0, at_most=1e12)]
 Share = Annotated[float, Number(unit="fraction", above=0.0, at_most=1.0)]
-Seed = Annotated[int, Number(at_least=0, at_most=LARGEST_SEED)]
+Seed = Annotated[int, Number(at_least=0, at_most=MAX_SEED)]
 FLEETS: Final = ("perfatlas.reliability.fleet.model:shipped_fleets",)
 FleetName = Annotated[str, Text(), Catalog("fleets", FLEETS)]
 

@@ -12,9 +12,9 @@ from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Text, fields_of
 from perfatlas.vocabulary.fields.subject import FormatName, ModelName, Subject, SystemName
 
 MONTH_S: Final = 30 * 86400.0
-MOST_MORE_SPARES: Final = 1_000_000
-MOST_SPARES: Final = 100_000
-MOST_SEEDS: Final = 1000
+MAX_ADDED_SPARES: Final = 1_000_000
+MAX_SPARES: Final = 100_000
+MAX_SEEDS: Final = 1000
 Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 _SUBJECT: Final = fields_of(Subject)
 NEEDS_FLEET: Final = conditions.AnySet("fleet", example="llama3")
@@ -64,7 +64,7 @@ class ResilientJob:
     ] = None
     half_width: Annotated[Level, SIMULATED_JOB] = 0.002
     seed: Annotated[clusters.Seed, replace(clusters.SEED, needs=SIMULATED_JOB)] = 0
-    num_seeds: Annotated[Annotated[int, Number(at_least=1, at_most=MOST_SEEDS)], SIMULATED_JOB] = 1
+    num_seeds: Annotated[Annotated[int, Number(at_least=1, at_most=MAX_SEEDS)], SIMULATED_JOB] = 1
 
 
 @group("Failures", 2)
@@ -156,7 +156,7 @@ class JobOnFleet:
     scheduling: Annotated[clusters.Share | None, NEEDS_FLEET] = None
     what_if: Annotated[bool, NEEDS_FLEET] = False
     more_spares: Annotated[
-        Annotated[int, Number(at_least=1, at_most=MOST_MORE_SPARES)], WHAT_IF
+        Annotated[int, Number(at_least=1, at_most=MAX_ADDED_SPARES)], WHAT_IF
     ] = 30
     verify_s: Annotated[
         clusters.Duration | None,
@@ -234,7 +234,7 @@ class SparePool:
     fleet: Annotated[clusters.FleetName | None, clusters.FLEET] = None
     gpus: Annotated[Count | None, replace(clusters.GPUS, default="", needs=NEEDS_FLEET)] = None
     spares: Annotated[
-        Annotated[int, Number(at_least=0, at_most=MOST_SPARES)] | None, clusters.SPARES
+        Annotated[int, Number(at_least=0, at_most=MAX_SPARES)] | None, clusters.SPARES
     ] = None
     target: Level | None = None
     node_mtbf_s: Annotated[clusters.Duration | None, clusters.NODE_MTBF] = None

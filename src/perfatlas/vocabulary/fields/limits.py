@@ -9,7 +9,7 @@ from perfatlas.vocabulary.fields.name_lists import Fractions
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size
 from perfatlas.vocabulary.fields.rows import group
 
-MOST_DRAFTS: Final = 32
+MAX_DRAFTS: Final = 32
 DRAFTED: Final = conditions.WithMessage(
     conditions.NotEqual("speculative_depth", 0),
     "speculative_depth = 0",
@@ -52,7 +52,7 @@ class Limits:
     kv_blocks: Count | None = None
     stream_interval: Annotated[Count | None, STREAMING] = None
     server_processes: Annotated[Count | None, STREAMING] = None
-    speculative_depth: Annotated[int, Number(at_least=0, at_most=MOST_DRAFTS)] = 0
+    speculative_depth: Annotated[int, Number(at_least=0, at_most=MAX_DRAFTS)] = 0
     speculative_acceptance: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         conditions.AllOf(

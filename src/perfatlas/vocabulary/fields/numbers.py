@@ -11,9 +11,9 @@ from perfatlas import quantities
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LARGEST_COUNT: Final = 10**9  # above any cluster, batch or context, and far from overflow
-LONGEST_S: Final = 5e6  # simulated time; int64 picoseconds overflow at 9.2e6 s
-LONGEST: Final = 80  # characters of a number
+MAX_COUNT: Final = 10**9  # above any cluster, batch or context, and far from overflow
+MAX_S: Final = 5e6  # simulated time; int64 picoseconds overflow at 9.2e6 s
+MAX_NUMBER_LENGTH: Final = 80  # characters of a number
 _DECIMAL: Final = re.compile(
     r"\s*[-+]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE
 )
@@ -25,7 +25,7 @@ _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 _BINARY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)([kmgtKMGT])\s*")
 _TOKENS: Final = re.compile(r"\s*([\d_,]*\d(?:\.\d+)?)\s*([kmbtKMBT])\s*")
 _TOKEN_POWERS: Final = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-LEAST_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a percentage
+MIN_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a percentage
 
 
 def _counted(text: str, *, binary: bool = False) -> float:
@@ -128,7 +128,7 @@ class Number:
         if isinstance(value, bool):
             raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic's
         if isinstance(value, str):
-            if len(value) > LONGEST:
+            if len(value) > MAX_NUMBER_LENGTH:
                 return value
             if not _DECIMAL.fullmatch(value):
                 return self._with_unit(value)
@@ -157,7 +157,7 @@ class Number:
     def _refuse_percentage(self, value: float) -> None:
         """Reject 90 if 90% is meant."""
         most = self.at_most if self.below is None else self.below
-        if most is not None and value > most and LEAST_PERCENTAGE <= value <= 100.0:
+        if most is not None and value > most and MIN_PERCENTAGE <= value <= 100.0:
             raise ValueError(
                 f'{value:g} is {value:,.0%}; for {value:g}% write {value / 100.0:g} or "{value:g}%"'
             )
@@ -175,8 +175,8 @@ class Number:
         return core_schema.no_info_before_validator_function(self.read, inner)
 
 
-Count = Annotated[int, Number(at_least=1, at_most=LARGEST_COUNT)]
-CountOrZero = Annotated[int, Number(at_least=0, at_most=LARGEST_COUNT)]
+Count = Annotated[int, Number(at_least=1, at_most=MAX_COUNT)]
+CountOrZero = Annotated[int, Number(at_least=0, at_most=MAX_COUNT)]
 # tokens, or a dimension of a tensor: 4K is 4,096
-Size = Annotated[int, Number(at_least=1, at_most=LARGEST_COUNT, binary_suffixes=True)]
-SizeOrZero = Annotated[int, Number(at_least=0, at_most=LARGEST_COUNT, binary_suffixes=True)]
+Size = Annotated[int, Number(at_least=1, at_most=MAX_COUNT, binary_suffixes=True)]
+SizeOrZero = Annotated[int, Number(at_least=0, at_most=MAX_COUNT, binary_suffixes=True)]

@@ -12,7 +12,7 @@ from perfatlas.vocabulary.fields.rows import Row, group
 
 PRICE_KINDS: Final[tuple[str, ...]] = ("on_demand", "reserved", "market", "owned")
 PRICES_BY_SYSTEM: Final = "="
-HIGHEST_USD: Final = 1e9
+MAX_USD: Final = 1e9
 _AMOUNT: Final = re.compile(r"\$?\s*([-+]?[\d.][\d_.e+-]*)\s*(?:USD)?", re.IGNORECASE)
 _CURRENCY: Final = re.compile(r"[€£¥]|\b[A-Za-z]{3}\b")
 
@@ -42,7 +42,7 @@ def read_gpu_price(value: object) -> Any:  # noqa: ANN401 - a number or a text
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
     if number is None:
         raise ValueError(f"{repr_for_error(value)}: {_EXPECTED}")
-    if not 0.0 < number <= HIGHEST_USD:
+    if not 0.0 < number <= MAX_USD:
         raise ValueError(
             f"{number:g}: a price is a positive number of USD; omit it for the price of the catalog"
         )

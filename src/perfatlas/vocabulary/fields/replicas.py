@@ -6,12 +6,12 @@ from typing import Annotated, Any, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import AllOf, AnySet, Equals, Fact, Noted, NotEqual
 from perfatlas.vocabulary.fields.limits import Limits
-from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
+from perfatlas.vocabulary.fields.numbers import MAX_S, Count, Number
 from perfatlas.vocabulary.fields.rows import group, varies_by_replica
 from perfatlas.vocabulary.fields.scenario import Formats, Plan
 from perfatlas.vocabulary.fields.subject import Subject, SystemName
 
-Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
+Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=MAX_S)]
 Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]
 Bandwidth = Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e17)]
 PREFIX_AWARE: Final = Equals("routing", "prefix_aware")
@@ -47,7 +47,7 @@ class ReplicaOperation:
     ] = None
     autoscale_metric: Annotated[Literal["requests", "waiting"] | None, AUTOSCALED] = None
     autoscale_period_s: Annotated[
-        Annotated[float, Number(unit="s", at_least=0.001, at_most=LONGEST_S)] | None, AUTOSCALED
+        Annotated[float, Number(unit="s", at_least=0.001, at_most=MAX_S)] | None, AUTOSCALED
     ] = None
     autoscale_tolerance: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)] | None, AUTOSCALED

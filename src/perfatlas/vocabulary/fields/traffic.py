@@ -13,7 +13,7 @@ from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, Number, SizeOrZero
 from perfatlas.vocabulary.fields.rows import Checked, InputFile, Text, group
 
-MOST_GENERATED_REQUESTS: Final = 20_000_000  # of a simulation: about 8 GB of rows
+MAX_GENERATED_REQUESTS: Final = 20_000_000  # of a simulation: about 8 GB of rows
 Positive = Annotated[float, Number(above=0.0)]
 Rate = Annotated[float, Number(unit="1/s", above=0.0, finite=False)]
 Objective = Annotated[float, Number(unit="s", above=0.0, finite=False)]

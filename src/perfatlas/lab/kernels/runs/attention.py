@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LOG2_E: Final = 1.0 / math.log(2.0)
 FEW_SPLITS: Final = 3  # in the interpreter
-MOST_SPLITS: Final = 64
+MAX_SPLITS: Final = 64
 
 
 def _forward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _splits(inputs: run.Tensors, groups: int, keys: int) -> int:
     if q.device.type == "cpu":
         return FEW_SPLITS
     idle = run.programs(q.device, 1 << 30) * 2 // (len(q) * groups)
-    return max(1, min(idle, run.blocks(most, 4 * keys), MOST_SPLITS))
+    return max(1, min(idle, run.blocks(most, 4 * keys), MAX_SPLITS))
 
 
 def _parts(inputs: run.Tensors, splits: int, dim: int) -> tuple[Tensor, Tensor]:

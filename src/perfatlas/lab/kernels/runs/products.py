@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from perfatlas.lab.kernels.registry import Config
 
 ADDED: Final = 1024  # elements of a program that adds splits
-LEAST_STEPS: Final = 8  # of the main loop in a split
-MOST_SPLITS: Final = 16
+MIN_STEPS: Final = 8  # of the main loop in a split
+MAX_SPLITS: Final = 16
 GROUP: Final = 128  # rows and columns of a scale
 
 
@@ -67,7 +67,7 @@ def _gemm(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, An
 
 def _splits(where: torch.device, tiles: int, steps: int) -> int:
     """Return the splits of K: those that fill idle SMs, each with some steps."""
-    return max(1, min(run.programs(where, 1 << 30) // tiles, steps // LEAST_STEPS, MOST_SPLITS))
+    return max(1, min(run.programs(where, 1 << 30) // tiles, steps // MIN_STEPS, MAX_SPLITS))
 
 
 def _gemm_expected(inputs: run.Tensors) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
 
 _DATA: Final = "data/kernel_designs.toml"
-MOST_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of the longest
+MAX_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of the longest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +257,7 @@ class AttentionWork:
             return {math.ceil(self.kv_len / tile.n / tile.splits): number}
         counts: dict[int, int] = {}
         tiles = math.ceil((self.kv_len if self.backward else self.q_len) / tile.m)
-        together = math.ceil(tiles / MOST_LENGTHS)
+        together = math.ceil(tiles / MAX_LENGTHS)
         for first in range(0, tiles, together):
             beyond = min(first + together, tiles)
             blocks = math.ceil(self._seen(first, beyond, tile.m) / tile.n)

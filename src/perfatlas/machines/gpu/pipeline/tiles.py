@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 WARPGROUP: Final = 128  # threads
 LANES: Final = 128  # of tensor memory: rows of an accumulator
-MOST_REGISTERS: Final = 255  # of a thread
+MAX_REGISTERS: Final = 255  # of a thread
 REGISTER_STEP: Final = 8  # of setmaxnreg
 MMA_BYTES: Final = 32  # depth of an MMA instruction
-MOST_STAGES: Final = 8
+MAX_STAGES: Final = 8
 BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
 SPLITS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts that libraries try
-LEAST_DEPTH: Final = 128  # of a part
+MIN_DEPTH: Final = 128  # of a part
 GEMM_ROWS: Final = (64, 128, 256)
 GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
 
@@ -103,7 +103,7 @@ def _check_registers(work: kernels.Work, tile: kernels.KernelTile) -> None:
     """Refuse a tile whose accumulators exceed the registers of its threads."""
     sm = kernels.sm_constants()
     shared = sm["registers"] / WARPGROUP - sm["producer_registers"]
-    most = min(shared / tile.warpgroups // REGISTER_STEP * REGISTER_STEP, MOST_REGISTERS)
+    most = min(shared / tile.warpgroups // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
     if isinstance(work, kernels.AttentionWork) and work.backward:
         per_row = 2.0 * tile.n + 2.0 * work.head_dim  # scores and their gradients, two outputs
     elif isinstance(work, kernels.AttentionWork):
@@ -183,7 +183,7 @@ def split_tiles(work: kernels.Work, tile: kernels.KernelTile) -> Iterator[kernel
     else:
         length, block = work.kv_len, tile.n
     for splits in SPLITS:
-        if splits <= math.ceil(length / block) and length >= splits * LEAST_DEPTH:
+        if splits <= math.ceil(length / block) and length >= splits * MIN_DEPTH:
             yield replace(tile, splits=splits)
 
 
@@ -211,4 +211,4 @@ def completed_tile(
     value = shared_bytes(work, kernels.KernelTile(**base, stages=1), silicon)
     more = shared_bytes(work, kernels.KernelTile(**base, stages=2), silicon) - value
     stages = 1 + int((silicon.shared_bytes - value) // more)
-    return kernels.KernelTile(**base, stages=max(min(stages, MOST_STAGES), 1))
+    return kernels.KernelTile(**base, stages=max(min(stages, MAX_STAGES), 1))

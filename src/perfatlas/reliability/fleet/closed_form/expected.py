@@ -20,7 +20,7 @@ from perfatlas.reliability.fleet.closed_form.maintenance import Plain, maintaine
 from perfatlas.reliability.fleet.closed_form.multilevel import multilevel_efficiency
 from perfatlas.reliability.fleet.laws import Constant, mean_s
 
-MOST_SEGMENTS: Final = 400  # segments of an outer period; a matrix with this many rows is solved
+MAX_SEGMENTS: Final = 400  # segments of an outer period; a matrix with this many rows is solved
 RENEWAL: Final = "exact renewal efficiency (Daly 2006)"
 LAGGING: Final = "exact renewal efficiency with a lag of durability"
 MAINTAINED: Final = "renewal efficiency with planned maintenance"
@@ -163,8 +163,8 @@ def likely_interval_s(
         held = strategy.step_s is not None and any(c.effect == "stops" for c in fleet.causes)
         why = "peers hold the state after every failure" if held else "nothing stops the job"
         return None, f"{why}: the longer the interval, the better"
-    if strategy.levels[-1].every > MOST_SEGMENTS:
-        return None, f"no closed form gives the optimal interval of over {MOST_SEGMENTS} segments"
+    if strategy.levels[-1].every > MAX_SEGMENTS:
+        return None, f"no closed form gives the optimal interval of over {MAX_SEGMENTS} segments"
     if len(strategy.levels) == 1 and not strategy.verify_s:
         best_s = float(renewal.optimal_interval_s(cost_s, 1.0 / demand.failing))
         return best_s, "the optimum for failures without memory"
@@ -263,8 +263,8 @@ def _beyond(fleet: model.Fleet, strategy: model.Strategy) -> str:
         "several kinds of restarts": len(strategy.restarts) > 1,
         "peers hold the state after most failures": strategy.step_s is not None,
         "failures occur before the first is detected": strategy.detection_exposed,
-        f"over {MOST_SEGMENTS} segments between checkpoints of a level": (
-            strategy.levels[-1].every > MOST_SEGMENTS
+        f"over {MAX_SEGMENTS} segments between checkpoints of a level": (
+            strategy.levels[-1].every > MAX_SEGMENTS
         ),
     }
     return next((what for what, is_so in reasons.items() if is_so), "")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Cause, Job, Strategy
 
 NEGLIGIBLE_EVENTS: Final = 0.01  # expected events in the simulated time: one job in a hundred
-MOST_CHECKPOINTS: Final = 1_000_000  # checkpoints, the largest number that a remark suggests
+MAX_CHECKPOINTS: Final = 1_000_000  # checkpoints, the largest number that a remark suggests
 PLACES: Final = 200  # positions in a segment
 
 
@@ -50,12 +50,12 @@ def kept_for(job: Job, strategy: Strategy) -> int:
     if not late_causes(job, strategy):
         return 0
     low, high = strategy.retained, strategy.retained + 1
-    while high < MOST_CHECKPOINTS and _is_late(job, strategy, high):
+    while high < MAX_CHECKPOINTS and _is_late(job, strategy, high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _is_late(job, strategy, middle) else (low, middle)
-    return min(high, MOST_CHECKPOINTS)
+    return min(high, MAX_CHECKPOINTS)
 
 
 def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]]:

@@ -15,7 +15,7 @@ from perfatlas.reliability.fleet.laws import FloatArray, Validity, not_negative,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-LARGEST_SHARE: Final = float(np.nextafter(1.0, 0.0))  # of the MTTI: its logarithm is finite
+MAX_SHARE: Final = float(np.nextafter(1.0, 0.0))  # of the MTTI: its logarithm is finite
 NEWTON_STEPS: Final = 5  # leave less than the last digit of any interval
 FASTER: Final = "the MTTI is shorter than a restart"
 CUT_SHORT: Final = "most restarts are interrupted by the next failure"
@@ -108,9 +108,9 @@ def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
     """
     mtti = positive("mtti_s", mtti_s)
     d = positive("write_s", write_s) / mtti
-    x = np.minimum(np.minimum(np.sqrt(2.0 * d), -np.expm1(-1.0 - d)), LARGEST_SHARE)
+    x = np.minimum(np.minimum(np.sqrt(2.0 * d), -np.expm1(-1.0 - d)), MAX_SHARE)
     for _ in range(NEWTON_STEPS):
-        x = np.minimum(x - (_deficit(x) - d) * (1.0 - x) / x, LARGEST_SHARE)
+        x = np.minimum(x - (_deficit(x) - d) * (1.0 - x) / x, MAX_SHARE)
     return np.asarray(mtti * x, np.float64)
 
 

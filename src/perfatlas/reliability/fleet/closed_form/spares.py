@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-LARGEST_WEIGHT: Final = 1e200  # weights are rescaled when one exceeds it
+MAX_WEIGHT: Final = 1e200  # weights are rescaled when one exceeds it
 
 
 def erlang_b(servers: ArrayLike, offered: ArrayLike) -> FloatArray:
@@ -216,8 +216,8 @@ def failed_nodes(
             idle_I = np.maximum(extra * warm - from_I, 0)
             rate_I = beyond_B[more_I] * (active + idle_I)
             weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
-            if weight_J[j + 1] > LARGEST_WEIGHT:
-                weight_J /= LARGEST_WEIGHT
+            if weight_J[j + 1] > MAX_WEIGHT:
+                weight_J /= MAX_WEIGHT
     return np.asarray(weight_J / weight_J.sum(), np.float64)
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         FloatArray, Validity, not_negative, positive, whole,
     )
     from perfatlas.reliability.fleet.laws.hazards import (
-        ENDLESS, LONGEST, age_at, hazard_at, ticks_at,
+        ENDLESS, MAX_TICKS, age_at, hazard_at, ticks_at,
     )
     from perfatlas.reliability.fleet.laws.laws import (
         Bathtub, Constant, Empirical, Exponential, Law, LogNormal, PackedLaws, Weibull, check_law,
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     )
     from perfatlas.reliability.fleet.laws.records import (
         BUCKETS, CHECKPOINT, DEGRADED, DETECTION, FIRST, IDLE, JOB, LAST_RETURNED, LOST_WORK,
-        MAINTENANCE, MEMBER, MOST_CAUSES, MOST_CREWS, MOST_EVENTS, MOST_LEVELS, MOST_PHASES,
-        MOST_REPAIRS, MOST_RESTARTS, MOST_SLOW, MOST_STAGES, NEVER, PLAN, PRODUCTIVE, RANDOM,
+        MAINTENANCE, MEMBER, MAX_CAUSES, MAX_CREWS, MAX_EVENTS, MAX_LEVELS, MAX_PHASES,
+        MAX_REPAIRS, MAX_RESTARTS, MAX_SLOW, MAX_STAGES, NEVER, PLAN, PRODUCTIVE, RANDOM,
         RESTART, SILENT, SLOT, SLOWS, SPARE_ORDERS, STOPS, TICKS_PER_SECOND, UNIT, WAITING, JobPlan,
         JobState, Stores,
     )

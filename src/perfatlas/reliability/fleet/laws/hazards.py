@@ -26,7 +26,7 @@ TABLE: Final = 5
 
 
 ENDLESS: Final = 1e300
-LONGEST: Final = 5e17  # ticks; sums of several fit into 64 bits
+MAX_TICKS: Final = 5e17  # ticks; sums of several fit into 64 bits
 _ROOT2: Final = math.sqrt(2.0)
 
 
@@ -74,7 +74,7 @@ def ticks_at(law: LawRecord, knots_2K: NDArray[np.float64], hazard: float) -> in
     Args:
         knots_2K: Probabilities and ages of table laws (2, K).
     """
-    return int(min(age_at(law, knots_2K, hazard), LONGEST))
+    return int(min(age_at(law, knots_2K, hazard), MAX_TICKS))
 
 
 @part

@@ -24,7 +24,7 @@ from perfatlas.reliability.fleet.laws.hazards import (
     WEIBULL,
     age_at,
 )
-from perfatlas.reliability.fleet.laws.records import MOST_LAWS, TICKS_PER_SECOND
+from perfatlas.reliability.fleet.laws.records import MAX_LAWS, TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -296,9 +296,9 @@ class PackedLaws:
         if law in self._places:
             return self._places[law]
         check_law(law, name)
-        if len(self._rows) == MOST_LAWS:
+        if len(self._rows) == MAX_LAWS:
             raise InvalidSpecError(
-                f"{name}: more than {MOST_LAWS} different distributions in one model"
+                f"{name}: more than {MAX_LAWS} different distributions in one model"
             )
         self._places[law] = len(self._rows)
         self._rows.append(self._row(law))

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 TICKS_PER_SECOND: Final = 1_000_000
 NEVER: Final = 2**62
-MOST_CAUSES: Final = 48
-MOST_LEVELS: Final = 4
-MOST_RESTARTS: Final = 6
-MOST_PHASES: Final = 8
-MOST_REPAIRS: Final = 12
-MOST_STAGES: Final = 6
-MOST_LAWS: Final = 160
-MOST_SLOW: Final = 64
-MOST_CREWS: Final = 256
-MOST_EVENTS: Final = 20_000_000  # events of a replica; some seconds
+MAX_CAUSES: Final = 48
+MAX_LEVELS: Final = 4
+MAX_RESTARTS: Final = 6
+MAX_PHASES: Final = 8
+MAX_REPAIRS: Final = 12
+MAX_STAGES: Final = 6
+MAX_LAWS: Final = 160
+MAX_SLOW: Final = 64
+MAX_CREWS: Final = 256
+MAX_EVENTS: Final = 20_000_000  # events of a replica; some seconds
 
 BUCKETS: Final = (
     "productive",
@@ -58,7 +58,7 @@ SLOWS: Final = 2
 SPARE_ORDERS: Final = ("random", "first", "longest_idle", "last_returned")
 RANDOM: Final = 0
 FIRST: Final = 1
-LONGEST_IDLE: Final = 2
+MAX_IDLE: Final = 2
 LAST_RETURNED: Final = 3
 
 
@@ -115,7 +115,7 @@ class RestartRecord:
 
     fixed: int  # ticks of all constant phases
     phases: int
-    law: list[int] = repeated(int, MOST_PHASES)
+    law: list[int] = repeated(int, MAX_PHASES)
     success: float  # otherwise the next restart follows
 
 
@@ -138,7 +138,7 @@ class RepairRecord:
 
     stages: int
     relapse: int
-    stage: list[StageRecord] = repeated(STAGE, MOST_STAGES)
+    stage: list[StageRecord] = repeated(STAGE, MAX_STAGES)
 
 
 REPAIR: Final = record_type(RepairRecord)
@@ -186,12 +186,12 @@ class JobPlan:
     members: int  # number of causes whose ageing parts belong to units
     mean_gap: float
     shrink_overhead: float
-    chance: list[float] = repeated(float, MOST_CAUSES)  # cumulative, of the memoryless causes
-    cause: list[CauseRecord] = repeated(CAUSE, MOST_CAUSES)
-    level: list[LevelRecord] = repeated(LEVEL, MOST_LEVELS)
-    restart: list[RestartRecord] = repeated(RESTART_KIND, MOST_RESTARTS)
-    repair: list[RepairRecord] = repeated(REPAIR, MOST_REPAIRS)
-    law: list[LawRecord] = repeated(LAW, MOST_LAWS)
+    chance: list[float] = repeated(float, MAX_CAUSES)  # cumulative, of the memoryless causes
+    cause: list[CauseRecord] = repeated(CAUSE, MAX_CAUSES)
+    level: list[LevelRecord] = repeated(LEVEL, MAX_LEVELS)
+    restart: list[RestartRecord] = repeated(RESTART_KIND, MAX_RESTARTS)
+    repair: list[RepairRecord] = repeated(REPAIR, MAX_REPAIRS)
+    law: list[LawRecord] = repeated(LAW, MAX_LAWS)
 
 
 PLAN: Final = record_type(JobPlan)
@@ -255,17 +255,17 @@ class JobState:
     merged_time: float
     slowdown: float
     bucket: list[int] = repeated(int, len(BUCKETS))
-    bank: list[int] = repeated(int, MOST_LEVELS)
-    length: list[int] = repeated(int, MOST_LEVELS)
-    count: list[int] = repeated(int, MOST_CAUSES)
-    bad: list[int] = repeated(int, MOST_CAUSES)  # `idle_bad` by cause
-    fresh_time: list[float] = repeated(float, MOST_CAUSES)
-    fresh_hazard: list[float] = repeated(float, MOST_CAUSES)
-    fresh_left: list[float] = repeated(float, MOST_CAUSES)
-    spell_end: list[int] = repeated(int, MOST_SLOW)
-    spell_replaced: list[int] = repeated(int, MOST_SLOW)
-    spell_factor: list[float] = repeated(float, MOST_SLOW)
-    crew_free: list[float] = repeated(float, MOST_CREWS)
+    bank: list[int] = repeated(int, MAX_LEVELS)
+    length: list[int] = repeated(int, MAX_LEVELS)
+    count: list[int] = repeated(int, MAX_CAUSES)
+    bad: list[int] = repeated(int, MAX_CAUSES)  # `idle_bad` by cause
+    fresh_time: list[float] = repeated(float, MAX_CAUSES)
+    fresh_hazard: list[float] = repeated(float, MAX_CAUSES)
+    fresh_left: list[float] = repeated(float, MAX_CAUSES)
+    spell_end: list[int] = repeated(int, MAX_SLOW)
+    spell_replaced: list[int] = repeated(int, MAX_SLOW)
+    spell_factor: list[float] = repeated(float, MAX_SLOW)
+    crew_free: list[float] = repeated(float, MAX_CREWS)
 
 
 JOB: Final = record_type(JobState)

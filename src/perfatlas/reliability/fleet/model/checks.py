@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.fleet.model.model import Cause, Fleet, Shrink, Strategy
 
-LONGEST_S: Final = 1e12  # range of 64-bit microseconds
+MAX_S: Final = 1e12  # range of 64-bit microseconds
 MEANS_S: Final = (1e-3, 3.6e18)  # mean lifetimes: 1,000 failures per second to 1e-6 FIT
-MOST_RETAINED: Final = 1_000_000_000
-MOST_UNITS: Final = 100_000_000  # units of a fleet, GPUs of a unit, parts of one
+MAX_RETAINED: Final = 1_000_000_000
+MAX_UNITS: Final = 100_000_000  # units of a fleet, GPUs of a unit, parts of one
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
@@ -48,13 +48,13 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
 
 def check_fleet(fleet: Fleet) -> None:
     """Raise for a fleet with invalid rates, shares or repairs."""
-    _count("units", fleet.units, MOST_UNITS)
-    _count("gpus_per_unit", fleet.gpus_per_unit, MOST_UNITS)
-    _count("parts_per_unit", fleet.parts_per_unit, MOST_UNITS)
-    _count("causes", len(fleet.causes), laws.MOST_CAUSES // 2)
-    _count("repairs", len(fleet.repairs), laws.MOST_REPAIRS)
+    _count("units", fleet.units, MAX_UNITS)
+    _count("gpus_per_unit", fleet.gpus_per_unit, MAX_UNITS)
+    _count("parts_per_unit", fleet.parts_per_unit, MAX_UNITS)
+    _count("causes", len(fleet.causes), laws.MAX_CAUSES // 2)
+    _count("repairs", len(fleet.repairs), laws.MAX_REPAIRS)
     if fleet.crews is not None:
-        _count("crews", fleet.crews, laws.MOST_CREWS)
+        _count("crews", fleet.crews, laws.MAX_CREWS)
     if not 1 <= fleet.parts_needed <= fleet.parts_per_unit:
         raise quantities.InvalidSpecError(
             f"parts_needed = {fleet.parts_needed}: expected 1 to parts_per_unit,"
@@ -73,7 +73,7 @@ def check_fleet(fleet: Fleet) -> None:
         _known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
     for repair in fleet.repairs:
         where = f"repair {repair.name!r}"
-        _count(f"{where}: stages", len(repair.stages), laws.MOST_STAGES)
+        _count(f"{where}: stages", len(repair.stages), laws.MAX_STAGES)
         for stage in repair.stages:
             if (
                 not 0.0 < stage.fixes <= 1.0
@@ -155,7 +155,7 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     _finite(f"{where}: verify_s", strategy.verify_s)
     _finite(f"{where}: step_s", strategy.step_s or 0.0)
     _finite(f"{where}: slow_patience_s", strategy.slow_patience_s or 0.0)
-    _count(f"{where}: levels", len(strategy.levels), laws.MOST_LEVELS)
+    _count(f"{where}: levels", len(strategy.levels), laws.MAX_LEVELS)
     for level in strategy.levels:
         _finite(f"{where}: {level.name}: write_s", level.write_s)
         _finite(f"{where}: {level.name}: lag_s", level.lag_s)
@@ -163,10 +163,10 @@ def check_strategy(strategy: Strategy, units: int) -> None:
             _finite(f"{where}: {level.name}: read_s", level.read_s)
     every = [level.every for level in strategy.levels]
     longest_s = strategy.interval_s + strategy.verify_s + max(x.write_s for x in strategy.levels)
-    if max(every) * longest_s > LONGEST_S:
+    if max(every) * longest_s > MAX_S:
         raise quantities.InvalidSpecError(
             f"{where}: a checkpoint every {max(every):,} segments is never reached: expected one"
-            f" within {LONGEST_S:g} s"
+            f" within {MAX_S:g} s"
         )
     if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
         raise quantities.InvalidSpecError(
@@ -178,7 +178,7 @@ def check_strategy(strategy: Strategy, units: int) -> None:
         raise quantities.InvalidSpecError(
             f"{where}: spares = {strategy.spares.count}: expected 0 or more"
         )
-    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
+    _count(f"{where}: retained", strategy.retained, MAX_RETAINED)
     if strategy.shrink is not None:
         _check_shrink(strategy.shrink, units, where)
     if strategy.maintenance is not None:
@@ -193,9 +193,9 @@ def check_strategy(strategy: Strategy, units: int) -> None:
 
 
 def _check_restarts(strategy: Strategy, where: str) -> None:
-    _count(f"{where}: restarts", len(strategy.restarts), laws.MOST_RESTARTS)
+    _count(f"{where}: restarts", len(strategy.restarts), laws.MAX_RESTARTS)
     for restart in strategy.restarts:
-        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), laws.MOST_PHASES)
+        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), laws.MAX_PHASES)
         for name, phase in restart.phases.items():
             if isinstance(phase, float | int):
                 _finite(f"{where}: {restart.name}: {name}", phase)
@@ -278,7 +278,7 @@ def _count(where: str, value: int, most: int) -> None:
         )
 
 
-def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:
+def _finite(where: str, value: float, lowest: float = 0.0, highest: float = MAX_S) -> None:
     if not lowest <= value <= highest:
         raise quantities.InvalidSpecError(
             f"{where} = {value:g}: expected {lowest:g} to {highest:g}"

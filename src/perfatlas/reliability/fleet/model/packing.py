@@ -15,9 +15,9 @@ from perfatlas.compiled import NODE
 from perfatlas.quantities import DAY_S, InvalidSpecError, significant, two_digits
 from perfatlas.reliability.fleet.laws import (
     JOB,
+    MAX_CAUSES,
+    MAX_EVENTS,
     MEMBER,
-    MOST_CAUSES,
-    MOST_EVENTS,
     NEVER,
     PLAN,
     SILENT,
@@ -114,7 +114,7 @@ def _whole(parts: float) -> bool:
 
 
 HEAP: Final = 1024  # slots of a heap at first
-MOST_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
+MAX_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
@@ -157,15 +157,15 @@ def pack(
         plan["segments"], plan["last_work"] = segments, min(max(last, 1), plan["work"])
     places = _pack_identity(plan, fleet, units, strategy)
     streams = event_streams(fleet, units, int(plan["powered"]), places)
-    if len(streams) > MOST_CAUSES:
+    if len(streams) > MAX_CAUSES:
         raise InvalidSpecError(
-            f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
+            f"{len(streams)} causes including their lemons: expected at most {MAX_CAUSES}"
         )
     rate_per_s = sum(stream.rate_per_s for stream in streams)
-    if rate_per_s * horizon_s > MOST_EVENTS:
+    if rate_per_s * horizon_s > MAX_EVENTS:
         raise InvalidSpecError(
             f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
-            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MOST_EVENTS:,}; check the"
+            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MAX_EVENTS:,}; check the"
             " unit of the rates or shorten the horizon"
         )
     lemons = _pack_causes(plan, streams, fleet, strategy, laws)
@@ -209,7 +209,7 @@ def grown(packed: Packed) -> Packed:
     if packed.job_1["full"][0] == 3:
         days = packed.job_1["now"][0] / TICKS_PER_SECOND / DAY_S
         raise InvalidSpecError(
-            f"a replica met {MOST_EVENTS:,} failures within {significant(days)} days: worn-out"
+            f"a replica met {MAX_EVENTS:,} failures within {significant(days)} days: worn-out"
             " parts with"
             " as_old repairs fail ever faster; shorten the horizon, or repair them as new"
         )
@@ -288,10 +288,10 @@ def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) 
     if not differs:
         return 0
     places = units + (strategy.spares.count or 0)
-    if places > MOST_NAMED:
+    if places > MAX_NAMED:
         raise InvalidSpecError(
             f"{places:,} units differ in {' and '.join(dict.fromkeys(differs))}: expected at most"
-            f" {MOST_NAMED:,} units that are followed one by one"
+            f" {MAX_NAMED:,} units that are followed one by one"
         )
     plan["named"] = 1
     return places

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import exponential, inlined, part, uniform
 from perfatlas.reliability.fleet.laws import (
-    MOST_CAUSES,
-    MOST_EVENTS,
-    MOST_SLOW,
+    MAX_CAUSES,
+    MAX_EVENTS,
+    MAX_SLOW,
     NEVER,
     SLOWS,
     STOPS,
@@ -42,13 +42,13 @@ def apply_event(plan: JobPlan, job: JobState, stores: Stores, running: bool) -> 
     cause = take_next(plan, job, stores)
     if cause < 0:
         return -1
-    again = cause >= MOST_CAUSES
+    again = cause >= MAX_CAUSES
     if again:
-        cause -= MOST_CAUSES
+        cause -= MAX_CAUSES
     turn = job.count[cause]
     job.count[cause] += 1
     job.events += 1
-    if job.events >= MOST_EVENTS:
+    if job.events >= MAX_EVENTS:
         job.full = 3
     row = plan.cause[cause]
     if again:
@@ -130,9 +130,9 @@ def _corrupt(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int
 @part
 def _slow_down(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
     """Start a slowdown."""
-    if job.slow == MOST_SLOW:
+    if job.slow == MAX_SLOW:
         end_slowdowns(plan, job)
-    if job.slow == MOST_SLOW:
+    if job.slow == MAX_SLOW:
         job.full = 2
         return
     row = plan.cause[cause]

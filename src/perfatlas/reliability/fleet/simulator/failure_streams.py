@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import drop, exponential, inlined, part, push, uniform
-from perfatlas.reliability.fleet.laws import ENDLESS, MOST_CAUSES, NEVER, age_at, hazard_at
+from perfatlas.reliability.fleet.laws import ENDLESS, MAX_CAUSES, NEVER, age_at, hazard_at
 from perfatlas.reliability.fleet.simulator.random_streams import (
     FRESH,
     MERGED_CAUSE,
@@ -64,7 +64,7 @@ def find_next(plan: JobPlan, job: JobState, stores: Stores) -> None:
 def take_next(plan: JobPlan, job: JobState, stores: Stores) -> int:
     """Return the cause of the event that is due and advance; -1 where a part is not due yet.
 
-    A relapse is its cause plus MOST_CAUSES.
+    A relapse is its cause plus MAX_CAUSES.
     """
     job.struck = -1
     if job.source == MERGED:
@@ -78,7 +78,7 @@ def take_next(plan: JobPlan, job: JobState, stores: Stores) -> int:
         job.renewals -= 1
         if cause >= OF_UNITS:
             cause = come_due(plan, job, stores, cause - OF_UNITS, time)
-        elif cause < MOST_CAUSES:
+        elif cause < MAX_CAUSES:
             _replace(plan, job, stores, cause, time, birth)
         else:
             job.relapsed = int(birth)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Packed
 
 
-MOST_TICKS: Final = 2**63 - 1  # of a sum in 64 bits
+MAX_TICKS: Final = 2**63 - 1  # of a sum in 64 bits
 NORMAL_95: Final = 1.959963984540054  # standard errors to either side, of many replicas
-FEWEST_FAILURES: Final = 30  # failures, below which the replicas are too few to show their cost
+MIN_FAILURES: Final = 30  # failures, below which the replicas are too few to show their cost
 
 
 def exact_sum(ticks_R: NDArray[np.int64]) -> int:
@@ -35,7 +35,7 @@ def exact_sum(ticks_R: NDArray[np.int64]) -> int:
     Args:
         ticks_R: Ticks, none negative (R,).
     """
-    if ticks_R.size == 0 or int(ticks_R.max()) < MOST_TICKS // ticks_R.size:
+    if ticks_R.size == 0 or int(ticks_R.max()) < MAX_TICKS // ticks_R.size:
         return int(ticks_R.sum())
     return (int((ticks_R >> 31).sum()) << 31) + int((ticks_R & (2**31 - 1)).sum())
 
@@ -159,7 +159,7 @@ class JobOutcome:
     @property
     def met_few(self) -> bool:
         """Whether the replicas have too few failures to show their cost."""
-        return self.met < FEWEST_FAILURES
+        return self.met < MIN_FAILURES
 
     def shares(self) -> dict[str, float]:
         """Return the share of the job's GPU-hours in each bucket; exact before the division."""

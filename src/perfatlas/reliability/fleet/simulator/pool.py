@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.compiled import drop, exponential, inlined, part, push, uniform
-from perfatlas.reliability.fleet.laws import LONGEST, MOST_CAUSES, NEVER, age_at
+from perfatlas.reliability.fleet.laws import MAX_CAUSES, MAX_TICKS, NEVER, age_at
 from perfatlas.reliability.fleet.simulator.failure_streams import await_failure, find_next
 from perfatlas.reliability.fleet.simulator.lemons import chosen_spare, is_lemon
 from perfatlas.reliability.fleet.simulator.random_streams import (
@@ -31,7 +31,7 @@ from perfatlas.reliability.fleet.simulator.unit_clocks import power_down, power_
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
-MOST_REPEATS: Final = 1024  # repeats of a stage that are drawn one by one
+MAX_REPEATS: Final = 1024  # repeats of a stage that are drawn one by one
 REPEATS_FROM: Final = 2**60  # counters of their random numbers, beyond those of the stages
 
 
@@ -54,7 +54,7 @@ def send_to_repair(
             if job.crew_free[other] < job.crew_free[crew]:
                 crew = other
         begins = max(begins, job.crew_free[crew])
-        job.crew_free[crew] = min(begins + ticks, LONGEST)
+        job.crew_free[crew] = min(begins + ticks, MAX_TICKS)
     if job.repairing >= stores.return_G.shape[0]:
         job.full = 1
         return
@@ -62,7 +62,7 @@ def send_to_repair(
     if bad:
         mark = float(cause)
         job.repairing_bad += item >= 0
-    push(stores.return_G, job.repairing, min(begins + ticks, LONGEST), mark, item)
+    push(stores.return_G, job.repairing, min(begins + ticks, MAX_TICKS), mark, item)
     job.repairing += 1
 
 
@@ -73,7 +73,7 @@ def _repair(
     """Return the duration of a repair [ticks], and whether it is a false fix.
 
     The last stage is repeated until a fix or false fix: a geometric number of times, of which those
-    beyond `MOST_REPEATS` take their mean duration.
+    beyond `MAX_REPEATS` take their mean duration.
     """
     repair = plan.repair[plan.cause[cause].repair]
     ticks, last = 0.0, repair.stages - 1
@@ -90,10 +90,10 @@ def _repair(
     helps = row.fixed + row.false_fix
     u = uniform(job.key, stream(cause, FIXED), turn * 64 + repair.stages)
     repeats = 1.0 + np.floor(math.log(u) / math.log1p(-helps))
-    drawn = int(min(repeats, MOST_REPEATS))
+    drawn = int(min(repeats, MAX_REPEATS))
     again = 0.0
     for repeat in range(drawn):
-        index = REPEATS_FROM + turn * MOST_REPEATS + repeat
+        index = REPEATS_FROM + turn * MAX_REPEATS + repeat
         draw = exponential(job.key, stream(cause, REPAIRED), index)
         again += age_at(plan.law[row.law], stores.knots_2K, draw)
     u = uniform(job.key, stream(cause, FIXED), turn * 64 + repair.stages + 1)
@@ -376,7 +376,7 @@ def _begin_relapse(
     cause, index, unit = again
     law = plan.law[plan.repair[plan.cause[cause].repair].relapse]
     soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, index))
-    item = cause + MOST_CAUSES
+    item = cause + MAX_CAUSES
     await_failure(plan, job, stores, job.exposed + soon, (float(unit), item))
     find_next(plan, job, stores)
 

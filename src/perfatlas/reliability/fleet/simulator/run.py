@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Job, Strategy
 
 SLICE_S: Final = 0.2  # replicas per compiled call; Ctrl-C works between calls
-MOST_REPLICAS: Final = 20_000_000  # some gigabytes of results
+MAX_REPLICAS: Final = 20_000_000  # some gigabytes of results
 FIRST: Final = 64  # fewest replicas before a half-width is accepted
-FEWEST: Final = 8  # where each replica has very many failures
+MIN_REPLICAS: Final = 8  # where each replica has very many failures
 FIRST_FAILURES: Final = 10_000_000  # events, about a second
 
 
@@ -49,8 +49,8 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> J
         >>> print(f"{simulate(job, strategy, replicas=200).goodput:.2f}")
         0.93
     """
-    if not 1 <= replicas <= MOST_REPLICAS:
-        raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MOST_REPLICAS:,}")
+    if not 1 <= replicas <= MAX_REPLICAS:
+        raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MAX_REPLICAS:,}")
     packed = packed_job(job, strategy)
     outcome_RF, _ = run(packed, (seed, 0), replicas)
     return JobOutcome(outcome_RF, packed)
@@ -85,7 +85,7 @@ def simulate_until(
     packed = packed_job(job, strategy)
     rows: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = []
     expected = fleet_rate_per_s(job.fleet, job.units) * job.horizon_s
-    first = max(int(min(FIRST_FAILURES / max(expected, 1.0), FIRST)), FEWEST)
+    first = max(int(min(FIRST_FAILURES / max(expected, 1.0), FIRST)), MIN_REPLICAS)
     done, wanted = 0, min(first, most_replicas)
     while True:
         more, packed = run(packed, (seed, done), wanted - done)

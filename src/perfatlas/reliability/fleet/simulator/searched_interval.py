@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Strategy
 
 STEP: Final = 2.0  # factor between intervals of the first scan
-MOST_STEPS: Final = 9  # steps up or down
+MAX_STEPS: Final = 9  # steps up or down
 NARROWINGS: Final = 6  # golden-section steps; the last bracket is 4 x 0.618^6, +- 12%
 FAILURES: Final = 100_000  # total of all replicas of an interval
-FEWEST_REPLICAS: Final = 4
-MOST_REPLICAS: Final = 128
-LEAST_ROUNDS: Final = 10.0  # fewest segments in the horizon, or the end effect would dominate
+MIN_REPLICAS: Final = 4
+MAX_REPLICAS: Final = 128
+MIN_ROUNDS: Final = 10.0  # fewest segments in the horizon, or the end effect would dominate
 GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -62,7 +62,7 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
 def _searched_s(job: Job, strategy: Strategy, around_s: float, seed: int) -> float | None:
     watched_s = job.horizon_s if job.work_s is None else job.work_s
     failures = fleet_rate_per_s(job.fleet, job.units) * watched_s
-    count = int(min(max(FAILURES / max(failures, 1.0), FEWEST_REPLICAS), MOST_REPLICAS))
+    count = int(min(max(FAILURES / max(failures, 1.0), MIN_REPLICAS), MAX_REPLICAS))
     seen: dict[float, float] = {}
 
     def goodput(interval_s: float) -> float:
@@ -71,15 +71,15 @@ def _searched_s(job: Job, strategy: Strategy, around_s: float, seed: int) -> flo
             seen[interval_s] = simulate(job, tried, replicas=count, seed=seed).goodput
         return seen[interval_s]
 
-    peak_s = min(around_s, watched_s / LEAST_ROUNDS)
-    for _ in range(MOST_STEPS):
+    peak_s = min(around_s, watched_s / MIN_ROUNDS)
+    for _ in range(MAX_STEPS):
         best_s = max((peak_s / STEP, peak_s, peak_s * STEP), key=goodput)
         if best_s == peak_s:
             break
         peak_s = best_s
     else:
         return None
-    if peak_s * STEP > watched_s / LEAST_ROUNDS:
+    if peak_s * STEP > watched_s / MIN_ROUNDS:
         return None
     low, high = peak_s / STEP, peak_s * STEP
     for _ in range(NARROWINGS):

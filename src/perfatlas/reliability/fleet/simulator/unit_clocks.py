@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import exponential, part, push
-from perfatlas.reliability.fleet.laws import MOST_CAUSES, age_at, hazard_at
+from perfatlas.reliability.fleet.laws import MAX_CAUSES, age_at, hazard_at
 from perfatlas.reliability.fleet.simulator.random_streams import FRESH, RENEWED, stream
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
-OF_UNITS: Final = 2 * MOST_CAUSES  # items of the heap from here on are slots
+OF_UNITS: Final = 2 * MAX_CAUSES  # items of the heap from here on are slots
 PARTS_PER_UNIT: Final = 2**20  # parts of one unit and cause, with their own random numbers
 
 

@@ -87,7 +87,7 @@ def _among(
     return wall_s
 
 
-MOST_FAILURES: Final = 10_000_000
+MAX_FAILURES: Final = 10_000_000
 EXACT: Final = 1e-9  # relative rounding error of a number of parts
 LEMONS: Final = 104_729  # separate from the seeds of lifetimes
 
@@ -110,10 +110,10 @@ def failure_times(
     block_P = np.minimum((at_P + EXACT).astype(np.int64), blocks - 1)
     extra = cause.lemons.share * (cause.lemons.factor - 1.0) if cause.lemons else 0.0
     expected = whole * (1.0 + extra) * horizon_s / mean_s(cause.lifetime)
-    if expected > MOST_FAILURES:
+    if expected > MAX_FAILURES:
         raise InvalidSpecError(
             f"cause {cause.name!r} fails about {two_digits(expected)} times in {horizon_s:g} s:"
-            f" expected at most {MOST_FAILURES:,}"
+            f" expected at most {MAX_FAILURES:,}"
         )
     first = residual(cause.lifetime) if cause.ages == "mixed" else cause.lifetime
     times, where = [np.zeros(0)], [np.zeros(0, np.int64)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.reliability.jobs.model.model import Jobs, ticks
-from perfatlas.reliability.jobs.model.records import LONGEST, TICKS_PER_SECOND
+from perfatlas.reliability.jobs.model.records import MAX_INPUT_TICKS, TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model.model import Cluster
 
 KINDS: Final = ("part of a node", "one node", "several nodes")
-SHORTEST_S: Final = 1.0
-LONGEST_S: Final = 7.0 * 86400.0
+MIN_S: Final = 1.0
+MAX_S: Final = 7.0 * 86400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
     size_S = 2 ** np.arange(int(mix.max_job_gpus).bit_length())
     gpus_J = rng.choice(size_S, size=mix.jobs, p=(1.0 / size_S) / (1.0 / size_S).sum())
     drawn_J = rng.lognormal(np.log(mix.run_median_s), mix.run_sigma, mix.jobs)
-    run_s_J = np.clip(drawn_J, SHORTEST_S, LONGEST_S)
+    run_s_J = np.clip(drawn_J, MIN_S, MAX_S)
     if mix.job_rate is None:
         asked = float((gpus_J * run_s_J).sum())
         span_s = asked / cluster.gpus / float(mix.load or 1.0)
@@ -118,8 +118,8 @@ def _fitting(gpus_N: NDArray[np.int64], capacity: int) -> NDArray[np.bool_]:
 
 
 def _check_span(mix: Mix, span_s: float) -> None:
-    if not span_s <= LONGEST / TICKS_PER_SECOND:
+    if not span_s <= MAX_INPUT_TICKS / TICKS_PER_SECOND:
         raise InvalidSpecError(
             f"{counted(mix.jobs, 'job')} would be submitted over {span_s:.3g} s: expected at most"
-            f" {LONGEST / TICKS_PER_SECOND:.3g} s; use a larger rate or load, or fewer jobs"
+            f" {MAX_INPUT_TICKS / TICKS_PER_SECOND:.3g} s; use a larger rate or load, or fewer jobs"
         )

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model.model import Cluster, Failures, Jobs, Policy
 
 LEVELS: Final = ("anywhere", "domain", "leaf")
-MOST_GPUS: Final = 1_024  # GPUs of a node
-MOST_NODES: Final = 1_000_000
-MOST_SPANS: Final = 70_000_000  # bytes of free-time spans for reservations
+MAX_GPUS: Final = 1_024  # GPUs of a node
+MAX_NODES: Final = 1_000_000
+MAX_SPANS: Final = 70_000_000  # bytes of free-time spans for reservations
 BYTES_PER_SPAN: Final = 10
 
 
@@ -62,8 +62,8 @@ def pack(
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
     """Return the nodes per domain and per leaf."""
-    _within("nodes", cluster.nodes, 1, MOST_NODES)
-    _within("gpus_per_node", cluster.gpus_per_node, 1, MOST_GPUS)
+    _within("nodes", cluster.nodes, 1, MAX_NODES)
+    _within("gpus_per_node", cluster.gpus_per_node, 1, MAX_GPUS)
     leaf = cluster.nodes if cluster.nodes_per_leaf is None else cluster.nodes_per_leaf
     domain = leaf if cluster.nodes_per_domain is None else cluster.nodes_per_domain
     _within("nodes_per_domain", domain, 1, cluster.nodes)
@@ -102,7 +102,9 @@ def _plan(
         "backoff": _time("backoff_s", response.backoff_s),
         "most_backoff": _time("most_backoff_s", response.most_backoff_s),
         "keeps_place": policy.keeps_place,
-        "until": records.NEVER if until is None else _within("until", until, 0, records.LONGEST),
+        "until": records.NEVER
+        if until is None
+        else _within("until", until, 0, records.MAX_INPUT_TICKS),
         "half_life": _time("half_life_s", policy.half_life_s),
     }
     if not values["half_life"]:
@@ -119,24 +121,24 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     nodes_J = -(-asked_J // gpus)
     if jobs.nodes_J is not None:
         nodes_J = _column(jobs, "nodes_J", jobs.nodes_J, 1, 2**40)
-    job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, records.LONGEST)
+    job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, records.MAX_INPUT_TICKS)
     later_J = np.diff(job_J["submit"]) < 0
     if later_J.any():
         at = int(np.argmax(later_J)) + 1
         raise InvalidSpecError(
             f"row {jobs.row(at)}: submitted before the previous row; sort the rows by submission"
         )
-    job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, records.LONGEST)
+    job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, records.MAX_INPUT_TICKS)
     job_J["nodes"] = nodes_J
     job_J["gpus"] = -(-asked_J // nodes_J)
     optional = (
         ("limit", "limit_J", records.NEVER, 1, records.NEVER),
         ("user", "user_J", 0, 0, len(jobs.users) - 1),
         ("", "kind_J", 0, 0, len(jobs.kinds) - 1),
-        ("priority", "priority_J", 0, -records.LONGEST, records.LONGEST),
+        ("priority", "priority_J", 0, -records.MAX_INPUT_TICKS, records.MAX_INPUT_TICKS),
         ("requeue", "requeue_J", 1, 0, 1),
-        ("interval", "checkpoint_J", 0, 0, records.LONGEST),
-        ("overhead", "restart_J", 0, 0, records.LONGEST),
+        ("interval", "checkpoint_J", 0, 0, records.MAX_INPUT_TICKS),
+        ("overhead", "restart_J", 0, 0, records.MAX_INPUT_TICKS),
         ("fewest", "fewest_J", 1, 1, 2**40),
     )
     for field, name, default, least, most in optional:
@@ -189,9 +191,9 @@ def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
     size = time_X.shape[0]
     failure_X = np.zeros(size, records.FAILURE)
     columns: tuple[tuple[str, ArrayLike, int, int], ...] = (
-        ("time", time_X, 0, records.LONGEST),
+        ("time", time_X, 0, records.MAX_INPUT_TICKS),
         ("node", failures.node_X, 0, cluster.nodes - 1),
-        ("repair", failures.repair_X, -1, records.LONGEST),
+        ("repair", failures.repair_X, -1, records.MAX_INPUT_TICKS),
         ("width", _or(failures.width_X, size, 1), 1, cluster.nodes),
         ("drain", _or(failures.drain_X, size, 0), 0, 1),
     )
@@ -234,10 +236,10 @@ def _state(
     spans, depth = 2, int(plan_1["depth"][0])
     if plan_1["backfill"][0] == records.CONSERVATIVE:
         spans += gpus + 2 * min(depth, size)  # ends of running jobs, both ends of reservations
-        if spans * nodes > MOST_SPANS:
+        if spans * nodes > MAX_SPANS:
             raise InvalidSpecError(
                 f"conservative backfill of depth {depth} on {nodes} nodes exceeds the limit of"
-                f" {MOST_SPANS * BYTES_PER_SPAN:.1g} bytes of memory: use a smaller depth or"
+                f" {MAX_SPANS * BYTES_PER_SPAN:.1g} bytes of memory: use a smaller depth or"
                 " backfill = 'easy'"
             )
     node_N = np.zeros(nodes, records.NODE)
@@ -312,6 +314,6 @@ def _within(name: str, value: int, least: int, most: int) -> int:
 
 
 def _time(name: str, value_s: float) -> int:
-    if not 0.0 <= value_s <= records.LONGEST / records.TICKS_PER_SECOND:
+    if not 0.0 <= value_s <= records.MAX_INPUT_TICKS / records.TICKS_PER_SECOND:
         raise InvalidSpecError(f"{name} = {value_s:g}: expected zero or more")
     return round(value_s * records.TICKS_PER_SECOND)

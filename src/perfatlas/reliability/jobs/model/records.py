@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TICKS_PER_SECOND: Final = 1_000
 NEVER: Final = 2**62
-LONGEST: Final = 2**40  # ticks, limit of every input time: 34 years
+MAX_INPUT_TICKS: Final = 2**40  # ticks, limit of every input time: 34 years
 
 STATES: Final = (
     "pending",

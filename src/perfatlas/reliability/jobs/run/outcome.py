@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-SHORTEST_S: Final = 10.0  # shortest run time in a slowdown
+MIN_S: Final = 10.0  # shortest run time in a slowdown
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class ScheduleOutcome:
             counts as at least 10 s; never below 1.
         """
         took_J = (self.column("ended") - self.column("submit")) / TICKS_PER_SECOND
-        run_s_J = np.maximum(self.column("run") / TICKS_PER_SECOND, SHORTEST_S)
+        run_s_J = np.maximum(self.column("run") / TICKS_PER_SECOND, MIN_S)
         done_J = self.column("state") == COMPLETED
         return np.where(done_J, np.maximum(took_J / run_s_J, 1.0), np.nan)
 

@@ -9,7 +9,7 @@ import numpy as np
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.jobs.model import TICKS_PER_SECOND, pack, ticks
 from perfatlas.reliability.jobs.run.outcome import ScheduleOutcome
-from perfatlas.sampling import FEWEST, SETTLED, warm_up
+from perfatlas.sampling import MIN_OBSERVATIONS, SETTLED, warm_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
     submit_J, wait_s_J = outcome.column("submit"), outcome.waited_s_J
     count = int(np.count_nonzero(np.isfinite(wait_s_J)))
     begin = outcome.jobs.running
-    if count - begin < 2 * FEWEST:
+    if count - begin < 2 * MIN_OBSERVATIONS:
         return begin, count, False
     gpus_J = np.asarray(outcome.jobs.gpus_J, np.float64)
     in_use_J = _sum_until(outcome.column("started"), gpus_J, submit_J)
@@ -118,7 +118,7 @@ def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
     took_s_J = wait_s_J[:count] + outcome.column("run")[:count] / TICKS_PER_SECOND
     rest = float(np.percentile(took_s_J, 99)) * TICKS_PER_SECOND
     last = int(np.searchsorted(submit_J, outcome.now - rest))
-    if last - first < FEWEST:
+    if last - first < MIN_OBSERVATIONS:
         return first, count, False
     return first, last, first - begin < SETTLED * (count - begin)
 

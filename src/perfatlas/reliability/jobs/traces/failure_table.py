@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.files import Number
 from perfatlas.quantities import counted
-from perfatlas.reliability.jobs.model import LONGEST, TICKS_PER_SECOND, Failures, ticks
+from perfatlas.reliability.jobs.model import MAX_INPUT_TICKS, TICKS_PER_SECOND, Failures, ticks
 from perfatlas.reliability.jobs.traces.cells import Cells
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = ("time_s", "node", "repair_s")
 OPTIONAL: Final = ("width", "drain")
-LONGEST_S: Final = LONGEST / TICKS_PER_SECOND
+MAX_S: Final = MAX_INPUT_TICKS / TICKS_PER_SECOND
 LATEST_S: Final = 1e12
 
 
@@ -51,7 +51,7 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
     cells = Cells(path, "failure list", REQUIRED, OPTIONAL)
     time_L = cells.numbers("time_s", Number(unit="s", least=0.0, most=LATEST_S)) - start_s
     node_L = cells.numbers("node", Number(least=0, most=nodes - 1, whole=True))
-    repair_L = cells.numbers("repair_s", Number(unit="s", least=0.0, most=LONGEST_S))
+    repair_L = cells.numbers("repair_s", Number(unit="s", least=0.0, most=MAX_S))
     width_L = np.ones(cells.size)
     if "width" in cells.columns:
         width_L = np.nan_to_num(
@@ -65,7 +65,7 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
             raise cells.wrong(int(np.argmax(np.isnan(value_L))), f"{name} is empty")
     for bad_L, problem in (
         (node_L + width_L > nodes, f"width exceeds the {counted(nodes, 'node')}"),
-        (time_L > LONGEST_S, f"more than {LONGEST_S:g} s after the first job"),
+        (time_L > MAX_S, f"more than {MAX_S:g} s after the first job"),
     ):
         if bad_L.any():
             raise cells.wrong(int(np.argmax(bad_L)), problem)

@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.files import Number
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.reliability.jobs.model import LONGEST, NEVER, TICKS_PER_SECOND, Jobs, ticks
+from perfatlas.reliability.jobs.model import MAX_INPUT_TICKS, NEVER, TICKS_PER_SECOND, Jobs, ticks
 from perfatlas.reliability.jobs.traces.cells import Cells
 from perfatlas.reliability.jobs.traces.trace import NEVER_RAN, NO_GPU, JobTrace
 
@@ -28,10 +28,10 @@ OPTIONAL: Final = (
     "nodes", "fewest_nodes", "limit_s", "checkpoint_interval_s", "restart_s", "priority",
     "requeue", "user", "kind",
 )  # fmt: skip
-LONGEST_S: Final = LONGEST / TICKS_PER_SECOND
+MAX_S: Final = MAX_INPUT_TICKS / TICKS_PER_SECOND
 LATEST_S: Final = 1e12  # limit of submission times, as seconds from any origin
-LARGEST: Final = 10**9
-_RUN: Final = Number(unit="s", least=0.0, most=LONGEST_S)
+MAX_NUMBER: Final = 10**9
+_RUN: Final = Number(unit="s", least=0.0, most=MAX_S)
 
 
 def read_job_table(path: str | Path) -> JobTrace:
@@ -49,7 +49,7 @@ def read_job_table(path: str | Path) -> JobTrace:
             or a cell is invalid; names its row in the file.
     """
     cells = Cells(path, "job table", REQUIRED, OPTIONAL)
-    gpus_L = cells.numbers("gpus", Number(least=0, most=LARGEST, whole=True))
+    gpus_L = cells.numbers("gpus", Number(least=0, most=MAX_NUMBER, whole=True))
     run_L = cells.numbers("run_s", _RUN)
     submit_L = cells.numbers("submit_s", Number(unit="s", least=0.0, most=LATEST_S))
     no_gpu_L = ~(gpus_L > 0)
@@ -67,8 +67,8 @@ def read_job_table(path: str | Path) -> JobTrace:
     moved = int((np.diff(submit_L[at_J]) < 0).sum())
     at_J = at_J[np.argsort(submit_L[at_J], kind="stable")]
     submit_J = submit_L[at_J] - submit_L[at_J[0]]
-    if submit_J[-1] > LONGEST_S:
-        late = f"submitted {submit_J[-1]:g} s after the first job: expected at most {LONGEST_S:g} s"
+    if submit_J[-1] > MAX_S:
+        late = f"submitted {submit_J[-1]:g} s after the first job: expected at most {MAX_S:g} s"
         raise cells.wrong(int(at_J[-1]), late)
     gpus_J = gpus_L[at_J].astype(np.int64)
     nodes_J = _counts(cells, "nodes", at_J)
@@ -117,7 +117,7 @@ def _counts(cells: Cells, name: str, at_J: Ints) -> Ints | None:
     """Return counts of nodes, None where the table has none."""
     if name not in cells.columns:
         return None
-    value_L = cells.numbers(name, Number(least=1, most=LARGEST, whole=True))
+    value_L = cells.numbers(name, Number(least=1, most=MAX_NUMBER, whole=True))
     _refuse_empty(cells, name, value_L, at_J)
     return value_L[at_J].astype(np.int64)
 
@@ -134,14 +134,16 @@ def _limits(cells: Cells, at_J: Ints) -> Ints | None:
     if "limit_s" not in cells.columns:
         return None
     least_s = 1.0 / TICKS_PER_SECOND
-    value_J = cells.numbers("limit_s", Number(unit="s", least=least_s, most=LONGEST_S))[at_J]
+    value_J = cells.numbers("limit_s", Number(unit="s", least=least_s, most=MAX_S))[at_J]
     return np.where(np.isnan(value_J), NEVER, ticks(np.nan_to_num(value_J)))
 
 
 def _priorities(cells: Cells, at_J: Ints) -> Ints | None:
     if "priority" not in cells.columns:
         return None
-    value_J = cells.numbers("priority", Number(least=-LARGEST, most=LARGEST, whole=True))[at_J]
+    value_J = cells.numbers("priority", Number(least=-MAX_NUMBER, most=MAX_NUMBER, whole=True))[
+        at_J
+    ]
     return np.nan_to_num(value_J).astype(np.int64)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NO_GPU: Final = "no GPUs requested"
 NEVER_RAN: Final = "never ran"
 DONE: Final = ("completed",)
-MOST_ENDS: Final = 4  # number of states named in a sentence
+MAX_ENDS: Final = 4  # number of states named in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class JobTrace:
         if not others:
             return ""
         ordered = sorted(others, key=lambda state: -others[state])
-        notes = [f"{others[state]:,} {state}" for state in ordered[:MOST_ENDS]]
-        rest = sum(others[state] for state in ordered[MOST_ENDS:])
+        notes = [f"{others[state]:,} {state}" for state in ordered[:MAX_ENDS]]
+        rest = sum(others[state] for state in ordered[MAX_ENDS:])
         notes += [f"{rest:,} otherwise"] if rest else []
         return (
             f"recorded as not completed: {', '.join(notes)}, {100.0 * self.cut_short:.3g}% of the"

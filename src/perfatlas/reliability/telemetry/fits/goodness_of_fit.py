@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
 
 _CELLS: Final = 8
-_FEWEST_FAILURES: Final = 5.0  # expected in a cell, the usual rule for chi-square tests
+_MIN_FAILURES: Final = 5.0  # expected in a cell, the usual rule for chi-square tests
 _STEP: Final = 1e-4
 
 
@@ -78,7 +78,7 @@ def fitness(fit: Fit, seen: Lifetimes) -> Fitness:
     if count <= inside_P.size:
         raise InfeasibleError(
             f"{counted(seen.failures, 'failure')}: too few to test a distribution with"
-            f" {inside_P.size} parameters; about {int(_FEWEST_FAILURES) * (inside_P.size + 1)} at"
+            f" {inside_P.size} parameters; about {int(_MIN_FAILURES) * (inside_P.size + 1)} at"
             " different ages are needed"
         )
     failed_L = seen.failed_L
@@ -117,7 +117,7 @@ def _edges(seen: Lifetimes) -> Float:
     failed_L = seen.failed_L
     order_L = np.argsort(seen.exit_L[failed_L])
     age_L, weight_L = seen.exit_L[failed_L][order_L], seen.weight_L[failed_L][order_L]
-    wanted = int(min(_CELLS, weight_L.sum() // _FEWEST_FAILURES))
+    wanted = int(min(_CELLS, weight_L.sum() // _MIN_FAILURES))
     total_L = np.cumsum(weight_L)
     inner = [
         age_L[np.searchsorted(total_L, total_L[-1] * j / wanted)] for j in range(1, max(wanted, 1))

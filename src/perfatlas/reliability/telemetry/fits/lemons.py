@@ -37,7 +37,7 @@ RATIO: Final = 3.0
 FALSE_DISCOVERY: Final = 0.05
 _ROUNDS: Final = 500
 _REL_TOL: Final = 1e-9
-_SMALLEST_RATE: Final = 1e-300
+_MIN_RATE: Final = 1e-300
 
 
 class _Counts(NamedTuple):
@@ -261,12 +261,8 @@ def _climb(counts: _Counts, start: tuple[float, float, float]) -> tuple[float, f
             break
         before = likelihood
         lemon_W, fine_W = weight_G * lemon_G, weight_G * (1.0 - lemon_G)
-        low = max(
-            float(fine_W @ events_G / max(float(fine_W @ exposure_s_G), _SMALLEST_RATE)), tiny
-        )
-        high = max(
-            float(lemon_W @ events_G / max(float(lemon_W @ exposure_s_G), _SMALLEST_RATE)), tiny
-        )
+        low = max(float(fine_W @ events_G / max(float(fine_W @ exposure_s_G), _MIN_RATE)), tiny)
+        high = max(float(lemon_W @ events_G / max(float(lemon_W @ exposure_s_G), _MIN_RATE)), tiny)
         share = float(np.clip(lemon_W.sum() / weight_G.sum(), 1e-9, 0.5))
     return likelihood, low, high, share
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
-FEWEST: Final = 10  # failures or repairs below which no shape is fitted
+MIN_EVENTS: Final = 10  # failures or repairs below which no shape is fitted
 _BY_LOAD_P: Final = 0.01  # level of the test whether busy nodes fail more often
 _BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the exponential distribution
 
@@ -205,7 +205,7 @@ def _exposure_remarks(
 
 
 def _compared(seen: Lifetimes | None, level: float) -> fits.Comparison | None:
-    if seen is None or seen.failures < FEWEST:
+    if seen is None or seen.failures < MIN_EVENTS:
         return None
     return fits.compare_families(seen, level)
 
@@ -224,7 +224,8 @@ def _chosen(
     if comparison is None or intervals.seen is None:
         known = 0 if intervals.seen is None else intervals.seen.failures
         remarks.append(
-            f"{counted(known, 'failure')} of known age, under {FEWEST}: memoryless by assumption"
+            f"{counted(known, 'failure')} of known age, under {MIN_EVENTS}: memoryless by"
+            " assumption"
         )
         return None, remarks
     best = comparison.fits[0]
@@ -302,7 +303,7 @@ def _lemons(
         name = history.node.names[code]
         if name and (operating_s is None or name in counts):
             counts[name] = counts.get(name, 0) + 1
-    if nodes < 2 or sum(counts.values()) < FEWEST:
+    if nodes < 2 or sum(counts.values()) < MIN_EVENTS:
         return None
     names = [*counts, *(f"(node {i} without a failure)" for i in range(nodes - len(counts)))]
     events_U = np.array([*counts.values(), *[0] * (nodes - len(counts))], np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from perfatlas.quantities import counted
 from perfatlas.reliability.telemetry.fits import kaplan_meier
 from perfatlas.reliability.telemetry.fleets import laws
-from perfatlas.reliability.telemetry.fleets.cause import FEWEST
+from perfatlas.reliability.telemetry.fleets.cause import MIN_EVENTS
 from perfatlas.reliability.telemetry.history import JOB, PROCESS, lasting_states
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
 
 def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
     """Return the share of parts that live longer than some ages, without a law (Kaplan-Meier)."""
-    if seen is None or seen.failures < FEWEST:
+    if seen is None or seen.failures < MIN_EVENTS:
         return None
     curve = kaplan_meier(seen, level)
     rows = np.unique(np.linspace(0, curve.time_T.size - 1, CURVE_POINTS).round().astype(int))

@@ -50,7 +50,7 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
 def fleet_document(fit: FleetFit) -> dict[str, Any]:
     """Return a fitted fleet as the document that `write_fleet` writes."""
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
-    kept, rest = fit.causes[: laws.MOST_CAUSES], fit.causes[laws.MOST_CAUSES :]
+    kept, rest = fit.causes[: laws.MAX_CAUSES], fit.causes[laws.MAX_CAUSES :]
     taken = laws.repairs_taken(fit)
     own = [cause for cause in kept if taken[cause.name] == cause.name]
     repairs = [_repair(cause.name, cause.repair) for cause in own if cause.repair]

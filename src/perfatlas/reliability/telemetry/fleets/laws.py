@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.fleets.records import Durations
 
 # The simulator supports a few dozen distributions: the rarest causes of a component are merged.
-MOST_CAUSES: Final = 16
-MOST_REPAIRS: Final = 10
+MAX_CAUSES: Final = 16
+MAX_REPAIRS: Final = 10
 ANY_REPAIR: Final = "observed"  # of all causes combined
 
 
@@ -24,8 +24,8 @@ def repairs_taken(fit: FleetFit) -> dict[str, str]:
     A failure that a restart of the program ends needs no repair.
     """
     of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
-    known = {cause.name for cause in fit.causes[:MOST_CAUSES] if cause.repair is not None}
-    own = [cause.name for cause in of_nodes if cause.name in known][:MOST_REPAIRS]
+    known = {cause.name for cause in fit.causes[:MAX_CAUSES] if cause.repair is not None}
+    own = [cause.name for cause in of_nodes if cause.name in known][:MAX_REPAIRS]
     others = ANY_REPAIR if fit.repair is not None else ""
     taken = {cause.name: "" for cause in fit.causes}
     return taken | {cause.name: others for cause in of_nodes} | {name: name for name in own}

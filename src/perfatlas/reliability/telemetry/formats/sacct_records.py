@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.telemetry.reading import LogFile, LogLine, Tally
 
-MOST_LINES: Final = 2_000  # lines of one record
+MAX_LINES: Final = 2_000  # lines of one record
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
 # Free text of users or programs.
 FREE_TEXT: Final = (
@@ -113,8 +113,8 @@ class _Assembler:
             self.tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
         self.pending.append(line)
         self.bars.append(line.text.count(self.header.bar))
-        if len(self.pending) > MOST_LINES:
-            problem = f"a record of more than {MOST_LINES} lines; is the delimiter right?"
+        if len(self.pending) > MAX_LINES:
+            problem = f"a record of more than {MAX_LINES} lines; is the delimiter right?"
             raise refuse(self.file.path, self.pending[0].number, problem)
         wanted = len(self.header.names) - 1
         if sum(self.bars) < wanted:

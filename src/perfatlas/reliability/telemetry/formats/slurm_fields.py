@@ -36,7 +36,7 @@ STATES: Final = (
     "TIMEOUT",
 )
 UNKNOWN_TIMES: Final = ("", "unknown", "none", "n/a", "invalid", "(null)")
-MOST_GPUS: Final = 10**9  # limit of the GPUs of a job
+MAX_GPUS: Final = 10**9  # limit of the GPUs of a job
 _DURATION: Final = re.compile(
     r"(?:(?P<d>\d{1,9})-(?=\d+:\d+:))?(?:(?P<h>\d{1,9}):)?(?P<m>\d{1,9}):(?P<s>\d+(?:\.\d+)?)",
     re.ASCII,
@@ -149,8 +149,8 @@ def gpus_of(tres: str) -> int:
         elif name.startswith("gres/gpu:"):
             typed += tres_amount(value, tres)
     gpus = typed if whole is None else whole
-    if gpus > MOST_GPUS:
-        raise InvalidSpecError(f"resources {repr_for_error(tres)}: more than {MOST_GPUS:,} GPUs")
+    if gpus > MAX_GPUS:
+        raise InvalidSpecError(f"resources {repr_for_error(tres)}: more than {MAX_GPUS:,} GPUs")
     return int(gpus)
 
 

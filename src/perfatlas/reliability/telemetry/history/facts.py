@@ -18,8 +18,8 @@ from perfatlas.reliability.telemetry.history.xid_codes import xid_meaning
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history.history import History
 
-MOST_ROWS: Final = 20
-MOST_DAYS: Final = 4000
+MAX_ROWS: Final = 20
+MAX_DAYS: Final = 4000
 
 
 def history_facts(history: History) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def history_facts(history: History) -> dict[str, Any]:
     day_E = (history.start_s_E[failed_E] // DAY_S).astype(np.int64)
     days: list[str] = []
     per_day = np.zeros(0, np.int64)  # days without failures are included
-    if day_E.size and day_E[-1] - day_E[0] <= MOST_DAYS:
+    if day_E.size and day_E[-1] - day_E[0] <= MAX_DAYS:
         per_day = np.bincount(day_E - day_E[0])
         days = [utc(float(day_E[0] + n) * DAY_S)[:10] for n in range(per_day.size)]
     return {
@@ -66,7 +66,7 @@ def history_facts(history: History) -> dict[str, Any]:
         "last": utc(float(history.start_s_E[-1])) if history.size else None,
         "kinds": dict(Counter(kind)),
         "causes": causes,
-        "nodes": [{"node": name, "failures": n} for name, n in failing.most_common(MOST_ROWS)],
+        "nodes": [{"node": name, "failures": n} for name, n in failing.most_common(MAX_ROWS)],
         "days": days,
         "failures_per_day": per_day.tolist(),
     }

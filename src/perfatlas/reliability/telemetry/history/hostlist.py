@@ -13,7 +13,7 @@ from perfatlas.quantities import InvalidSpecError, repr_for_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_HOSTS: Final = 1_000_000
+MAX_HOSTS: Final = 1_000_000
 _NO_HOSTS: Final = ("", "none assigned", "(null)", "none", "unknown")
 _NAME: Final = re.compile(r"(?:[^\[\],]++|\[[^\[\]]*+\])*+")
 _PART: Final = re.compile(r"([^\[\]]++)|\[([^\[\]]*+)\]")
@@ -95,8 +95,8 @@ def _hosts(text: str) -> list[_Host]:
     if plain.lower() in _NO_HOSTS:
         return []
     hosts = [_host(name, text) for name in _names(plain)]
-    if sum(host.size for host in hosts) > MOST_HOSTS:
-        raise _wrong(text, f"more than {MOST_HOSTS} hosts")
+    if sum(host.size for host in hosts) > MAX_HOSTS:
+        raise _wrong(text, f"more than {MAX_HOSTS} hosts")
     return hosts
 
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from _typeshed import WriteableBuffer
 
-LONGEST_LINE_BYTES: Final = 1 << 24
+MAX_LINE_BYTES: Final = 1 << 24
 _BLOCK_BYTES: Final = 1 << 18
 _GZIP: Final = b"\x1f\x8b"
 _START_BYTES: Final = 4096
 # Not control characters; zeros occur where a machine lost power while writing.
 _PRINTED: Final = bytes({0, *b"\t\n\v\f\r\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)})
-_MOST_ODD: Final = 0.04  # share of control characters at the start of a log; random bytes have 10%
+_MAX_ODD: Final = 0.04  # share of control characters at the start of a log; random bytes have 10%
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _TO_UTF8: Final = "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES: Final = {
@@ -81,8 +81,8 @@ class LogFile:
             while block := stream.read1(_BLOCK_BYTES):
                 block = rest + block
                 first_end = block.find(b"\n")
-                if (len(block) if first_end < 0 else first_end) >= LONGEST_LINE_BYTES:
-                    problem = f"longer than {LONGEST_LINE_BYTES >> 20} MiB; is this a text log?"
+                if (len(block) if first_end < 0 else first_end) >= MAX_LINE_BYTES:
+                    problem = f"longer than {MAX_LINE_BYTES >> 20} MiB; is this a text log?"
                     raise refuse(self.path, self.count + 1, problem)
                 end = block.rfind(b"\n") + 1
                 rest = block[end:]
@@ -140,7 +140,7 @@ class LogFile:
             if start.startswith(signature):
                 raise refuse(self.path, 0, f"is {reason}")
         odd = len(start.translate(None, _PRINTED))
-        if odd > _MOST_ODD * len(start):
+        if odd > _MAX_ODD * len(start):
             raise refuse(
                 self.path,
                 0,
