@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Final
+
+_IMPORT: Final = re.compile(r"^    from (\S+) import (?:\(([^)]*)\)|(.+))$", re.MULTILINE)
 
 
 def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
@@ -19,14 +22,10 @@ def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
         file: Its `__file__`.
     """
     homes = {
-        alias.name: node.module
-        for block in ast.parse(Path(file).read_bytes()).body
-        if isinstance(block, ast.If)
-        and isinstance(block.test, ast.Name)
-        and block.test.id == "TYPE_CHECKING"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
+        name.strip(): module
+        for module, grid, line in _IMPORT.findall(Path(file).read_text(encoding="utf-8"))
+        for name in (grid or line).split(",")
+        if name.strip()
     }
 
     def get(name: str) -> object:

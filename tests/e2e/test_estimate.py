@@ -129,7 +129,7 @@ def test_a_trace_that_cannot_be_written_is_refused_first(
 def test_an_answer_survives_its_trace(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("perfatlas.verbs.estimate.command.check_writable", lambda _: None)
+    monkeypatch.setattr("perfatlas.files.check_writable", lambda _: None)
     assert main(["estimate", *QUESTION, "--trace", str(tmp_path)]) == 3
     captured = capsys.readouterr()
     assert "TTFT" in captured.out

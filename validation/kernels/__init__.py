@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.kernels.blocks import validate_blocks as validate_blocks
-    from validation.kernels.measured import validate_measured as validate_measured
-    from validation.kernels.measured_medians import UnseenScore as UnseenScore
+    from validation.kernels.blocks import validate_blocks
+    from validation.kernels.measured import validate_measured
+    from validation.kernels.measured_medians import UnseenScore
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -7,39 +7,16 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.laboratories.operator_spread import (
-        operator_rows as operator_rows,
-        scored_sources as scored_sources,
-    )
+    from validation.laboratories.operator_spread import operator_rows, scored_sources
     from validation.laboratories.outside import (
-        BATCHES as BATCHES,
-        EXPLORED as EXPLORED,
-        HELD_OUT as HELD_OUT,
-        half_of as half_of,
-        outside_sources as outside_sources,
+        BATCHES, EXPLORED, HELD_OUT, half_of, outside_sources,
     )
-    from validation.laboratories.predictions import SourceRuns as SourceRuns
-    from validation.laboratories.publications import all_sources as all_sources
-    from validation.laboratories.published_kernels import (
-        PublishedTime as PublishedTime,
-        published_times as published_times,
-    )
-    from validation.laboratories.releases import (
-        scored_releases as scored_releases,
-    )
-    from validation.laboratories.shipped import (
-        write_laboratories as write_laboratories,
-        write_operator_spreads as write_operator_spreads,
-    )
-    from validation.laboratories.spread import (
-        pooled as pooled,
-        source_rows as source_rows,
-        spread_rows as spread_rows,
-        unseen_row as unseen_row,
-    )
-    from validation.laboratories.unseen_fabrics import (
-        fabric_errors as fabric_errors,
-        write_unseen_fabrics as write_unseen_fabrics,
-    )
+    from validation.laboratories.predictions import SourceRuns
+    from validation.laboratories.publications import all_sources
+    from validation.laboratories.published_kernels import PublishedTime, published_times
+    from validation.laboratories.releases import scored_releases
+    from validation.laboratories.shipped import write_laboratories, write_operator_spreads
+    from validation.laboratories.spread import pooled, source_rows, spread_rows, unseen_row
+    from validation.laboratories.unseen_fabrics import fabric_errors, write_unseen_fabrics
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.machines.accelerators import (
-        validate_accelerators as validate_accelerators,
-        write_accelerators as write_accelerators,
-    )
-    from validation.machines.amd import validate_amd as validate_amd, write_amd as write_amd
-    from validation.machines.amd_services import validate_services as validate_services
-    from validation.machines.schedules import (
-        validate_machines as validate_machines,
-        write_schedules as write_schedules,
-    )
-    from validation.machines.tpu import validate_tpu as validate_tpu, write_tpu as write_tpu
+    from validation.machines.accelerators import validate_accelerators, write_accelerators
+    from validation.machines.amd import validate_amd, write_amd
+    from validation.machines.amd_services import validate_services
+    from validation.machines.schedules import validate_machines, write_schedules
+    from validation.machines.tpu import validate_tpu, write_tpu
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.training.fits import fit_training_engine as fit_training_engine
-    from validation.training.moe_sources import moe_sources as moe_sources
-    from validation.training.scale import scale_growth as scale_growth
-    from validation.training.scores import validate_training as validate_training
-    from validation.training.trace import (
-        fit_to_trace as fit_to_trace,
-        trace_comparison as trace_comparison,
-    )
+    from validation.training.fits import fit_training_engine
+    from validation.training.moe_sources import moe_sources
+    from validation.training.scale import scale_growth
+    from validation.training.scores import validate_training
+    from validation.training.trace import fit_to_trace, trace_comparison
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

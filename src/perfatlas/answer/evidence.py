@@ -16,8 +16,7 @@ from perfatlas.engines import release_spread, unseen_kinds, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
-from perfatlas.measurements.residuals import holds_quantization
-from perfatlas.measurements.tables import QUANTIZED_INSIDE
+from perfatlas.measurements import residuals, tables
 from perfatlas.operators import Gemm, LatentAttention
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ def quantization_note(
         return ()
     if found["quantization"] == "included":
         return (INCLUDED,)
-    if measured and match is not None and holds_quantization(match):
+    if measured and match is not None and residuals.holds_quantization(match):
         return (f"{SHARED}; {AS_MEASURED}",)
-    return (EXCLUDED,) if operator.compute_format in QUANTIZED_INSIDE else (STATIC,)
+    return (EXCLUDED,) if operator.compute_format in tables.QUANTIZED_INSIDE else (STATIC,)
 
 
 def choice_notes(question: Candidates) -> list[str]:
@@ -423,7 +422,9 @@ def _with_quantization(cost: StepCost) -> Iterator[str]:
     for o, operator in enumerate(cost.operators):
         if isinstance(operator, Gemm) and cost.prices.measured_CO[0, o] and cost.count_CO[0, o] > 0:
             excluded = np.broadcast_to(operator.quantizes_input, operator.m.shape)[0] == 0.0
-            if excluded and holds_quantization(cost.prices.matches[cost.prices.match_CO[0, o]]):
+            if excluded and residuals.holds_quantization(
+                cost.prices.matches[cost.prices.match_CO[0, o]]
+            ):
                 yield operator.name
 
 

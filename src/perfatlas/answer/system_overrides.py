@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.collectives import HOST_LINK
+from perfatlas import collectives
 from perfatlas.formats import get_format
 from perfatlas.hardware import FIELDS
 from perfatlas.measurements.calibrations import find_calibration
@@ -93,7 +93,7 @@ def collective_readers(system: System, gpus: float) -> set[str]:
         return set()
     scale_up = system.device.scale_up
     leaves = gpus > scale_up.domain_size or not DOMAINS.isdisjoint(system.overridden)
-    host = {OFFLOADING} if leaves or scale_up.kind == HOST_LINK else set()
+    host = {OFFLOADING} if leaves or scale_up.kind == collectives.HOST_LINK else set()
     return {IN_DOMAIN, *host, *((BETWEEN_NODES,) if leaves else ())}
 
 

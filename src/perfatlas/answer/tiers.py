@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import shipped_table
+from perfatlas.measurements import tables
 from perfatlas.measurements.calibrations import (
     SUBSTITUTE_FAMILIES,
     find_calibration,
     find_schedule,
 )
-from perfatlas.measurements.tables import TABLES, silicon_root, silicon_systems, table_versions
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
@@ -109,19 +109,19 @@ def require_kernels(system: System) -> None:
 
 def require_tables(system: System, family: str, silicon_version: str | None) -> None:
     """Refuse tier measured without tables, or without the requested version."""
-    silicon_root()
+    tables.silicon_root()
     device = system.device.name
-    if device not in silicon_systems():
+    if device not in tables.silicon_systems():
         raise UnsupportedError(
             f"tier 'measured' needs measured tables, but {device} has none; systems with tables:"
-            f" {', '.join(silicon_systems())}; use tier auto or bound"
+            f" {', '.join(tables.silicon_systems())}; use tier auto or bound"
         )
     families = (family,) if family else SUBSTITUTE_FAMILIES
     known = {
         version
-        for operator in TABLES
+        for operator in tables.TABLES
         for text in families
-        for version in table_versions(device, operator, text)
+        for version in tables.table_versions(device, operator, text)
     }
     if silicon_version is not None and silicon_version not in known:
         raise UnsupportedError(

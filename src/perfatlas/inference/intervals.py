@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.collectives import unseen_fabric
+from perfatlas import collectives
 from perfatlas.engines import (
     release_spread,
     step_spreads,
@@ -154,7 +154,7 @@ def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
         return
     systems, over_C = question.placement.systems, question.plan.gpus_per_replica
     for candidate in np.flatnonzero(over_C > question.placement.node()).tolist():
-        if note := unseen_fabric(systems[question.placement.index_C[candidate]]):
+        if note := collectives.unseen_fabric(systems[question.placement.index_C[candidate]]):
             yield candidate, note
     limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
     of_devices = architectures(question)

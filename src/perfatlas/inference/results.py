@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.cost import metered_columns, unused_meter_text
+from perfatlas import cost
 from perfatlas.energy import node_columns, node_power
 from perfatlas.files import NumberCells
 from perfatlas.vocabulary import metrics
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.step import Candidates
 
-PER_KWH: Final = ("pue", "usd_per_kwh", "gco2_per_kwh")  # fields
+PER_KWH: Final[tuple[str, ...]] = ("pue", "usd_per_kwh", "gco2_per_kwh")  # fields
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 DIFFERENT_NODES: Final = "different nodes"  # of two pools, without a common power
 # those of estimate: importing train adds memory metrics of its own
@@ -196,7 +196,7 @@ def metered_nodes(
     metered_C = np.isfinite(given["usd_per_kwh"]) | np.isfinite(given["gco2_per_kwh"])
     found = node_columns(columns, nodes, given["pue"], metered_C, limit_w_C)
     if metered_C.any():
-        found |= metered_columns({**columns, **found}, given)
+        found |= cost.metered_columns({**columns, **found}, given)
     return found
 
 
@@ -234,7 +234,7 @@ def unused_meter_note(node: Node, given: Mapping[str, float | None]) -> str:
         why = f"the power of processors, switches and fans of {node.name} is unknown"
     else:
         why = "the power of its GPUs is not predicted"
-    return unused_meter_text(given, why)
+    return cost.unused_meter_text(given, why)
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:

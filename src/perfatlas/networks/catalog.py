@@ -227,6 +227,8 @@ def _changed(text: str) -> Model:
 
 def _names_a_path(text: str) -> bool:
     """Return whether a text must be a path: ids have at most one "/", and not at the ends."""
+    if text in _index():
+        return False
     suffixes = tuple(suffix for reader in readers() for suffix in reader.suffixes)
     outside = text.startswith(("/", "~", "./", "../")) or text.endswith(("/", *suffixes))
     return outside or "\\" in text or text.count("/") > 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
+from perfatlas import collectives
 from perfatlas.energy import with_energy
 from perfatlas.files import shipped_table
 from perfatlas.machines import gather_operators
@@ -92,8 +92,8 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         key_RD[:, 3] = placement.index_C[candidate_R]
         first_U, inverse_R = unique_rows(key_RD)
         bytes_U, ranks_U, stride_U, index_U = key_RD[first_U].T.copy()
-        priced = price_collectives(
-            CollectiveShapes(op=op, bytes=bytes_U, ranks=ranks_U, stride=stride_U),
+        priced = collectives.price_collectives(
+            collectives.CollectiveShapes(op=op, bytes=bytes_U, ranks=ranks_U, stride=stride_U),
             systems=placement.systems,
             system_index_U=index_U.astype(np.int64),
             tier=context.tier,
@@ -104,11 +104,11 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
     return scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
 
 
-def _implementation(context: StepContext) -> Implementation:
+def _implementation(context: StepContext) -> collectives.Implementation:
     """Return the collective implementation of the engine."""
     from perfatlas.engines import all_reduce_groups  # training reads no profiles of them
 
-    return Implementation(
+    return collectives.Implementation(
         family=context.profile.kernel_family,
         custom_groups=all_reduce_groups(context.profile),
         pcie_groups=all_reduce_groups(context.profile, pcie=True),

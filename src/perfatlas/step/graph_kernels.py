@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import ENCODER
-from perfatlas.networks.graphs import ROW_PASSES
+from perfatlas.networks import ENCODER, graphs
 from perfatlas.operators import ACTIVATION_BYTES, Attention, Streaming
 from perfatlas.pricing import scaled
 
@@ -69,7 +68,7 @@ def with_graph_kernels(
             forward = operator.stream.removesuffix(_GRADIENT)
             long = rates.get(operator.stream, rates.get(forward, without))
             short = kernels.short_row_bytes_per_cycle.get(forward, long)
-            longest = kernels.short_row.get(forward, 0) * ROW_PASSES * ACTIVATION_BYTES
+            longest = kernels.short_row.get(forward, 0) * graphs.ROW_PASSES * ACTIVATION_BYTES
             rate_C: FloatArray = np.where(
                 rows_C > 0.0, np.where(rows_C <= longest, short, long), without
             )

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas import inference
+from perfatlas import files, inference
 from perfatlas.answer import bound_codes, tier_codes, tier_names
 from perfatlas.energy import NODE_COLUMNS
-from perfatlas.files import DictionaryCells
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
@@ -28,7 +27,6 @@ from perfatlas.scenario.deployments.costs import (
     deployment_costs,
     pool_prices,
 )
-from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.resolution import (
     EVALUATED,
     PARTS,
@@ -208,7 +206,7 @@ class EstimatedRows:
             for name, values_N in self._reported().items()
         }
         return found | {
-            name: DictionaryCells(
+            name: files.DictionaryCells(
                 values=(*names, "", None),  # "" is the last but one: rows without a priced step
                 codes_N=np.where(self.refused, len(names) + 1, codes_N % (len(names) + 1)),
             )
@@ -345,6 +343,8 @@ class EstimatedRows:
         if role in PARTS:
             sentence, advice = does_not_fit(own, lambda _: False)
         else:
+            from perfatlas.scenario.deployments.fitting_changes import fitting_changes
+
             worker = getattr(split_pools(scenario), role) if role else scenario
             sentence, advice = fitting_changes(worker, own)
         columns = {name: v[candidate:] for name, v in inference.memory_columns(memory).items()}

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import inference, quantization
 from perfatlas.answer import (
     FORMULA,
     Answer,
@@ -15,8 +16,6 @@ from perfatlas.answer import (
 )
 from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
-from perfatlas.inference import POOL_RULES, SplitLayers, plain_results
-from perfatlas.quantization import format_change
 from perfatlas.scenario import resolution
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
@@ -57,10 +56,10 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     (found,) = answered
     pools = found.pools
     results = rows.results(0)
-    if isinstance(found.rates, SplitLayers):
-        results["feed_forward_memory"] = plain_results(pools[1].memory())
+    if isinstance(found.rates, inference.SplitLayers):
+        results["feed_forward_memory"] = inference.plain_results(pools[1].memory())
     elif found.rates is not None:
-        results["prefill_memory"] = plain_results(pools[0].memory())
+        results["prefill_memory"] = inference.plain_results(pools[0].memory())
     item = pools[0].candidates.model.network.item
     if item:
         results["item"] = item.partition(" of ")[0]  # without its size
@@ -91,7 +90,7 @@ def step_costs(fields: Mapping[str, Any]) -> list[tuple[str, StepCost]]:
 
 def _steps(found: Answered) -> list[tuple[str, StepCost]]:
     """Return the steps of the first row; of split layers those of a micro-batch in decode."""
-    if isinstance(found.rates, SplitLayers):
+    if isinstance(found.rates, inference.SplitLayers):
         return [(PHASES[-1], step) for step in found.rates.steps]
     network = found.pools[0].candidates.model.network
     return [
@@ -108,7 +107,7 @@ def _breakdown(found: Answered) -> list[dict[str, Any]]:
     """Return the operators of the steps of the first row."""
     steps = _steps(found)
     rows = [row for phase, step in steps for row in breakdown_rows(step, phase, 0)]
-    if not isinstance(found.rates, SplitLayers):
+    if not isinstance(found.rates, inference.SplitLayers):
         return rows
     total_s = sum(float(step.total_s()[0]) for _, step in steps)
     return [row | {"share": row["time_s"] / total_s} for row in rows]
@@ -128,11 +127,11 @@ def _evidence(
     if scenario.benchmark is not None:
         last = found.pools[-1].candidates
         asked = quantized(last, scenario.benchmark, scenario.quantization_method)
-        notes.append(format_change(asked).note)
+        notes.append(quantization.format_change(asked).note)
     if scenario.mode == "static":
         notes.append(ENGINE_TIMES)
     if rows.simulated_N[0]:
-        notes = [text for text in notes if not text.startswith((FORMULA, POOL_RULES))]
+        notes = [text for text in notes if not text.startswith((FORMULA, inference.POOL_RULES))]
         notes.append(rows.simulation_notes[0])
     if _ends_differ(scenario, results):
         notes.append(ENDS_DIFFER)
@@ -164,7 +163,7 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     fields = resolved_names(fields_of(*ESTIMATED), fields)
     fields |= {"engine": pools[-1].profile.id, "isl": scenario.isl, "osl": scenario.osl}
     fields |= resolution.image_fields(dict(scenario))
-    if found.rates is None or isinstance(found.rates, SplitLayers):
+    if found.rates is None or isinstance(found.rates, inference.SplitLayers):
         fields["engine"] = pools[0].profile.id
         if found.rates is not None:
             fields["feed_forward_engine"] = pools[1].profile.id

@@ -8,7 +8,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import names_file, resolve_system
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -133,6 +133,6 @@ _RESOLVED: Final[dict[str, Callable[[str], str]]] = {
     "systems": _system,
     "models": lambda text: resolve_model(text).name,
     "engines": _engine,
-    "training_engines": lambda text: resolve_training_engine(text).id,
+    "training_engines": lambda text: profiles.resolve_training_engine(text).id,
     "formats": lambda text: "fp8" if text.casefold() == "fp8" else get_format(text).name,
 }

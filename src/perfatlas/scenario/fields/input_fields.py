@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from perfatlas.files import read_table
+from perfatlas import files
 from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
@@ -84,7 +84,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _rows_of(path: str) -> Sequence[Any]:
     """Return the rows of a file, without empty cells."""
-    table = read_table(path)
+    table = files.read_table(path)
     columns = {name: table.cells(name) for name in table.columns}
     return [
         {name: cells[index] for name, cells in columns.items() if cells[index] not in (None, "")}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
-from perfatlas.files import DictionaryCells
+from perfatlas import files
 from perfatlas.hardware import slice_chips
 from perfatlas.networks import default_osl, is_graph
 from perfatlas.quantities import InvalidSpecError, repr_for_error
@@ -291,7 +291,7 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
 
     Cells are equal if type and value are: True is not 1, and "8" is not 8.
     """
-    if isinstance(cells, DictionaryCells):
+    if isinstance(cells, files.DictionaryCells):
         few = _distinct(cells.values)
         return FieldColumn(values=few.values, codes_N=few.codes_N[cells.codes_N])
     cells = list(cells)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.inference import PoolLoad, SplitLoad
+from perfatlas import inference
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.field_columns import FieldColumn, constant_column, number_column
 
@@ -99,13 +99,13 @@ def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
     return columns.changed(changes)
 
 
-def pool_load(columns: ScenarioColumns) -> PoolLoad:
+def pool_load(columns: ScenarioColumns) -> inference.PoolLoad:
     """Return workers and requests in flight of disaggregated scenarios.
 
     Args:
         columns: Scenarios in mode disaggregated (C).
     """
-    return PoolLoad(
+    return inference.PoolLoad(
         prefill_workers=columns.numbers("prefill_workers"),
         decode_workers=columns.numbers("decode_workers"),
         concurrency=columns.numbers("concurrency", np.inf),
@@ -152,6 +152,6 @@ def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:
     return columns.changed(changes)
 
 
-def split_load(columns: ScenarioColumns) -> SplitLoad:
+def split_load(columns: ScenarioColumns) -> inference.SplitLoad:
     """Return replicas and micro-batches of scenarios with `feed_forward_system` (C)."""
-    return SplitLoad(columns.numbers("dp", 1.0), columns.numbers("micro_batches"))
+    return inference.SplitLoad(columns.numbers("dp", 1.0), columns.numbers("micro_batches"))

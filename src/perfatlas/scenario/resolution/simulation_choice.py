@@ -11,12 +11,7 @@ import numpy as np
 
 from perfatlas.inference import Prompt, client_side
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import (
-    TRAFFIC_NAMES,
-    parse_traffic,
-    shared_fields,
-    with_kind_engines,
-)
+from perfatlas.scenario import fields as scenario_fields
 from perfatlas.scenario.resolution.resolved_scenario import planned_scenario
 from perfatlas.scenario.resolution.scenario_checks import read_scenario
 
@@ -47,11 +42,13 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     Raises:
         InvalidSpecError: A name or value is invalid.
     """
-    traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
-    rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
+    traffic = scenario_fields.parse_traffic(
+        {name: v for name, v in fields.items() if name in scenario_fields.TRAFFIC_NAMES}
+    )
+    rest = {name: v for name, v in fields.items() if name not in scenario_fields.TRAFFIC_NAMES}
     if traffic.replica_kinds is not None:
-        rest = shared_fields(rest, traffic)
-        traffic = with_kind_engines(traffic, rest)
+        rest = scenario_fields.shared_fields(rest, traffic)
+        traffic = scenario_fields.with_kind_engines(traffic, rest)
     mode = rest.get("mode") or "aggregated"
     if mode == "static":
         raise UnsupportedError(

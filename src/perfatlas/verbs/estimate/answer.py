@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import files
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
-from perfatlas.files import DictionaryCells
 from perfatlas.scenario.deployments import EstimatedRows, estimate_of
 from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate.metrics import EXPLAIN
@@ -158,7 +158,9 @@ def estimate_table(
         evidence=Evidence(tier=""),
     )
     status = {"warnings": warnings, "error_code": codes, "error": errors}
-    cells = found.cells() | {name: DictionaryCells.of(texts) for name, texts in status.items()}
+    cells = found.cells() | {
+        name: files.DictionaryCells.of(texts) for name, texts in status.items()
+    }
     return TableAnswer(answer=answer, cells=cells)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from perfatlas import files
 from perfatlas.commands.flags import (
     CHART_TITLES,
     OUTPUT,
@@ -34,7 +35,6 @@ from perfatlas.commands.output import (
     wants_table,
 )
 from perfatlas.declarations import example_of
-from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import InfeasibleError, UsageError, printable
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
 
     for path in (extra.trace, *extra.page.files().values()):
         if path is not None:
-            check_writable(path)
+            files.check_writable(path)
     with _with_memory_answer(set_fields):
         answer = estimate_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields, pages=extra.page)
@@ -142,7 +142,7 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
         from perfatlas.report.traces import chrome_trace_text
 
         sys.stdout.flush()  # print the answer even if the trace cannot be written
-        write_atomic(extra.trace, chrome_trace_text(answer))
+        files.write_atomic(extra.trace, chrome_trace_text(answer))
         sys.stderr.write(
             printable(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
         )
@@ -199,7 +199,7 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 
     over = extra.frontier_over
     for path in extra.page.files().values():
-        check_writable(path)
+        files.check_writable(path)
     with _with_memory_answer(set_fields), late_lines() as tell:
         answer = frontier(over=over, progress=tell, **set_fields).to_dict()
     from perfatlas.verbs.estimate.sections import print_clock_frontier, print_frontier
@@ -218,7 +218,7 @@ def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFla
     from perfatlas.verbs.estimate.sections import print_explanation
 
     for path in extra.page.files().values():
-        check_writable(path)
+        files.check_writable(path)
     with _with_memory_answer(set_fields):
         answer = explain(**extra.of_explain, **set_fields).to_dict()
     asked = {**set_fields, **extra.of_explain}
