@@ -14,10 +14,10 @@ if TYPE_CHECKING:
         Prepared, prepare, response_of,
     )
     from perfatlas.scenario.cluster_schedules.schedule_fields import (
-        JOB_NAMES, Schedule, parse_schedule, variants,
+        JOB_NAMES, ScheduleFields, parse_schedule, variants,
     )
     from perfatlas.scenario.cluster_schedules.steady_stream import (
-        Stream, is_stream, sized_stream, transient_note, unfilled_warning,
+        JobStream, is_stream, sized_stream, transient_note, unfilled_warning,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

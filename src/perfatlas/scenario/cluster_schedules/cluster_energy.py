@@ -10,7 +10,7 @@ from perfatlas.quantities import HOUR_S
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import ScheduleFields
 
 PARTS: Final[tuple[str, ...]] = (
     *("work_energy_j", "lost_work_energy_j", "stalled_energy_j", "idle_gpu_energy_j"),
@@ -21,7 +21,7 @@ STALLED: Final = frozenset(("restart", "detection", "waiting"))
 REPAIR: Final = frozenset(("down",))
 
 
-def with_energy(inputs: Schedule, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_energy(inputs: ScheduleFields, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of a breakdown with their energy [J], unchanged without a power.
 
     GPUs draw `power_w` while a job computes, also work that is lost later, `repair_power_w` on
@@ -37,7 +37,7 @@ def with_energy(inputs: Schedule, rows: list[dict[str, Any]]) -> list[dict[str, 
     return [{**row, "energy_j": _energy_j(inputs, row)} for row in rows]
 
 
-def _energy_j(inputs: Schedule, row: Mapping[str, Any]) -> float:
+def _energy_j(inputs: ScheduleFields, row: Mapping[str, Any]) -> float:
     watts = inputs.idle_power_w or 0.0
     if row["name"] in COMPUTING:
         watts = inputs.power_w or 0.0
@@ -46,7 +46,7 @@ def _energy_j(inputs: Schedule, row: Mapping[str, Any]) -> float:
     return float(row["gpu_hours"] * HOUR_S * watts)
 
 
-def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def energy_results(inputs: ScheduleFields, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the cost of the cluster, its energy and its parts with their cost, where asked for.
 
     The parts sum to the total: jobs that compute and whose work is kept, lost work, jobs that wait,
@@ -72,7 +72,7 @@ def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[
     return results
 
 
-def _gpu_costs(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _gpu_costs(inputs: ScheduleFields, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the cost of all GPUs of the cluster, empty without a price."""
     if inputs.usd_per_gpu_hour is None:
         return {}
@@ -96,7 +96,7 @@ def _part(name: str) -> str:
     return "idle_gpu_energy_j"
 
 
-def energy_notes(inputs: Schedule) -> list[str]:
+def energy_notes(inputs: ScheduleFields) -> list[str]:
     """Return the assumptions on power, as sentences; empty without a power."""
     if inputs.power_w is None:
         return []

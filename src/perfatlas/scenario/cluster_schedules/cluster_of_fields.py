@@ -11,7 +11,7 @@ from perfatlas.reliability.jobs.model import Cluster
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import FailureDomains
-    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import ScheduleFields
 
 GPUS_PER_NODE: Final = 8
 
@@ -24,7 +24,7 @@ class Topology(NamedTuple):
     notes: tuple[str, ...]  # What was derived from the system
 
 
-def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
+def cluster_of(inputs: ScheduleFields) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster, and its topology as text."""
     nodes, gpus = inputs.nodes, inputs.gpus_per_node
     tree = None if inputs.system is None else failure_domains(resolve_system(inputs.system))
@@ -52,7 +52,7 @@ def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
     return cluster, found.notes
 
 
-def unused_system(inputs: Schedule) -> str:
+def unused_system(inputs: ScheduleFields) -> str:
     """Return a remark on a system whose cluster is the default one, or ""."""
     if inputs.system is None:
         return ""
@@ -65,7 +65,7 @@ def unused_system(inputs: Schedule) -> str:
     return f"system = {inputs.system} has no effect: the cluster is the same without it"
 
 
-def _of_system(inputs: Schedule, tree: FailureDomains, gpus: int, nodes: int) -> Topology:
+def _of_system(inputs: ScheduleFields, tree: FailureDomains, gpus: int, nodes: int) -> Topology:
     """Return the domains of nodes that are those of a system, or its whole scale-up domains."""
     domain, leaf, notes = tree.nodes_per_domain, tree.nodes_per_leaf, [tree.text()]
     if gpus == tree.gpus_per_domain != tree.gpus_per_node:
@@ -90,7 +90,7 @@ def _of_system(inputs: Schedule, tree: FailureDomains, gpus: int, nodes: int) ->
     return Topology(domain, inputs.nodes_per_leaf or leaf, tuple(notes))
 
 
-def _check_known(inputs: Schedule, found: Topology) -> None:
+def _check_known(inputs: ScheduleFields, found: Topology) -> None:
     """Raise where jobs ask for a kind of domain that is not known."""
     of_system = f"; {inputs.system} has none that part these nodes" if inputs.system else ""
     if inputs.together == "domain" and found.nodes_per_domain is None:

@@ -18,7 +18,7 @@ from perfatlas.reliability.jobs.traces import read_job_table, runs_as_jobs
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Policy
     from perfatlas.reliability.jobs.traces import JobTrace
-    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import ScheduleFields
 
 MAX_SHARE: Final = 4  # share of the cluster of the largest generated job by default
 
@@ -34,7 +34,7 @@ class JobSource:
     sources: tuple[str, ...] = ()  # Documents
 
 
-def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> JobSource:
+def job_source(inputs: ScheduleFields, cluster: Cluster, *, stream: bool = False) -> JobSource:
     """Return the jobs as in their source."""
     if inputs.jobs is None:
         return _generated(inputs, cluster, stream=stream)
@@ -64,19 +64,19 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
     )
 
 
-def _accounting(inputs: Schedule) -> JobTrace:
+def _accounting(inputs: ScheduleFields) -> JobTrace:
     """Return the runs of Slurm accounting; other lines are counted as ignored."""
     from perfatlas.reliability.telemetry.formats import read_sacct
 
     return runs_as_jobs(read_sacct([str(inputs.jobs)], zone=inputs.zone))
 
 
-def largest_job(inputs: Schedule, cluster: Cluster) -> int:
+def largest_job(inputs: ScheduleFields, cluster: Cluster) -> int:
     """Return the GPUs of the largest generated job."""
     return inputs.max_job_gpus or max(cluster.gpus // MAX_SHARE, 1)
 
 
-def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource:
+def _generated(inputs: ScheduleFields, cluster: Cluster, *, stream: bool) -> JobSource:
     largest = largest_job(inputs, cluster)
     mix = Mix(
         jobs=inputs.num_jobs or 0,
@@ -102,7 +102,7 @@ def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource
     return JobSource(jobs=jobs, start_s=0.0, trace={}, notes=(notes,))
 
 
-def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
+def completed(inputs: ScheduleFields, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
     """Return the jobs with defaults for missing columns, and the assumptions."""
     notes = []
     jobs = jobs.with_seconds(checkpoint_J=inputs.checkpoint_interval_s, restart_J=inputs.restart_s)

@@ -29,7 +29,7 @@ from perfatlas.scenario.cluster_schedules.jobs_of_fields import (
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Failures, Jobs
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import ScheduleFields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class NodeFailures:
     warnings: tuple[str, ...] = ()  # Excluded failures
 
 
-def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:
+def node_failures(inputs: ScheduleFields, cluster: Cluster, start_s: float) -> NodeFailures:
     """Return the node failures."""
     if inputs.failures is not None:
         found = read_failures(inputs.failures, nodes=cluster.nodes, start_s=start_s)
@@ -80,7 +80,7 @@ def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> model.Fleet
     )
 
 
-def _of_fleet(inputs: Schedule, cluster: Cluster) -> NodeFailures:
+def _of_fleet(inputs: ScheduleFields, cluster: Cluster) -> NodeFailures:
     fleet = replace(model.resolve_fleet(str(inputs.fleet)), units=cluster.nodes)
     left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
     kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
@@ -115,7 +115,7 @@ def _of_fleet(inputs: Schedule, cluster: Cluster) -> NodeFailures:
 
 
 def drawn(
-    inputs: Schedule, what: NodeFailures, cluster: Cluster, horizon_s: float
+    inputs: ScheduleFields, what: NodeFailures, cluster: Cluster, horizon_s: float
 ) -> Failures | None:
     """Return the failures up to a horizon, None for none."""
     if what.fleet is None:
@@ -136,7 +136,7 @@ class Prepared:
         said: Assumptions.
     """
 
-    inputs: Schedule
+    inputs: ScheduleFields
     cluster: Cluster
     jobs: Jobs
     job_source: JobSource
@@ -178,7 +178,7 @@ class Prepared:
         return InfeasibleError(f"{where}{problem.message}", advice=advice)
 
 
-def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) -> Prepared:
+def prepare(inputs: ScheduleFields, known: JobSource | None, *, stream: bool = False) -> Prepared:
     """Return the inputs of a schedule.
 
     Args:
@@ -211,7 +211,7 @@ def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) 
     )
 
 
-def policy_of(inputs: Schedule) -> Policy:
+def policy_of(inputs: ScheduleFields) -> Policy:
     """Return the scheduling policy."""
     return Policy(
         order=inputs.order,
@@ -228,7 +228,7 @@ def policy_of(inputs: Schedule) -> Policy:
     )
 
 
-def response_of(inputs: Schedule) -> Response:
+def response_of(inputs: ScheduleFields) -> Response:
     """Return the response of a job to the loss of a node; a drain lets jobs end first."""
     launcher = "slurm_requeue" if inputs.response == "drain" else inputs.response
     response = LAUNCHERS[launcher]()

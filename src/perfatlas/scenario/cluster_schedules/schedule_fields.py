@@ -23,7 +23,7 @@ MAX_COMPARED_SCHEDULES: Final = 64
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class Schedule(
+class ScheduleFields(
     InputFields, ClusterPower, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs
 ):
     """Jobs, the cluster they share, the rules they are served by, what fails and what it draws."""
@@ -35,7 +35,7 @@ JOB_NAMES: Final = (
 )  # fmt: skip
 
 
-def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
+def parse_schedule(fields: Mapping[str, Any]) -> ScheduleFields:
     """Return named fields as a scenario; None and empty text are unset.
 
     Raises:
@@ -46,7 +46,7 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         >>> parse_schedule({"nodes": "64", "num_jobs": 100, "load": 0.8}).backfill
         'easy'
     """
-    inputs = Schedule.read(fields)
+    inputs = ScheduleFields.read(fields)
     _check_jobs(inputs)
     if inputs.nodes is None and inputs.fleet is None:
         raise InvalidSpecError("nodes is required: the number of nodes of the cluster")
@@ -62,7 +62,7 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
     return inputs
 
 
-def _check_jobs(inputs: Schedule) -> None:
+def _check_jobs(inputs: ScheduleFields) -> None:
     stream = inputs.num_jobs is None and (inputs.load or inputs.job_rate) is not None
     if not stream and (inputs.jobs is None) == (inputs.num_jobs is None):
         both = "both" if inputs.jobs is not None else "neither"

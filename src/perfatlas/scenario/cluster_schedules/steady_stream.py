@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.sampling import Stability
-    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import ScheduleFields
 
 FIRST: Final = 5_000  # jobs of the first schedule
 MAX_JOBS: Final = 160_000  # jobs of the longest one
@@ -35,10 +35,10 @@ UNSETTLED: Final = 0.05  # likewise, of a stream that begins with the jobs of it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class JobStream:
     """A stream of jobs that is long enough for its mean wait."""
 
-    inputs: Schedule  # The fields, with the number of jobs
+    inputs: ScheduleFields  # The fields, with the number of jobs
     first: int  # Jobs before it are warm-up
     last: int  # Jobs from it on may not have ended
     precise: bool  # Whether the mean wait is as precise as it should be
@@ -125,12 +125,12 @@ class Stream:
         return notes
 
 
-def is_stream(inputs: Schedule) -> bool:
+def is_stream(inputs: ScheduleFields) -> bool:
     """Return whether jobs are generated without end."""
     return inputs.jobs is None and inputs.num_jobs is None
 
 
-def sized_stream(inputs: Schedule) -> Stream | None:
+def sized_stream(inputs: ScheduleFields) -> JobStream | None:
     """Return a stream of as many jobs as the precision of the mean wait needs.
 
     Args:
@@ -165,7 +165,7 @@ def sized_stream(inputs: Schedule) -> Stream | None:
         count = min(math.ceil(count * min(max(factor, least), most)), longest)
 
 
-def _first_count(inputs: Schedule, longest: int) -> int:
+def _first_count(inputs: ScheduleFields, longest: int) -> int:
     """Return the jobs of the first schedule: their saturated window holds several long runs."""
     run = prepare(inputs.model_copy(update={"num_jobs": FIRST}), None)
     window = (SATURATED[1] - SATURATED[0]) * float(run.jobs.gpu_work().sum()) / run.cluster.gpus
@@ -174,8 +174,8 @@ def _first_count(inputs: Schedule, longest: int) -> int:
 
 
 def _measured_stream(
-    inputs: Schedule, outcome: ScheduleOutcome, load: float, capacity: float
-) -> tuple[Stream, float]:
+    inputs: ScheduleFields, outcome: ScheduleOutcome, load: float, capacity: float
+) -> tuple[JobStream, float]:
     """Return a stream and the half-width of its mean wait over what it may be."""
     first, last, settled = measured_jobs(outcome)
     above = load - capacity
@@ -184,7 +184,7 @@ def _measured_stream(
     run_s = float(outcome.column("run").mean()) / TICKS_PER_SECOND
     allowed_s = max(PRECISION * wait.value, OF_RUN * run_s)
     excess = 1.0 if grows else wait.half_width / allowed_s
-    stream = Stream(
+    stream = JobStream(
         inputs=inputs.model_copy(update={"num_jobs": outcome.jobs.size - outcome.jobs.running}),
         first=first,
         last=last,

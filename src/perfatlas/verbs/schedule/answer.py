@@ -39,7 +39,7 @@ FIELD_COLUMNS: Final = (
 )
 
 
-def check_source_columns(ones: Sequence[tuple[cluster_schedules.Schedule, Jobs]]) -> None:
+def check_source_columns(ones: Sequence[tuple[cluster_schedules.ScheduleFields, Jobs]]) -> None:
     """Raise for defaults of columns that the source has.
 
     This is not a field condition, as the jobs must be read first.
@@ -77,13 +77,13 @@ def check_source_columns(ones: Sequence[tuple[cluster_schedules.Schedule, Jobs]]
     refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
 
-def draws(schedule: cluster_schedules.Schedule) -> bool:
+def draws(schedule: cluster_schedules.ScheduleFields) -> bool:
     """Return whether a schedule has random draws, so that the seed has an effect."""
     needs = verb_fields(COMMAND)["seed"].row.needs
     return needs is None or not needs.missing(schedule.values, {})
 
 
-def no_effect_remarks(ones: Sequence[tuple[cluster_schedules.Schedule, Jobs]]) -> list[str]:
+def no_effect_remarks(ones: Sequence[tuple[cluster_schedules.ScheduleFields, Jobs]]) -> list[str]:
     """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences."""
     notes: dict[str, None] = {}
     for schedule, jobs in ones:
@@ -105,7 +105,7 @@ def no_effect_remarks(ones: Sequence[tuple[cluster_schedules.Schedule, Jobs]]) -
 
 
 def schedule_scenario(
-    inputs: cluster_schedules.Schedule,
+    inputs: cluster_schedules.ScheduleFields,
     decided: Sequence[dict[str, Any]],
     compare: Sequence[str],
     *,
@@ -135,7 +135,7 @@ def schedule_scenario(
 
 
 def decided_fields(
-    inputs: cluster_schedules.Schedule,
+    inputs: cluster_schedules.ScheduleFields,
     cluster: Cluster,
     response: Response,
     *,
@@ -273,7 +273,7 @@ def schedule_row(_: int, fields: Mapping[str, Any]) -> Answer:
 
 def _steady_state(
     run: cluster_schedules.Prepared,
-    stream: cluster_schedules.Stream | None,
+    stream: cluster_schedules.JobStream | None,
     outcome: ScheduleOutcome,
     results: Mapping[str, Any],
 ) -> tuple[cluster_schedules.Prepared, dict[str, Any]]:
@@ -315,7 +315,7 @@ def _compared(
 def _others(
     base: cluster_schedules.Prepared,
     changes: Sequence[Mapping[str, Any]],
-    compared: Sequence[cluster_schedules.Schedule],
+    compared: Sequence[cluster_schedules.ScheduleFields],
 ) -> list[cluster_schedules.Prepared]:
     """Return the compared schedules, of the same jobs unless a change is one of jobs."""
     others = []

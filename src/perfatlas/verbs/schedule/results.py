@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.model import Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.scenario.cluster_schedules import Schedule
+    from perfatlas.scenario.cluster_schedules import ScheduleFields
 
 TAIL: Final = 0.1  # share of time after the last submission for a remark
 BURST: Final = 0.01  # share of time: all jobs arrive at once, so that no remark is useful
@@ -118,7 +118,7 @@ def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
     ]
 
 
-def assumptions(inputs: Schedule, response: Response, *, failing: bool) -> list[str]:
+def assumptions(inputs: ScheduleFields, response: Response, *, failing: bool) -> list[str]:
     """Return the assumptions of a schedule other than on jobs and failures.
 
     Args:
@@ -144,7 +144,7 @@ def assumptions(inputs: Schedule, response: Response, *, failing: bool) -> list[
     return notes
 
 
-def _response_text(inputs: Schedule, response: Response) -> str:
+def _response_text(inputs: ScheduleFields, response: Response) -> str:
     if inputs.response == "drain":
         return (
             "response drain: a failing node accepts no new jobs and is repaired when its jobs end"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Restart, Shrink, Spares, Strategy, collective_init_s, one_cause,
     )
     from perfatlas.reliability.fleet.model.packing import (
-        Packed, fleet_rate_per_s, grown, needed_level, pack, ticks,
+        PackedJob, fleet_rate_per_s, grown, needed_level, pack, ticks,
     )
     from perfatlas.reliability.fleet.model.rate_uncertainty import (
         NARROWER, NINETY, NORMAL_90, NORMAL_95, rate_interval, scaled_rates,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ROUNDING_TOLERANCE: Final = 1e-9  # of a number; a smaller remainder is rounding
 
 
-class Stream(NamedTuple):
+class EventStream(NamedTuple):
     """An event stream: a cause, the lemons of one, or a fractional part."""
 
     cause: Cause
@@ -61,7 +61,7 @@ class Stream(NamedTuple):
         return (self.lemons or self.parts) / mean_s(self.law)
 
 
-def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[Stream]:
+def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[EventStream]:
     """Return causes and their lemons: memoryless ones first, each group by frequency.
 
     Causes that affect work affect only units of the job: idle spares do no work. Each lemon belongs
@@ -70,7 +70,7 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[St
     fractional ageing part is a separate stream of one part, each of whose failures counts with that
     probability.
     """
-    streams: list[Stream] = []
+    streams: list[EventStream] = []
     for cause in fleet.causes:
         parts = cause.per_unit * (units if strikes_work(cause) else powered) + cause.shared
         bad = 0.0
@@ -80,12 +80,12 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[St
                 mean_s=mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
             )
             known = math.ceil(among * (1.0 - ROUNDING_TOLERANCE))
-            streams.append(Stream(cause, f"{cause.name} (lemons)", worse, among, known))
+            streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, among, known))
         elif cause.lemons is not None:
             bad = parts * cause.lemons.share
             known = math.ceil(bad * (1.0 - ROUNDING_TOLERANCE)) if cause.lemons.strikes else 0
             worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
-            streams.append(Stream(cause, f"{cause.name} (lemons)", worse, bad, known))
+            streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, bad, known))
         rest = parts - bad
         in_units = named > 0 and has_unit_ages(cause)
         if in_units:  # of the job and all spares, whether powered or not
@@ -93,12 +93,12 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[St
         if not isinstance(cause.lifetime, Exponential) and not _whole(rest):
             fraction = rest - math.floor(rest)
             scale = powered / named if in_units else 1.0
-            streams.append(Stream(cause, cause.name, cause.lifetime, fraction * scale, 0))
+            streams.append(EventStream(cause, cause.name, cause.lifetime, fraction * scale, 0))
             rest = float(math.floor(rest))
-        streams.append(Stream(cause, cause.name, cause.lifetime, rest, 0))
+        streams.append(EventStream(cause, cause.name, cause.lifetime, rest, 0))
     kept = [stream for stream in streams if stream.parts > 0.0]
 
-    def order(stream: Stream) -> tuple[bool, float]:
+    def order(stream: EventStream) -> tuple[bool, float]:
         return not isinstance(stream.law, Exponential), -stream.rate_per_s
 
     return sorted(kept, key=order)
@@ -119,7 +119,7 @@ EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
 
-class Packed(NamedTuple):
+class PackedJob(NamedTuple):
     """A job ready to run."""
 
     plan_1: NDArray[Any]  # Constants (1,)
@@ -135,7 +135,7 @@ def pack(
     horizon_s: float,
     *,
     work_s: float | None = None,
-) -> Packed:
+) -> PackedJob:
     """Return a job for compiled code.
 
     Args:
@@ -192,7 +192,7 @@ def pack(
         spot_D=np.zeros(places, np.int64),
         bad_DL=np.zeros(places * int(plan["lurking"]), np.int64),
     )
-    return Packed(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
+    return PackedJob(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
 
 
 def ticks(seconds: float) -> int:
@@ -200,7 +200,7 @@ def ticks(seconds: float) -> int:
     return round(seconds * TICKS_PER_SECOND)
 
 
-def grown(packed: Packed) -> Packed:
+def grown(packed: PackedJob) -> PackedJob:
     """Return a job with heaps four times as large.
 
     Raises:
@@ -303,7 +303,7 @@ def _restart(strategy: Strategy, name: str) -> int:
 
 
 def _pack_causes(
-    plan: np.void, streams: list[Stream], fleet: Fleet, strategy: Strategy, laws: PackedLaws
+    plan: np.void, streams: list[EventStream], fleet: Fleet, strategy: Strategy, laws: PackedLaws
 ) -> int:
     """Write the causes; return the number of lemons."""
     plan["causes"] = len(streams)
@@ -340,7 +340,7 @@ def _pack_causes(
 
 
 def _pack_cause(
-    row: np.void, stream: Stream, fleet: Fleet, strategy: Strategy, laws: PackedLaws
+    row: np.void, stream: EventStream, fleet: Fleet, strategy: Strategy, laws: PackedLaws
 ) -> None:
     cause = stream.cause
     memoryless = isinstance(stream.law, Exponential)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.reliability.fleet.laws import FloatArray
-    from perfatlas.reliability.fleet.model import Packed
+    from perfatlas.reliability.fleet.model import PackedJob
 
 
 MAX_TICKS: Final = 2**63 - 1  # of a sum in 64 bits
@@ -45,7 +45,7 @@ class JobOutcome:
     """Results of the replicas of a job."""
 
     ticks_RF: NDArray[np.int64]  # Whole ticks and counts, columns as `replica.FIELDS` (R, F)
-    packed: Packed  # The simulated job
+    packed: PackedJob  # The simulated job
     converged: bool = True  # Whether the interval is as narrow as requested
 
     def column(self, name: str) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.model import Packed, fleet_rate_per_s, grown, pack
+from perfatlas.reliability.fleet.model import PackedJob, fleet_rate_per_s, grown, pack
 from perfatlas.reliability.fleet.simulator.outcome import JobOutcome
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def simulate_until(
         wanted = min(2 * done, most_replicas)
 
 
-def packed_job(job: Job, strategy: Strategy) -> Packed:
+def packed_job(job: Job, strategy: Strategy) -> PackedJob:
     """Return a job for compiled code."""
     if job.work_s is not None and (not math.isfinite(job.work_s) or job.work_s <= 0.0):
         raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
@@ -108,8 +108,8 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
 
 
 def run(
-    packed: Packed, drawn: tuple[int, int], replicas: int
-) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], Packed]:
+    packed: PackedJob, drawn: tuple[int, int], replicas: int
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], PackedJob]:
     """Return rows of an outcome (R, F), and the job with sufficiently large heaps."""
     from perfatlas.reliability.fleet.simulator.replica import FIELDS, run_replicas
 
