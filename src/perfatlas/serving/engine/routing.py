@@ -74,14 +74,14 @@ def _mixed(seed: int, i: int) -> np.uint64:
 
 
 @inlined
-def queue_at(sim: SimulationState, i: int, place: int, now: int) -> None:
+def queue_at(sim: SimulationState, i: int, scheduler_index: int, now: int) -> None:
     """Queue a request at a replica.
 
     Args:
         now: Time [ps].
     """
     request = sim.request_N[i]
-    r = place - sim.first_replica
+    r = scheduler_index - sim.first_replica
     request.scheduler = _rank(sim, r)
     replica = sim.replica_R[r]
     replica.load += 1

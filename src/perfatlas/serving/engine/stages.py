@@ -60,9 +60,9 @@ def make_ready(sim: SimulationState, r: int) -> None:
         return
     home = first_batch(sim, r)
     for slot in range(sim.stages - 1, -1, -1):
-        place = home + slot * sim.stage_free_RP.shape[0]
-        if place != r and sim.replica_R[place].steps == 0:
-            _list(sim, place)
+        peer = home + slot * sim.stage_free_RP.shape[0]
+        if peer != r and sim.replica_R[peer].steps == 0:
+            _list(sim, peer)
     _list(sim, r)  # the last one is scheduled first
 
 

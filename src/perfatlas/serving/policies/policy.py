@@ -36,11 +36,11 @@ def always_steady(sim: SimulationState, s: int) -> int:  # noqa: ARG001 - part o
 
 
 @part
-def do_nothing(sim: SimulationState, place: int) -> None:
+def do_nothing(sim: SimulationState, index: int) -> None:
     """Do nothing.
 
     Args:
-        place: Index of the request or the scheduler.
+        index: Index of the request or the scheduler.
     """
 
 

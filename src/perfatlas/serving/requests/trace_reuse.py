@@ -59,8 +59,8 @@ class TraceReuse:
         for number in np.unique(caches.number).tolist():
             some = np.flatnonzero(caches.number == number)
             for k, (needed_H, total_H) in enumerate(_by_class(self, int(number))):
-                place = np.searchsorted(needed_H, caches.tokens[some], side="right")
-                mean_KP[k, some] = total_H[place] / self.count_K[k]
+                last = np.searchsorted(needed_H, caches.tokens[some], side="right")
+                mean_KP[k, some] = total_H[last] / self.count_K[k]
         return mean_KP
 
     def cached_tokens(self, caches: Caches) -> IntArray:

@@ -352,9 +352,9 @@ def _request_rows(requests: Requests) -> state.Rows:
     turns = np.flatnonzero(requests.think_N >= 0)
     if turns.size:
         order = np.argsort(requests.session_N, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(order.shape[0])
-        before = order[place[turns] - 1]
+        rank_of = np.empty_like(order)
+        rank_of[order] = np.arange(order.shape[0])
+        before = order[rank_of[turns] - 1]
         request_N["next_turn"][before] = turns
         holds = _begins_with_answer(requests, before, turns)
         request_N["next_turn_prefix_owner"][before[holds]] = turns[holds]

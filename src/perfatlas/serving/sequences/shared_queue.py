@@ -32,9 +32,9 @@ def take_shared(sim: SimulationState, r: int) -> None:
             _take_queue(sim, s, before * sim.ranks + rank)
         scheduler.elsewhere = 0
         for slot in range(sim.stages):
-            place = home + slot * replicas
-            if place != r:
-                other = sim.scheduler_S[place * sim.ranks + rank]
+            peer = home + slot * replicas
+            if peer != r:
+                other = sim.scheduler_S[peer * sim.ranks + rank]
                 scheduler.elsewhere += other.running
                 scheduler.free += other.free
                 scheduler.spare += other.spare

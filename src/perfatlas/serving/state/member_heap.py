@@ -42,24 +42,24 @@ def put(heap_H: Rows, request_N: Rows, size: int, node: tuple[int, int, int]) ->
 
 
 @part
-def drop(heap_H: Rows, request_N: Rows, size: int, place: int) -> None:
+def drop(heap_H: Rows, request_N: Rows, size: int, slot: int) -> None:
     """Remove the member at a position from a heap of `size`.
 
     Args:
         heap_H: Nodes (H,).
         size: Number of members before.
-        place: Position of the member; 0 is the minimum.
+        slot: Position of the member; 0 is the minimum.
     """
     last = size - 1
-    if place == last:
+    if slot == last:
         return
     moved = heap_H[last]
     node = (moved.key, moved.tie, moved.item)
-    up = (place - 1) >> 1
-    if place > 0 and _earlier(node, heap_H[up]):
-        _settle_up(heap_H, request_N, place, node)
+    up = (slot - 1) >> 1
+    if slot > 0 and _earlier(node, heap_H[up]):
+        _settle_up(heap_H, request_N, slot, node)
     else:
-        _settle_down(heap_H, request_N, last, (place, node))
+        _settle_down(heap_H, request_N, last, (slot, node))
 
 
 @part
@@ -68,24 +68,24 @@ def _earlier(node: tuple[int, int, int], other: HeapNode) -> bool:
 
 
 @part
-def _set(heap_H: Rows, request_N: Rows, place: int, node: tuple[int, int, int]) -> None:
-    row = heap_H[place]
+def _set(heap_H: Rows, request_N: Rows, slot: int, node: tuple[int, int, int]) -> None:
+    row = heap_H[slot]
     row.key = node[0]
     row.tie = node[1]
     row.item = node[2]
-    request_N[node[2]].place = place
+    request_N[node[2]].place = slot
 
 
 @part
-def _settle_up(heap_H: Rows, request_N: Rows, place: int, node: tuple[int, int, int]) -> None:
-    while place > 0:
-        up = (place - 1) >> 1
+def _settle_up(heap_H: Rows, request_N: Rows, slot: int, node: tuple[int, int, int]) -> None:
+    while slot > 0:
+        up = (slot - 1) >> 1
         above = heap_H[up]
         if not _earlier(node, above):
             break
-        _set(heap_H, request_N, place, (above.key, above.tie, above.item))
-        place = up
-    _set(heap_H, request_N, place, node)
+        _set(heap_H, request_N, slot, (above.key, above.tie, above.item))
+        slot = up
+    _set(heap_H, request_N, slot, node)
 
 
 @part

@@ -97,13 +97,13 @@ def with_running_jobs(jobs: Jobs, cluster: Cluster, seed: int) -> Jobs:
     drawn_N = rng.choice(jobs.size, number, p=run_J / run_J.sum())
     drawn_N = drawn_N[np.argsort(~_fitting(gpus_J[drawn_N], cluster.gpus), kind="stable")]
     left_N = np.ceil(run_J[drawn_N] * rng.uniform(size=drawn_N.size)).astype(np.int64)
-    place = np.concatenate((drawn_N, np.arange(jobs.size)))
+    rows = np.concatenate((drawn_N, np.arange(jobs.size)))
     return replace(
         jobs,
         submit_J=np.concatenate((np.zeros(drawn_N.size, np.int64), jobs.submit_J)),
         run_J=np.concatenate((np.maximum(left_N, 1), jobs.run_J)),
-        gpus_J=gpus_J[place],
-        kind_J=None if jobs.kind_J is None else np.asarray(jobs.kind_J)[place],
+        gpus_J=gpus_J[rows],
+        kind_J=None if jobs.kind_J is None else np.asarray(jobs.kind_J)[rows],
         running=drawn_N.size,
     )
 

@@ -26,27 +26,27 @@ def easy(sim: ScheduleState) -> None:
         sched/backfill does it.
     """
     state, head = sim.state_1[0], sim.queue_Q[sim.state_1[0].head]
-    place = state.head + 1
-    last = min(state.tail, place + sim.plan_1[0].depth)
+    position = state.head + 1
+    last = min(state.tail, position + sim.plan_1[0].depth)
     if state.stale or head != state.last_head or sim.plan_1[0].order == FAIR_SHARE:
         state.due = _promise(sim, head)
         state.last_head, state.stale = head, 0
     else:
-        place = max(place, state.fresh)
+        position = max(position, state.fresh)
     for width in range(sim.free_F.shape[0]):
         sim.free_F[width].refused[0] = sim.free_F[width].refused[1] = NEVER
-    while place < last and state.free:
-        j = sim.queue_Q[place]
+    while position < last and state.free:
+        j = sim.queue_Q[position]
         limit = sim.ask_J3[j, 2]
         beside = int(state.due < NEVER and (limit == NEVER or state.now + limit > state.due))
         if not _refused(sim, j, beside):
             if _start_beside(sim, j, beside):
-                dequeue(sim, place)
+                dequeue(sim, position)
                 begin(sim, j)
                 state.backfilled += 1
             else:
                 sim.free_F[sim.ask_J3[j, 1]].refused[beside] = sim.ask_J3[j, 0]
-        place += 1
+        position += 1
     state.fresh = last
 
 
@@ -130,16 +130,16 @@ def conservative(sim: ScheduleState) -> None:
         recomputed at each pass, as in Slurm, for `depth` jobs.
     """
     state, rules = sim.state_1[0], sim.plan_1[0]
-    place, seen = state.planned, min(state.fresh, state.viewed)
+    position, seen = state.planned, min(state.fresh, state.viewed)
     if state.stale or state.fresh < state.planned or rules.order == FAIR_SHARE:
         _foresee(sim)
-        place = seen = state.head
+        position = seen = state.head
         state.stale = 0
     head, last = state.head, min(state.tail, state.head + rules.depth)
     state.viewed = last
-    while max(place, seen) < last:
-        j = sim.queue_Q[place]
-        promises = place == head and sim.job_J[j].promised == NEVER
+    while max(position, seen) < last:
+        j = sim.queue_Q[position]
+        promises = position == head and sim.job_J[j].promised == NEVER
         if not (promises or _starts(sim, sim.queue_Q[last - 1])):
             last -= 1
             continue
@@ -157,13 +157,13 @@ def conservative(sim: ScheduleState) -> None:
                 for at in range(first, end):
                     sim.free_SN[at, node] -= job.gpus
         if begins == state.now:
-            state.backfilled += place > head
-            dequeue(sim, place)
+            state.backfilled += position > head
+            dequeue(sim, position)
             begin(sim, j)
             if rules.best_fit or (rules.level and not rules.required):
                 state.stale = 1  # other nodes may be chosen now
-        place += 1
-    state.planned, state.fresh = place, NEVER
+        position += 1
+    state.planned, state.fresh = position, NEVER
 
 
 @inlined

@@ -56,25 +56,25 @@ def cancel(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int) -> None:
 
 
 @part
-def _up(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, place: int) -> int:
+def _up(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, slot: int) -> int:
     time = time_I[item]
-    while place > 1:
-        above = heap_H[place >> 1]
+    while slot > 1:
+        above = heap_H[slot >> 1]
         if time_I[above] < time or (time_I[above] == time and above < item):
             break
-        heap_H[place] = above
-        spot_I[above] = place
-        place >>= 1
-    heap_H[place] = item
-    spot_I[item] = place
-    return place
+        heap_H[slot] = above
+        spot_I[above] = slot
+        slot >>= 1
+    heap_H[slot] = item
+    spot_I[item] = slot
+    return slot
 
 
 @part
-def _down(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, place: int) -> None:
+def _down(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, slot: int) -> None:
     time, size = time_I[item], heap_H[0]
-    while 2 * place <= size:
-        child = 2 * place
+    while 2 * slot <= size:
+        child = 2 * slot
         below = heap_H[child]
         if child < size:
             other = heap_H[child + 1]
@@ -82,8 +82,8 @@ def _down(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, place: int) -> No
                 child, below = child + 1, other
         if time < time_I[below] or (time == time_I[below] and item < below):
             break
-        heap_H[place] = below
-        spot_I[below] = place
-        place = child
-    heap_H[place] = item
-    spot_I[item] = place
+        heap_H[slot] = below
+        spot_I[below] = slot
+        slot = child
+    heap_H[slot] = item
+    spot_I[item] = slot

@@ -140,11 +140,11 @@ def _pass(sim: ScheduleState) -> None:
         j = sim.queue_Q[state.head]
         ready = fits_by_count(sim, j) and choose(sim, sim.open_N, j)
         if not ready and rules.preemption and preempt(sim, j):
-            place = state.head
-            while sim.queue_Q[place] != j:
-                place += 1
+            position = state.head
+            while sim.queue_Q[position] != j:
+                position += 1
             choose(sim, sim.open_N, j)
-            dequeue(sim, place)
+            dequeue(sim, position)
             begin(sim, j)
             state.stale = 1
             continue

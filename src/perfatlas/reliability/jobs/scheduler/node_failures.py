@@ -115,14 +115,14 @@ def notice(sim: ScheduleState, j: int) -> None:
 @part
 def _wait(sim: ScheduleState, j: int) -> None:
     """Keep the other nodes and wait for a replacement."""
-    job, state, place = sim.job_J[j], sim.state_1[0], sim.state_1[0].waits
+    job, state, rank = sim.job_J[j], sim.state_1[0], sim.state_1[0].waits
     settle(sim, j, False)  # noqa: FBT003
     job.state = WAITING
     state.waits += 1
-    while place > 0 and sim.job_J[place - 1].wait_list > j:
-        sim.job_J[place].wait_list = sim.job_J[place - 1].wait_list
-        place -= 1
-    sim.job_J[place].wait_list = j
+    while rank > 0 and sim.job_J[rank - 1].wait_list > j:
+        sim.job_J[rank].wait_list = sim.job_J[rank - 1].wait_list
+        rank -= 1
+    sim.job_J[rank].wait_list = j
     wake = min(state.now + sim.plan_1[0].patience, job.kill)
     plan(sim.heap_H, sim.spot_J, sim.event_J, j, wake)
 

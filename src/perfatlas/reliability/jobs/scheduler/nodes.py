@@ -84,12 +84,12 @@ def repair(sim: ScheduleState, node: int, ticks: int) -> None:
 def attach(sim: ScheduleState, j: int, node: int) -> None:
     """Allocate the GPUs of a job on a node."""
     job = sim.job_J[j]
-    place = node * sim.plan_1[0].gpus
-    while sim.place_E[place].job >= 0:
-        place += 1
-    sim.place_E[place].job = j
-    sim.place_E[place].after = job.first
-    job.first = place
+    slot = node * sim.plan_1[0].gpus
+    while sim.place_E[slot].job >= 0:
+        slot += 1
+    sim.place_E[slot].job = j
+    sim.place_E[slot].after = job.first
+    job.first = slot
     sim.user_U[job.user].active += job.gpus
     set_free(sim, node, sim.node_N[node].free - job.gpus)
 
@@ -102,20 +102,20 @@ def detach(sim: ScheduleState, j: int, node: int) -> None:
         node: A node it holds, or -1 for all of them.
     """
     job, gpus = sim.job_J[j], sim.plan_1[0].gpus
-    before, place = -1, job.first
-    while place >= 0:
-        after = sim.place_E[place].after
-        at = place // gpus
+    before, slot = -1, job.first
+    while slot >= 0:
+        after = sim.place_E[slot].after
+        at = slot // gpus
         if node in (-1, at):
             if before < 0:
                 job.first = after
             else:
                 sim.place_E[before].after = after
-            sim.place_E[place].job = -1
+            sim.place_E[slot].job = -1
             sim.user_U[job.user].active -= job.gpus
             set_free(sim, at, sim.node_N[at].free + job.gpus)
             if sim.node_N[at].up == DRAINING and sim.node_N[at].free == gpus:
                 repair(sim, at, sim.node_N[at].repair)
         else:
-            before = place
-        place = after
+            before = slot
+        slot = after

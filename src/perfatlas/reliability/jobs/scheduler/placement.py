@@ -125,11 +125,11 @@ def domains_of(sim: ScheduleState, j: int) -> int:
     plan = sim.plan_1[0]
     for group in range((plan.nodes + plan.domain - 1) // plan.domain):
         sim.node_N[group].group = 0
-    spread, place = 0, sim.job_J[j].first
-    while place >= 0:
-        group = place // plan.gpus // plan.domain
+    spread, slot = 0, sim.job_J[j].first
+    while slot >= 0:
+        group = slot // plan.gpus // plan.domain
         if not sim.node_N[group].group:
             spread += 1
         sim.node_N[group].group = 1
-        place = sim.place_E[place].after
+        slot = sim.place_E[slot].after
     return spread

@@ -91,9 +91,9 @@ def _sooner(sim: ScheduleState, number: int, other: int) -> bool:
 @part
 def _lend(sim: ScheduleState, j: int, by: int) -> None:
     """Add the GPUs of a job to the trial, or subtract them."""
-    gpus, place = sim.plan_1[0].gpus, sim.job_J[j].first
-    while place >= 0:
-        node = place // gpus
+    gpus, slot = sim.plan_1[0].gpus, sim.job_J[j].first
+    while slot >= 0:
+        node = slot // gpus
         if sim.node_N[node].up == UP:
             sim.trial_N[node] += by * sim.job_J[j].gpus
-        place = sim.place_E[place].after
+        slot = sim.place_E[slot].after

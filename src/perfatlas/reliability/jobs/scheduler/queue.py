@@ -47,14 +47,14 @@ def enqueue(sim: ScheduleState, j: int) -> None:
 
 
 @inlined
-def dequeue(sim: ScheduleState, place: int) -> None:
+def dequeue(sim: ScheduleState, position: int) -> None:
     """Remove a job from the queue; those before it move up by one position."""
     state, queue_Q = sim.state_1[0], sim.queue_Q
-    job = sim.job_J[queue_Q[place]]
+    job = sim.job_J[queue_Q[position]]
     job.waited += state.now - job.queued_at
-    while place > state.head:
-        queue_Q[place] = queue_Q[place - 1]
-        place -= 1
+    while position > state.head:
+        queue_Q[position] = queue_Q[position - 1]
+        position -= 1
     state.head += 1
 
 

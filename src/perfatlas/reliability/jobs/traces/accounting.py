@@ -48,10 +48,10 @@ def runs_as_jobs(runs: JobRuns) -> JobTrace:
     )
     codes, first_at, count = np.unique(missing_R, return_index=True, return_counts=True)
     ignored, first = dict[str, int](), dict[str, int]()
-    for place in np.argsort(first_at).tolist():
-        if codes[place] >= 0:
-            reason = _IGNORED[codes[place]]
-            ignored[reason], first[reason] = int(count[place]), int(runs.line_E[first_at[place]])
+    for group in np.argsort(first_at).tolist():
+        if codes[group] >= 0:
+            reason = _IGNORED[codes[group]]
+            ignored[reason], first[reason] = int(count[group]), int(runs.line_E[first_at[group]])
     for file in runs.files:
         for reason, rows in {**file.merged, **file.ignored}.items():
             ignored[reason] = ignored.get(reason, 0) + rows

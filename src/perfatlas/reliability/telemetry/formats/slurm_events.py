@@ -52,36 +52,41 @@ def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> histo
         file = LogFile(path)
         tally = Tally(path=path, unit="lines")
         lines = file.lines()
-        place, width = _header(path, next(lines), tally)
+        index_of, width = _header(path, next(lines), tally)
         for line in lines:
             if not line.text.strip():
                 tally.ignore("blank", line.number)
                 continue
             if not line.valid:
                 tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
-            _add(builder, seen, _Row(path, line, place, width, zone), tally)
+            _add(builder, seen, _Row(path, line, index_of, width, zone), tally)
         builder.end_file(tally.close(total=file.count, data_hash=file.data_hash))
     return builder.close()
 
 
 def _header(path: str | Path, line: LogLine, tally: Tally) -> tuple[dict[str, int], int]:
-    """Return the place of each column, and the number of columns."""
+    """Return the index of each column, and the number of columns."""
     names = line.text.rstrip("|").split("|")
-    place = {}
+    index_of = {}
     for key, spelled in _COLUMNS.items():
         found = [names.index(name) for name in spelled if name in names]
         if not found:
             raise refuse(path, 1, f"no column {spelled[0]} in the first line; {_ASK}")
-        place[key] = found[0]
+        index_of[key] = found[0]
     tally.ignore("header", 1)
-    return place, len(names)
+    return index_of, len(names)
 
 
 class _Row:
     """A row, with delimiters inside the reason restored."""
 
     def __init__(
-        self, path: str | Path, line: LogLine, place: dict[str, int], width: int, zone: str | None
+        self,
+        path: str | Path,
+        line: LogLine,
+        index_of: dict[str, int],
+        width: int,
+        zone: str | None,
     ) -> None:
         self.path = path
         self.line = line
@@ -90,12 +95,12 @@ class _Row:
         extra = len(cells) - width
         if extra == 1 and not cells[-1]:  # -p ends each row with a delimiter
             cells, extra = cells[:-1], 0
-        if extra < 0 or (extra and place["reason"] < max(place.values())):
+        if extra < 0 or (extra and index_of["reason"] < max(index_of.values())):
             problem = f"a row of {len(cells)} fields where the header has {width}; {_ASK}"
             raise refuse(path, line.number, problem)
-        at = place["reason"]
+        at = index_of["reason"]
         cells[at : at + extra + 1] = ["|".join(cells[at : at + extra + 1])]
-        self.cells = {key: cells[index].strip() for key, index in place.items()}
+        self.cells = {key: cells[index].strip() for key, index in index_of.items()}
 
     def time_s(self, key: str) -> float:
         """Return a time [s since 1970-01-01 UTC], NaN where not recorded."""

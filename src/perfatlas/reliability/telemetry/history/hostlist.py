@@ -111,12 +111,12 @@ def _names(text: str) -> Iterator[str]:
             raise _bracket(text, index)
 
 
-def _bracket(text: str, place: int) -> InvalidSpecError:
+def _bracket(text: str, start: int) -> InvalidSpecError:
     """Return the error of an unmatched bracket."""
-    again = re.search(r"[\[\]]", text[place + 1 :])
-    if text[place] == "[" and again is None:
+    again = re.search(r"[\[\]]", text[start + 1 :])
+    if text[start] == "[" and again is None:
         return _wrong(text, "a bracket is not closed; is the list truncated (sacct's %width)?")
-    at = place if text[place] == "]" or again is None else place + 1 + again.start()
+    at = start if text[start] == "]" or again is None else start + 1 + again.start()
     return _wrong(text, f"bracket {text[at]!r} at character {at + 1} does not match")
 
 

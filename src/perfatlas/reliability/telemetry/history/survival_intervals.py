@@ -133,12 +133,12 @@ def operating_intervals(
 
     Limits: ages at the first run are unknown, also where the start of service is known.
     """
-    place = {name: index for index, name in enumerate(operating.names)}
+    index_of = {name: index for index, name in enumerate(operating.names)}
     by_unit: dict[str, list[tuple[float, float]]] = {}
     node_of: dict[str, int] = {}
     unplaced = 0
     for event in np.flatnonzero(events_E).tolist():
-        node = place.get(history.node.at(event))
+        node = index_of.get(history.node.at(event))
         if node is None or not operating.seconds_N[node] > 0.0:
             unplaced += 1
             continue
