@@ -92,7 +92,7 @@ def test_the_answer_comes_first_then_why_then_how_sure(answer: dict[str, Any]) -
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert "9.94 ms   9.24 - 11.0 ms\n" in text
-    assert "21.0 GB of 141 GB: fits, room for 2,650,000 KV tokens" in text
+    assert "21.0 GB of 141 GB: fits; KV cache capacity 2,650,000 tokens" in text
 
 
 def test_colour_is_for_terminals_and_not_with_no_color(answer: dict[str, Any]) -> None:

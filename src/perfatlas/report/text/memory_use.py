@@ -105,5 +105,5 @@ def memory_verdict(memory: Mapping[str, Any]) -> str:
     if memory.get("fits") is False and total is not None and capacity is not None:
         return f"{used}: DOES NOT FIT, {format_value('b_bytes', total - capacity)} too much"
     tokens = memory.get("kv_capacity_tokens")
-    room = "" if tokens is None else f", room for {tokens:,.0f} KV tokens"
-    return f"{used}: fits{room}"
+    cache = "" if tokens is None else f"; KV cache capacity {tokens:,.0f} tokens"
+    return f"{used}: fits{cache}"
