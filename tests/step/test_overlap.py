@@ -235,7 +235,7 @@ def test_two_batches_have_the_pairs_of_one(batch: float, queries: float) -> None
     part = part_of(whole, 2 * ONE)
     pairs = [t.batch * t.q_len * (t.kv_len - t.q_len / 2) for t in (whole, part)]
     assert 2 * pairs[1] == pytest.approx(pairs[0])
-    assert 2 * part.own == pytest.approx(whole.own)
+    assert 2 * part.new_tokens == pytest.approx(whole.new_tokens)
 
 
 def test_tables_of_the_simulator_are_the_step() -> None:

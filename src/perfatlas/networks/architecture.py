@@ -263,15 +263,15 @@ class Architecture(LanguageModel):
     def live_elements(self) -> tuple[LiveElements, ...]:
         """Return the elements per token that are live inside each block of the layers."""
         stream = LIVE_HIDDEN * self.hidden_size
-        found = []
+        live = []
         for group in self.layers:
             width = 0.0 if group.mixer is None else group.mixer.live_width
-            found.append(LiveElements(repeated=stream, divided=width))
+            live.append(LiveElements(repeated=stream, divided=width))
             if isinstance(group.ffn, MoeFfn):
-                found.append(LiveElements(repeated=stream, experts=group.ffn))
+                live.append(LiveElements(repeated=stream, experts=group.ffn))
             elif group.ffn is not None:
-                found.append(LiveElements(repeated=stream, divided=group.ffn.live_width))
-        return tuple(found)
+                live.append(LiveElements(repeated=stream, divided=group.ffn.live_width))
+        return tuple(live)
 
     def draft_operators(
         self, formats: ModelFormats, phase: Phase, tokens: StepTokens

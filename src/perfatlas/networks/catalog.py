@@ -14,12 +14,7 @@ from perfatlas.networks.dimensions import split_changes
 from perfatlas.networks.hf_config.reader import READER, read_config
 from perfatlas.networks.importing import IMPORTED
 from perfatlas.networks.readers import readers
-from perfatlas.quantities import (
-    InvalidSpecError,
-    PerfatlasError,
-    repr_for_error,
-    resolve_name,
-)
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
     from perfatlas.networks.contract import Network
@@ -260,12 +255,12 @@ def _read_path(text: str) -> Model:
         path = Path(text).expanduser()
         if path.is_dir():
             names = [reader.in_folders for reader in readers() if reader.in_folders]
-            held = [path / name for name in names if (path / name).is_file()]
-            if not held:
+            configs = [path / name for name in names if (path / name).is_file()]
+            if not configs:
                 raise InvalidSpecError(
                     f"model {repr_for_error(text)}: the folder contains no {' or '.join(names)}"
                 )
-            path = held[0]
+            path = configs[0]
         if not path.is_file():
             check_regular(path, "model")
             raise InvalidSpecError(
@@ -278,8 +273,9 @@ def _read_path(text: str) -> Model:
                 "a graph is imported first: perfatlas model import"
                 f" {path} --output {path.stem}.toml"
             )
-        found = [reader for reader in readers() if path.name.endswith(reader.suffixes)]
-        network = (found[0] if found else READER).read(path)  # others are read as a config.json
+        matching = [reader for reader in readers() if path.name.endswith(reader.suffixes)]
+        # others are read as a config.json
+        network = (matching[0] if matching else READER).read(path)
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
         raise InvalidSpecError(f"model {repr_for_error(text)} cannot be read: {error}") from error
     return Model(name=text, network=network, source=str(path))

@@ -74,7 +74,7 @@ def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
         ['2.39', '5.64']
     """
     groups = architecture.layers
-    kept = tuple(
+    layers = tuple(
         replace(group, ffn=None, norms=group.norms - group.norms // 2)
         for group in groups
         if group.mixer is not None
@@ -84,13 +84,13 @@ def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
         for group in groups
         if group.ffn is not None
     )
-    if not kept or not moved:
+    if not layers or not moved:
         raise UnsupportedError(
             f"the layers of this {architecture.model_type} model cannot be split into attention and"
             " feed-forward networks; leave feed_forward_system out"
         )
     alone = replace(architecture, layers=moved, vocab_size=0, encoder=None)
-    return replace(architecture, layers=kept), alone
+    return replace(architecture, layers=layers), alone
 
 
 def _note(architecture: LanguageModel, name: str, value: int) -> str:
@@ -104,8 +104,8 @@ def _values(architecture: LanguageModel, name: str) -> list[int]:
     if not field.part:
         return [getattr(architecture, field.name)]
     parts = [part for group in architecture.layers for part in (group.mixer, group.ffn)]
-    found = [getattr(part, field.name) for part in parts if isinstance(part, field.part)]
-    return list(dict.fromkeys(found))
+    values = [getattr(part, field.name) for part in parts if isinstance(part, field.part)]
+    return list(dict.fromkeys(values))
 
 
 def _apply(architecture: Kind, changes: Mapping[str, int]) -> Kind:
@@ -115,8 +115,8 @@ def _apply(architecture: Kind, changes: Mapping[str, int]) -> Kind:
         if name == "layers":
             architecture = replace(architecture, layers=_with_layers(architecture, value))
         elif not field.part:
-            own: dict[str, Any] = {field.name: value}
-            architecture = replace(architecture, **own)
+            changed: dict[str, Any] = {field.name: value}
+            architecture = replace(architecture, **changed)
         else:
             architecture = _with_part(architecture, name, value)
     return architecture
@@ -154,14 +154,14 @@ def _with_part(architecture: Kind, name: str, value: int) -> Kind:
             f"{name} = {value}: no layer of this {architecture.model_type} model has it ({parts})"
         )
     windowed = name == "window" and any(values)
-    own: dict[str, Any] = {field.name: value}
+    settings: dict[str, Any] = {field.name: value}
     if name == "head_dim":
-        own["value_head_dim"] = value
+        settings["value_head_dim"] = value
 
     def changed(part: Any) -> Any:  # noqa: ANN401 - any mixer or feed-forward
         if not isinstance(part, field.part) or (windowed and not getattr(part, field.name)):
             return part
-        return replace(part, **own)  # type: ignore[type-var]
+        return replace(part, **settings)  # type: ignore[type-var]
 
     layers = tuple(
         replace(group, mixer=changed(group.mixer), ffn=changed(group.ffn))
@@ -234,13 +234,13 @@ def _solved(
     equal, name = settings.get(dimensions.EQUAL), settings.get(dimensions.SOLVE)
     possible = [text for text, field in dimensions.MODEL_FIELDS.items() if field.solved]
     if equal not in COUNTS or name not in possible:
-        given = ", ".join(
+        stated = ", ".join(
             f"{key} = {settings[key]}"
             for key in (dimensions.EQUAL, dimensions.SOLVE)
             if key in settings
         )
         raise InvalidSpecError(
-            f"{given}: an equal model needs {dimensions.EQUAL}={' or '.join(COUNTS)} and the field"
+            f"{stated}: an equal model needs {dimensions.EQUAL}={' or '.join(COUNTS)} and the field"
             f" that is solved, {dimensions.SOLVE}={', '.join(possible[:-1])} or {possible[-1]}"
         )
     if name in changes:
@@ -265,16 +265,16 @@ def _solved(
     elif name == "experts_per_token":
         most = changes.get("experts", min(_values(architecture, "experts")))
     value = step * _nearest(counted, target, -(-least // step), most // step)
-    found = counted(value // step)
-    deviation = found / target - 1.0
+    parameters = counted(value // step)
+    deviation = parameters / target - 1.0
     if abs(deviation) > MAX_DEVIATION:
         raise InvalidSpecError(
             f"no {name} keeps {equal} within {MAX_DEVIATION:.0%}: {name} = {value:,} has"
-            f" {found:,} instead of {target:,}; solve for another field"
+            f" {parameters:,} instead of {target:,}; solve for another field"
         )
     unit = "parameters" if equal == "parameters" else "FLOP per token without attention scores"
     note = (
-        f"{name} = {value:,} instead of {values[0]:,} keeps {unit}: {found:,} instead of"
+        f"{name} = {value:,} instead of {values[0]:,} keeps {unit}: {parameters:,} instead of"
         f" {target:,} ({deviation:+.2%})"
     )
     return name, value, note

@@ -40,9 +40,7 @@ MODEL_FIELDS: Final = {
     "hidden_size": ModelField(text="hidden size", name="hidden_size", solved=True, is_width=True),
     "vocab_size": ModelField(text="vocabulary", name="vocab_size"),
     "heads": ModelField(
-        text="query heads; their width stays",
-        part=(GqaAttention, MlaAttention),
-        name="num_heads",
+        text="query heads; their width stays", part=(GqaAttention, MlaAttention), name="num_heads"
     ),
     "kv_heads": ModelField(
         text="key-value heads, a divisor of heads", part=(GqaAttention,), name="num_kv_heads"
@@ -118,8 +116,8 @@ def split_changes(text: str) -> tuple[str, dict[str, str]]:
         raise InvalidSpecError(f"{where} is longer than {MAX_TEXT_LENGTH} characters")
     settings: dict[str, str] = {}
     for part in filter(str.strip, body.split(",")):
-        left, equals, value = part.partition("=")
-        name = left.strip()
+        key, equals, value = part.partition("=")
+        name = key.strip()
         if not equals or not value.strip():
             raise InvalidSpecError(f"{where}: {repr_for_error(part.strip())} is not field=value")
         if name in settings:

@@ -52,14 +52,14 @@ class StepTokens:
     images: FloatArray | None = None
 
     @property
-    def own(self) -> FloatArray:
+    def new_tokens(self) -> FloatArray:
         """Tokens of the prefill sequences (C,)."""
         return self.batch * self.q_len
 
     @property
     def all(self) -> FloatArray:
         """All tokens in the linear layers (C,)."""
-        return self.own if self.decodes is None else self.own + self.decodes
+        return self.new_tokens + (0.0 if self.decodes is None else self.decodes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,9 @@ class Emission:
         """Return a constant column (C,); equal values share one array."""
         if isinstance(value, np.ndarray):
             return value
-        known = self.constants.get(value)
-        if known is None:
-            known = self.constants[value] = np.full(self.tokens.batch.shape, float(value))
-        return known
+        if value not in self.constants:
+            self.constants[value] = np.full(self.tokens.batch.shape, float(value))
+        return self.constants[value]
 
     def repeated(self, heads: int) -> FloatArray:
         """Return the number of heads after replication to at least one per rank (C,)."""

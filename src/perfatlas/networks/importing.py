@@ -46,35 +46,35 @@ def import_graph(
 
     check_regular(path)
     items = None if batch is None else _size("batch", batch)
-    given = {name: _size(name, value) for name, value in (sizes or {}).items()}
-    found = _imported(path, items, given)
-    if not found.nodes:
+    values = {name: _size(name, value) for name, value in (sizes or {}).items()}
+    imported = _imported(path, items, values)
+    if not imported.nodes:
         raise InvalidSpecError(f"{path} has no operators that run a kernel")
-    times = sum(found.unknown.values())
-    if found.unknown and not allow_unknown:
-        names = ", ".join(f"{name} ({count})" for name, count in sorted(found.unknown.items()))
+    times = sum(imported.unknown.values())
+    if imported.unknown and not allow_unknown:
+        names = ", ".join(f"{name} ({count})" for name, count in sorted(imported.unknown.items()))
         raise UnsupportedError(
-            f"{path} has {times} of {len(found.nodes)} operators that are not known: {names};"
+            f"{path} has {times} of {len(imported.nodes)} operators that are not known: {names};"
             " --allow-unknown prices them as elementwise operators"
         )
     notes = [
-        *found.notes,
+        *imported.notes,
         *(
             f"{name} ({count} times) is not known and priced as elementwise"
-            for name, count in sorted(found.unknown.items())
+            for name, count in sorted(imported.unknown.items())
         ),
     ]
     head = {
         "name": printable(path.stem)[:MAX_NAME] or "network",
         "item": item,
         "source": f"imported from {printable(path.name)[:MAX_NAME]}",
-        "parameters": found.parameters,
-        "format": found.format or None,
+        "parameters": imported.parameters,
+        "format": imported.format or None,
         "notes": notes or None,
-        "sizes": dict(found.sizes),
-        "limits": {name: dict(limit) for name, limit in found.limits.items()},
+        "sizes": dict(imported.sizes),
+        "limits": {name: dict(limit) for name, limit in imported.limits.items()},
     }
-    return graph_text(head, found.per_batch())
+    return graph_text(head, imported.per_batch())
 
 
 def _size(name: str, value: int | str) -> int:
@@ -100,25 +100,25 @@ def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Import
             raise InvalidSpecError(
                 f"sizes apply to graphs of ONNX and StableHLO; {path} has its own"
             )
-        found = nodes_of_program(read_archive(path))
+        imported = nodes_of_program(read_archive(path))
     elif path.suffix == ".onnx":
         from perfatlas.networks.onnx import nodes_of_file
 
-        found = nodes_of_file(path, batch, sizes)
+        imported = nodes_of_file(path, batch, sizes)
     elif path.suffix == ".mlir":
         from perfatlas.networks.stablehlo import nodes_of_file as nodes_of_module
 
-        found = nodes_of_module(path, batch, sizes)
+        imported = nodes_of_module(path, batch, sizes)
     else:
         raise UnsupportedError(
             f"{path}: expected a name that ends in {', '.join(IMPORTED)}: a program of"
             " torch.export.save, a graph of ONNX, or text of StableHLO"
         )
-    if batch is None or not found.items:
-        return found
-    if found.items % batch:
+    if batch is None or not imported.items:
+        return imported
+    if imported.items % batch:
         raise InvalidSpecError(
             f"batch = {batch}: the first size of the first input of {path} is fixed at"
-            f" {found.items}; take {found.items} or a divisor of it"
+            f" {imported.items}; take {imported.items} or a divisor of it"
         )
-    return replace(found, items=batch)
+    return replace(imported, items=batch)

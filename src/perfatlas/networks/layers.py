@@ -295,10 +295,10 @@ class MoeFfn(RoutedExperts):
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
         """Sizes that a plan divides."""
-        held = "experts with copies" if self.redundant_experts else "num_experts"
+        label = "experts with copies" if self.redundant_experts else "num_experts"
         width, shared = self.intermediate_size, self.shared_intermediate_size
         return (
-            DividedSize(label=held, size=self.slots, by="ep", noun="experts"),
+            DividedSize(label=label, size=self.slots, by="ep", noun="experts"),
             DividedSize(
                 label="moe_intermediate_size",
                 size=width,

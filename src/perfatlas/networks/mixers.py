@@ -80,11 +80,7 @@ def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ..
     projection = emission.projection_format
     return (
         *emission.gemm(
-            "qkv_projection",
-            projected_C,
-            emission.hidden,
-            "column",
-            format_name=projection,
+            "qkv_projection", projected_C, emission.hidden, "column", format_name=projection
         ),
         *_before_attention(emission, mixer, kv_heads_C),
         *block_indexer_operators(emission, mixer.indexer),
@@ -108,19 +104,13 @@ def _before_attention(
     kv_bytes = get_format(emission.formats.kv).weight_bytes
     moved = rope_and_cache_bytes(query_width, kv_width_C, kv_bytes)
     append = emission.streaming(
-        "rope_and_cache",
-        "rope_and_cache",
-        (moved.read, moved.write),
-        shard="width",
+        "rope_and_cache", "rope_and_cache", (moved.read, moved.write), shard="width"
     )
     if mixer.qk_norm == "none":
         return (append,)
     normed_C = (query_width + kv_heads_C * float(mixer.head_dim)) * ACTIVATION_BYTES
     shard: Shard = "width_sums" if mixer.qk_norm == "full" else "width"
-    return (
-        emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard=shard),
-        append,
-    )
+    return (emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard=shard), append)
 
 
 def _output_gate(emission: Emission, width: float) -> tuple[Operator, ...]:
@@ -169,8 +159,8 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
     Limits: The two absorbed products are batched over heads; as one GEMM their FLOP and weights
         are exact, but the smaller of their activations is counted once instead of per head.
     """
-    own = mixer.indexer is not None and not mixer.indexer.shared
-    indexer = indexer_operators(emission, mixer, mixer.indexer) if own and mixer.indexer else ()
+    indexes = mixer.indexer is not None and not mixer.indexer.shared
+    indexer = indexer_operators(emission, mixer, mixer.indexer) if indexes and mixer.indexer else ()
     absorbed = emission.phase == Phase.DECODE or mixer.indexer is not None
     core = _absorbed(emission, mixer) if absorbed else _expanded(emission, mixer)
     return (
@@ -214,11 +204,7 @@ def _latent_projections(emission: Emission, mixer: MlaAttention) -> tuple[Operat
     rope = float(mixer.num_heads * mixer.rope_dim) * ACTIVATION_BYTES
     names = ("qkv_a_projection", "q_b_projection") if mixer.q_lora_rank else ("kv_a_projection",)
     down = emission.gemm(
-        names[0],
-        float(mixer.q_lora_rank + cache_row),
-        hidden,
-        "replicated",
-        format_name=projection,
+        names[0], float(mixer.q_lora_rank + cache_row), hidden, "replicated", format_name=projection
     )
     up = emission.gemm(
         names[-1] if mixer.q_lora_rank else "q_projection",
@@ -266,11 +252,7 @@ def _absorbed(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
         ),
         _latent_attention(emission, mixer, nope, value),
         *emission.gemm(
-            "latent_v_expand",
-            float(heads * mixer.value_head_dim),
-            rank,
-            "column",
-            format_name=head,
+            "latent_v_expand", float(heads * mixer.value_head_dim), rank, "column", format_name=head
         ),
     )
 

@@ -38,7 +38,7 @@ def register_reader(reader: Reader) -> None:
     Raises:
         InvalidSpecError: A reader of this name exists.
     """
-    if any(known.name == reader.name for known in readers()):
+    if any(other.name == reader.name for other in readers()):
         raise InvalidSpecError(f"reader {reader.name} already exists; rename it")
     _REGISTERED[reader.name] = reader
 

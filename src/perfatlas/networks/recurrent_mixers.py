@@ -92,7 +92,7 @@ def _scan(
         count=emission.count,
         shard="heads",
         batch=emission.tokens.batch,
-        tokens=emission.tokens.own,
+        tokens=emission.tokens.new_tokens,
         flop_per_token=emission.column(flop_per_token),
         io_bytes_per_token=emission.column(io_width * operators.ACTIVATION_BYTES),
         state_bytes=emission.column(state.heads * state.elements * STATE_BYTES),
@@ -113,7 +113,7 @@ def _conv(
         count=emission.count,
         shard="width",
         batch=emission.tokens.batch,
-        tokens=emission.tokens.own,
+        tokens=emission.tokens.new_tokens,
         channels=emission.column(channels),
         kernel=kernel,
         bytes_per_element=operators.ACTIVATION_BYTES,
@@ -153,10 +153,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[opera
             "gated_delta_net",
             delta_net_flop_per_token(mixer, chunk=chunk),
             operators.delta_rule_width(
-                mixer.num_key_heads,
-                mixer.key_head_dim,
-                mixer.num_value_heads,
-                mixer.value_head_dim,
+                mixer.num_key_heads, mixer.key_head_dim, mixer.num_value_heads, mixer.value_head_dim
             ),
             _State(
                 mixer.num_value_heads,

@@ -169,7 +169,7 @@ def prefill_work(
         padded_C = tokens.all <= context.profile.scheduler.padded_tokens.mixed
         busy_ranks = np.where(padded_C, context.plan.attention_dp, busy_ranks)
         idle = 1.0 - busy_ranks / context.plan.attention_dp
-        operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.own / tokens.all)
+        operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.new_tokens / tokens.all)
     host = context.profile.host
     launch_s = _launch_s(context, operators, batches)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + launch_s
@@ -214,9 +214,9 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     phase = context.network.phases[-1]
     batches = batch_count(context, phase, batch * queries)
-    own = batch if batches is None else batch / batches
+    rows = batch if batches is None else batch / batches
     operators = tuple(
-        verification_operator(op, own, queries)
+        verification_operator(op, rows, queries)
         for op in _in_batches(context, phase, tokens, batches)
     )
     if context.drafts:
@@ -285,7 +285,7 @@ def _on_busy_ranks(
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
     """Return the operators of one rank in a step with its collectives; fused ones have count 0."""
     per_token_C = context.images_per_token_C
-    images_C = None if per_token_C is None else tokens.own * per_token_C
+    images_C = None if per_token_C is None else tokens.new_tokens * per_token_C
     divided = replace(tokens, head_ranks=context.plan.tp, images=images_C)
     whole = context.network.step_operators(context.formats, phase, divided)
     return run_locally(whole, context)

@@ -82,7 +82,7 @@ class Chains(Generic[_AnyStep]):
                 return True
             if writer.op_type not in self.scaled:
                 return False
-            inputs = [one for one in writer.input if one not in self.weights]
+            inputs = [name for name in writer.input if name not in self.weights]
             if not inputs:
                 return False
             name = inputs[0]

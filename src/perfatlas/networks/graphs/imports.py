@@ -71,11 +71,11 @@ class Tensor:
         """Return the elements of several tensors."""
         number, texts = 0, []
         for tensor in tensors:
-            found = tensor.elements()
-            if isinstance(found, int):
-                number += found
+            elements = tensor.elements()
+            if isinstance(elements, int):
+                number += elements
             else:
-                texts.append(found)
+                texts.append(elements)
         counted = {text: texts.count(text) for text in texts}
         parts = [text if count == 1 else f"{count} * {text}" for text, count in counted.items()]
         if not parts:
@@ -103,16 +103,11 @@ class Imported:
 
         Limits: Every operator is taken to run over the items, unless its size is no multiple.
         """
-        return tuple(_scaled(one, self.items) for one in self.nodes)
+        return tuple(_scaled(node, self.items) for node in self.nodes)
 
 
 def node(
-    kind: str,
-    sizes: Mapping[str, Size],
-    *,
-    after: str = "",
-    causal: bool = False,
-    times: int = 1,
+    kind: str, sizes: Mapping[str, Size], *, after: str = "", causal: bool = False, times: int = 1
 ) -> Node:
     """Return an operator with sizes as numbers or expressions, run a number of times."""
     return Node(
@@ -147,16 +142,16 @@ def added_bias(out: Tensor, after: str) -> Node:
     return node(STRIDED, dict.fromkeys(("read", "write"), out.elements()), after=after)
 
 
-def _scaled(one: Node, items: int) -> Node:
+def _scaled(node: Node, items: int) -> Node:
     """Return an operator over `batch` items instead of a fixed number; 0 leaves it as it is."""
-    sizes = dict(one.sizes)
-    for name in _OVER_ITEMS[one.kind == "matmul"] if items else ():
+    sizes = dict(node.sizes)
+    for name in _OVER_ITEMS[node.kind == "matmul"] if items else ():
         if name in sizes and sizes[name].text.isdigit():
             number, rest = divmod(int(sizes[name].text), items)
             if not rest and number:
                 text = BATCH if number == 1 else f"{number} * {BATCH}"
                 sizes[name] = Expression(text)
-    return replace(one, sizes=sizes)
+    return replace(node, sizes=sizes)
 
 
 def is_strided(kind: str, operands: Sequence[Tensor], out: Tensor) -> bool:

@@ -18,12 +18,7 @@ from perfatlas.networks.graphs.nodes import BATCH, KV_LENGTH, LOOKUPS, TARGET
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.sequence import sequence_nodes
 from perfatlas.operators import Gemm, Phase, Streaming, with_fields
-from perfatlas.quantities import (
-    InvalidSpecError,
-    UnsupportedError,
-    did_you_mean,
-    repr_for_error,
-)
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -149,10 +144,10 @@ class GraphNetwork(contract.Network):
 
     def _following(self, size: str) -> frozenset[str]:
         """Return a size and the lengths that follow from it."""
-        found = {size}
+        names = {size}
         for name, length in self.lengths.items():
-            found |= {name} if found & set(length.names) else set()
-        return frozenset(found)
+            names |= {name} if names & set(length.names) else set()
+        return frozenset(names)
 
     @property
     def default_osl(self) -> int:
@@ -166,13 +161,13 @@ class GraphNetwork(contract.Network):
 
     def cache_layouts(self, kv_bytes_per_element: float) -> tuple[contract.CacheLayout, ...]:
         """Return the cache of the decoder: keys of its tokens, and those of the encoder."""
-        columns, found = self.columns(1.0), []
+        columns, layouts = self.columns(1.0), []
         for node in self.decoder:
             if node.kind == "attention":
                 size = node.values(columns)
                 row = 2.0 * size["num_kv_heads"] * size["head_dim"] * kv_bytes_per_element
                 grows = KV_LENGTH in node.sizes["kv_len"].names
-                found.append(
+                layouts.append(
                     contract.CacheLayout(
                         kind="attention",
                         layers=int(size["count"]),
@@ -180,7 +175,7 @@ class GraphNetwork(contract.Network):
                         constant_bytes=0.0 if grows else row * size["kv_len"],
                     )
                 )
-        return tuple(found)
+        return tuple(layouts)
 
     def divides_tokens(self, operator: Operator) -> bool:
         """Return whether it is one of the denoiser over its tokens."""
@@ -260,12 +255,12 @@ class GraphNetwork(contract.Network):
         """Return all operators in the only segment, and none before and after it."""
         if segment != 1:
             return ()
-        found = self.step_operators(formats, phase, tokens)
+        forward = self.step_operators(formats, phase, tokens)
         if phase != Phase.FORWARD:
-            return found
+            return forward
         return tuple(
             with_fields(forward_operator, count=forward_operator.count / self.num_layers)
-            for operator in found
+            for operator in forward
             for forward_operator in training.forward_operators(
                 operator, self._precision(operator), self._weights_per_product
             )
@@ -294,11 +289,11 @@ class GraphNetwork(contract.Network):
         columns = part.columns(1.0)
         weights = training.weights_of_products(part.nodes, columns)
         lookups = [node.values(columns) for node in part.nodes if node.kind in LOOKUPS]
-        known = [
+        table_weights = [
             lookup["count"] * lookup.get("table_rows", 0.0) * lookup["width"] for lookup in lookups
         ]
         count = self.weight_count if part is self else weights
-        dense = count - round(sum(known))  # tables of known rows are updated apart
+        dense = count - round(sum(table_weights))  # tables of known rows are updated apart
         in_tables = 1.0 - weights / max(dense, 1)
         if part is self and lookups and in_tables > MAX_SHARE_IN_TABLES:
             raise UnsupportedError(
@@ -319,19 +314,19 @@ class GraphNetwork(contract.Network):
     def backward(self, operator: Operator, *, frozen: bool = False) -> Backward:
         """Return the gradients of an operator; those of data do not exist."""
         if isinstance(operator, Gemm):
-            found = training.product_backward(operator)
+            gradients = training.product_backward(operator)
         elif isinstance(operator, Streaming):
-            found = training.streaming_backward(operator, self._precision(operator))
+            gradients = training.streaming_backward(operator, self._precision(operator))
         else:
-            found = operator.backward(frozen=frozen)
-        return found._replace(inputs=()) if operator.name in self._of_data else found
+            gradients = operator.backward(frozen=frozen)
+        return gradients._replace(inputs=()) if operator.name in self._of_data else gradients
 
     def saved(self, operator: Operator, saving: Saving) -> FloatArray:
         """Return what an operator keeps for its backward pass (C,) [bytes]."""
         if isinstance(operator, Streaming):
-            kept = operator.name not in self._by_output  # the next operator keeps its output
-            kept = kept and self._precision(operator).keeps
-            return training.saved_bytes_of(operator) * kept
+            keeps = operator.name not in self._by_output  # the next operator keeps its output
+            keeps = keeps and self._precision(operator).keeps
+            return training.saved_bytes_of(operator) * keeps
         if isinstance(operator, Gemm):
             second_C = operator.n * operator.k * operator.groups * operator.weight_bytes_per_element
             first_C = operator.m * operator.k * operator.input_bytes_per_element
@@ -352,8 +347,8 @@ class GraphNetwork(contract.Network):
     @cached_property
     def _precisions(self) -> dict[str, Precision]:
         """Formats of the operators of a training step by name."""
-        found = precisions(self.nodes, self.columns(1.0), fuses_casts=self.fuses_casts)
-        return dict(zip((name for name, _ in _named(self.nodes)), found, strict=True))
+        formats = precisions(self.nodes, self.columns(1.0), fuses_casts=self.fuses_casts)
+        return dict(zip((name for name, _ in _named(self.nodes)), formats, strict=True))
 
     @cached_property
     def _of_data(self) -> frozenset[str]:
@@ -370,10 +365,10 @@ class GraphNetwork(contract.Network):
     @cached_property
     def _live_elements(self) -> contract.LiveElements:
         """Most elements that are live at once: of the graph, or of one operator."""
-        one, two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
-        fixed = [first for first, second in zip(one, two, strict=True) if second == first]
+        of_one, of_two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
+        fixed = [first for first, second in zip(of_one, of_two, strict=True) if second == first]
         divided, whole = [0.0], [self.live]
-        for index, (first, second) in enumerate(zip(one, two, strict=True)):
+        for index, (first, second) in enumerate(zip(of_one, of_two, strict=True)):
             (divided if index in self._tokens else whole).append(second - first)
         if not self._tokens:  # no ranks divide it
             divided, whole = whole, [0.0]
@@ -384,20 +379,20 @@ class GraphNetwork(contract.Network):
     def _sums(self) -> float:
         """Elements of the sums of all tables that ranks divide, of one item."""
         sizes = [node.values(self.columns(1.0)) for node in self.nodes if node.kind in LOOKUPS]
-        known = [size for size in sizes if size.get("table_rows")]
-        return float(sum(row["count"] * row["samples"] * row["width"] for row in known))
+        tables = [size for size in sizes if size.get("table_rows")]
+        return float(sum(row["count"] * row["samples"] * row["width"] for row in tables))
 
     def _moved(self, columns: Mapping[str, Any]) -> list[float]:
         """Return the elements that each operator reads and writes."""
-        found = []
+        elements = []
         for node in (*self._once, *self.decoder):
             size = node.values(columns)
             moved = float(size.get("read", 0.0)) + float(size.get("write", 0.0))
             if "m" in size:
                 rows = size["m"] * size.get("groups", 1.0)
                 moved = float(size.get("read", rows * size["k"]) + rows * size["n"])
-            found.append(moved)
-        return found
+            elements.append(moved)
+        return elements
 
     def live_elements(self) -> tuple[contract.LiveElements, ...]:
         """Return the elements live at once: of each item, and of items one after another."""
@@ -413,10 +408,10 @@ class GraphNetwork(contract.Network):
         """Return the network with other sizes, and these."""
         for name in settings:
             if name not in self.sizes:
-                known = ", ".join(self.sizes)
+                names = ", ".join(self.sizes)
                 raise InvalidSpecError(
                     f"unknown size {repr_for_error(name)}{did_you_mean(name, self.sizes)}; "
-                    + (f"the sizes are {known}" if known else "all its sizes are fixed")
+                    + (f"the sizes are {names}" if names else "all its sizes are fixed")
                 )
         changes = {name: _size(name, text) for name, text in settings.items()}
         changed = replace(self, sizes={**self.sizes, **changes})
@@ -436,18 +431,18 @@ class GraphNetwork(contract.Network):
             )
             if _DIVIDED.search(expression.text) and BATCH not in expression.names
         ]
-        given = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
+        stated = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
         for where, expression in dividing:
             if (value := float(expression.of(columns))) % 1.0:
                 raise InvalidSpecError(
-                    f"{given}: {where} = {expression.text} is {value:g}, not whole"
+                    f"{stated}: {where} = {expression.text} is {value:g}, not whole"
                 )
         try:
             _ = self.live_elements()
         except InvalidSpecError as problem:
-            if not given:
+            if not stated:
                 raise
-            raise InvalidSpecError(f"{given} leaves an operator empty: {problem}") from None
+            raise InvalidSpecError(f"{stated} leaves an operator empty: {problem}") from None
         self._check_tables()
 
     def _check_tables(self) -> None:

@@ -106,26 +106,26 @@ class Node:
         Raises:
             InvalidSpecError: A size is not positive, or a row is longer than what is read.
         """
-        found: dict[str, Any] = {"count": self.count.of(columns)}
+        sizes: dict[str, Any] = {"count": self.count.of(columns)}
         for name, default in SIZES[self.kind].items():
-            given = self.sizes.get(name)
-            found[name] = (
-                found[default]
-                if given is None and default in found
-                else (Expression(default) if given is None else given).of(columns)
+            expression = self.sizes.get(name)
+            sizes[name] = (
+                sizes[default]
+                if expression is None and default in sizes
+                else (Expression(default) if expression is None else expression).of(columns)
             )
-        for name, value in found.items():
+        for name, value in sizes.items():
             least = np.isfinite(value) & (np.asarray(value) >= (name in _POSITIVE))
             if not np.all(least & (np.not_equal(value, 0.0) | (name not in _LOOKED_UP))):
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
-        if np.any(found.get("row", 0.0) > found.get("read", np.inf)):
+        if np.any(sizes.get("row", 0.0) > sizes.get("read", np.inf)):
             row, read = self.sizes["row"].text, self.sizes["read"].text
             raise InvalidSpecError(
-                f"{self.kind}: row = {row} is {np.max(found['row']):g}, more than all that it"
-                f" reads: read = {read} is {np.min(found['read']):g}"
+                f"{self.kind}: row = {row} is {np.max(sizes['row']):g}, more than all that it"
+                f" reads: read = {read} is {np.min(sizes['read']):g}"
             )
-        return found
+        return sizes
 
     def flop(self, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - (C,) or one number
         """Return the FLOP of products, convolutions and attention in a pass [FLOP].

@@ -69,7 +69,7 @@ def precisions(
     wide = list(_wide(nodes, moved))
     casts, shared = _cast_shares(nodes, moved, wide)
     scales = _scales(nodes)
-    for node, size, (first, second, out), own, one_scale in zip(
+    for node, size, (first, second, out), channel_count, one_scale in zip(
         nodes, moved, wide, channels, scales, strict=True
     ):
         if node.kind in IN_16_BITS:
@@ -85,13 +85,13 @@ def precisions(
         )
         if _is_rowed(node):
             if fuses_casts:
-                kept = node.kind == "norm" and bool(node.after)
-                yield Precision(read=read, write=FLOAT32_WIDTH if kept else BASE_WIDTH)
+                residual = node.kind == "norm" and bool(node.after)
+                yield Precision(read=read, write=FLOAT32_WIDTH if residual else BASE_WIDTH)
             else:
                 yield Precision(read=FLOAT32_WIDTH, write=FLOAT32_WIDTH, casts=float(not first))
             continue
         keeps = node.kind != "strided" or size.read != size.write or one_scale
-        yield Precision(read=read, write=write, channels=own, keeps=keeps)
+        yield Precision(read=read, write=write, channels=channel_count, keeps=keeps)
 
 
 def _moved(node: Node, columns: Mapping[str, Any]) -> _Moved:
@@ -118,11 +118,11 @@ def _wide(nodes: Sequence[Node], moved: Sequence[_Moved]) -> Iterator[tuple[bool
     outputs: dict[str, bool] = {}
     residuals: set[float] = set()
     for node, size, scale in zip(nodes, moved, _scales(nodes), strict=True):
-        beside = size.write in residuals
+        residual = size.write in residuals
         first = outputs.get(node.after, False) if node.after else size.read in residuals
-        second = first if node.kind != "add" else beside
+        second = first if node.kind != "add" else residual
         if node.kind == "add" and not node.after:
-            first = beside
+            first = residual
         repeats = node.kind == "strided" and size.read == size.write
         repeats = repeats and (scale or node.after not in BIASED)
         out = first or second or repeats or node.kind in LOOKUPS or _is_rowed(node)
@@ -180,11 +180,11 @@ def _channels(
     nodes: Sequence[Node], moved: Sequence[_Moved], columns: Mapping[str, Any]
 ) -> Iterator[float]:
     """Yield the channels of batch norms: those of the last convolution that writes as much."""
-    found: dict[float, float] = {}
+    channels: dict[float, float] = {}
     for node, size in zip(nodes, moved, strict=True):
         if node.kind == "conv":
             sizes = node.values(columns)
-            found[size.write] = float(sizes["n"] * sizes["groups"])
+            channels[size.write] = float(sizes["n"] * sizes["groups"])
         elif node.kind == "depthwise_conv":
-            found[size.write] = found.get(size.read, 0.0)
-        yield found.get(size.read, 0.0) if node.kind == "norm" else 0.0
+            channels[size.write] = channels.get(size.read, 0.0)
+        yield channels.get(size.read, 0.0) if node.kind == "norm" else 0.0

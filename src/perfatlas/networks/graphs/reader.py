@@ -92,17 +92,15 @@ class _Nodes:
                 f"{where} has {len(value):,} rows, more than {MAX_OPERATORS:,}: equal operators"
                 " are one row with a count"
             )
-        found = []
+        nodes = []
         for number, entry in enumerate(value, 1):
-            place = f"{where}[{number}]"
+            row = f"{where}[{number}]"
             try:
-                found.append(self.record.read(entry, place))
+                nodes.append(self.record.read(entry, row))
             except InvalidSpecError as problem:
                 text = str(problem)
-                raise InvalidSpecError(
-                    text if text.startswith(place) else f"{place}: {text}"
-                ) from None
-        return tuple(found)
+                raise InvalidSpecError(text if text.startswith(row) else f"{row}: {text}") from None
+        return tuple(nodes)
 
 
 _LIMITS: Final[Mapping[str, files.Field[Any]]] = {
@@ -153,12 +151,12 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
         >>> read_graph({"name": "head", "parameters": 5120, "operators": [row]}, "head").item
         'item'
     """
-    given = {"item": "item", "sizes": {}, **files.read_fields(table, FIELDS, origin)}
-    given.pop("source", None)
-    if stored := given.pop("format", ""):
+    fields = {"item": "item", "sizes": {}, **files.read_fields(table, FIELDS, origin)}
+    fields.pop("source", None)
+    if stored := fields.pop("format", ""):
         source = f"{origin}: format = {stored}"
-        given["checkpoint"] = CheckpointFormats(gemm_format=get_format(stored).name, source=source)
-    network = GraphNetwork(hidden_size=1, vocab_size=0, **given)
+        fields["checkpoint"] = CheckpointFormats(gemm_format=get_format(stored).name, source=source)
+    network = GraphNetwork(hidden_size=1, vocab_size=0, **fields)
     names = {BATCH, *network.sizes}
     for name, length in network.lengths.items():
         if name in names:
@@ -166,10 +164,10 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
         _check_names(length, names, f"{origin}: lengths.{name}")
         names.add(name)
     for key, nodes in (("operators", network.nodes), ("decoder", network.decoder)):
-        known = {*names, KV_LENGTH} if key == "decoder" else names
+        allowed = {*names, KV_LENGTH} if key == "decoder" else names
         for number, node in enumerate(nodes, 1):
             for expression in (node.count, *node.sizes.values()):
-                _check_names(expression, known, f"{origin}: {key}[{number}]")
+                _check_names(expression, allowed, f"{origin}: {key}[{number}]")
     if network.decoder:
         _check_decoder(network, names, origin)
     if network.denoiser:
@@ -187,7 +185,7 @@ def _check_names(expression: Expression, names: set[str], where: str) -> None:
     if unknown := [name for name in expression.names if name not in names]:
         raise InvalidSpecError(
             f"{where}: {expression.text!r} reads {unknown[0]!r}, which is no"
-            f" size{did_you_mean(unknown[0], names)}; sizes are {', '.join(sorted(names))}",
+            f" size{did_you_mean(unknown[0], names)}; sizes are {', '.join(sorted(names))}"
         )
 
 
@@ -208,19 +206,19 @@ def _check_decoder(network: GraphNetwork, names: set[str], origin: str) -> None:
 
 def _check_denoiser(network: GraphNetwork, origin: str) -> None:
     """Refuse a denoiser without operators, or with ones that run other items than it states."""
-    given = f"{origin}: denoiser = {network.denoiser}"
+    stated = f"{origin}: denoiser = {network.denoiser}"
     of_steps = [node for node in network.nodes if STEPS in node.count.names]
     if not of_steps:
         raise InvalidSpecError(
-            f"{given} needs operators with a count such as '{STEPS}', a size; leave denoiser out of"
-            " other networks than diffusion pipelines"
+            f"{stated} needs operators with a count such as '{STEPS}', a size; leave denoiser out"
+            " of other networks than diffusion pipelines"
         )
     try:
         for node in of_steps:
             node.values(network.columns(1.0 / network.denoiser))
     except InvalidSpecError as problem:
         raise InvalidSpecError(
-            f"{given}: operators with a count such as '{STEPS}' run {network.denoiser} * batch"
+            f"{stated}: operators with a count such as '{STEPS}' run {network.denoiser} * batch"
             f" items, and of one item {problem}"
         ) from None
 

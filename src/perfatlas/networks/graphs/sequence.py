@@ -41,7 +41,7 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
     texts = {
         attention["kv_len"] for attention in attentions if attention["kv_len"] != attention["q_len"]
     }
-    found = []
+    indexes = []
     for index, size in sizes.items():
         rows = size.get("m", 0.0) / attentions[0]["sequences"]
         moved = max(size.get("read", 0.0), size.get("write", 0.0))
@@ -50,5 +50,5 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
         else:
             divided = kinds[index] == "attention" or moved >= tokens
         if divided:
-            found.append(index)
-    return tuple(found)
+            indexes.append(index)
+    return tuple(indexes)

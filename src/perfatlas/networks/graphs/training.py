@@ -13,13 +13,7 @@ import numpy as np
 
 from perfatlas import operators
 from perfatlas.formats import get_format
-from perfatlas.networks.graphs.nodes import (
-    BLOCK_ELEMENTS,
-    GROUP_NORM,
-    LOOKUPS,
-    PRODUCTS,
-    Node,
-)
+from perfatlas.networks.graphs.nodes import BLOCK_ELEMENTS, GROUP_NORM, LOOKUPS, PRODUCTS, Node
 from perfatlas.networks.graphs.precision import CAST, FLOAT32_WIDTH, Precision
 
 if TYPE_CHECKING:
@@ -77,16 +71,16 @@ def block_input(nodes: Sequence[Node], columns: Mapping[str, Any]) -> int:
 
     Limits: At most what blocks read, where streams have different sizes.
     """
-    found = [(node.kind, node.values(columns)) for node in nodes]
+    kinds = [(node.kind, node.values(columns)) for node in nodes]
     products = [
         (float(size["count"]), float(size["m"] * size["n"] * size.get("groups", 1.0)))
-        for kind, size in found
+        for kind, size in kinds
         if kind in PRODUCTS
     ]
     sizes = {elements for _, elements in products}
     sums = [
         (float(size["count"]), float(size["write"]))
-        for kind, size in found
+        for kind, size in kinds
         if kind == "add" and float(size["write"]) in sizes
     ]
     outputs = np.array(sums or products or [(1.0, 1.0)])
@@ -99,14 +93,14 @@ def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
 
     Limits: A network with several inputs has further ones.
     """
-    found = 0
+    count = 0
     for node in nodes:
         if node.kind in LOOKUPS:
-            return found
+            return count
         if node.kind in ("linear", "conv", "depthwise_conv"):
-            return found + (float(node.count.of(columns)) == 1.0)
-        found += 1
-    return found
+            return count + (float(node.count.of(columns)) == 1.0)
+        count += 1
+    return count
 
 
 def forward_operators(
@@ -237,7 +231,7 @@ def streaming_backward(operator: operators.Streaming, precision: Precision) -> o
         GammaBetaBackward; aten/src/ATen/native/cuda/Normalization.cuh, batch_norm_backward_kernel.
     Limits: The gradient of a table is not cleared.
     """
-    gradient, own = operator.write_bytes, operator.read_bytes
+    gradient, read = operator.write_bytes, operator.read_bytes
     stream = f"{operator.stream}_gradient"
     if operator.stream.endswith(SUMS):
         return operators.Backward(())
@@ -249,19 +243,19 @@ def streaming_backward(operator: operators.Streaming, precision: Precision) -> o
         )
     if operator.stream in (*LOOKUPS, "depthwise_conv") or operator.name.startswith(BIASES):
         return _weight_backward(operator, stream)
-    if operator.stream == "pool" and np.all(own > WHOLE_IMAGE * gradient):
+    if operator.stream == "pool" and np.all(read > WHOLE_IMAGE * gradient):
         stream = "strided_gradient"  # the mean of an image: its gradient is repeated
-    kept = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
+    saved = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
     back = operators.with_fields(
-        operator, stream=stream, read_bytes=gradient + kept, write_bytes=own
+        operator, stream=stream, read_bytes=gradient + saved, write_bytes=read
     )
     if operator.stream == CAST and precision.shared:
         added = operators.with_fields(
             operator,
             stream="add",
             count=precision.shared * operator.count,
-            read_bytes=TWICE * own,
-            write_bytes=own,
+            read_bytes=TWICE * read,
+            write_bytes=read,
         )
         return operators.Backward((back, added))
     return operators.Backward((back,))
@@ -269,7 +263,7 @@ def streaming_backward(operator: operators.Streaming, precision: Precision) -> o
 
 def _weight_backward(operator: operators.Streaming, stream: str) -> operators.Backward:
     """Return the gradients of a table, of a depthwise convolution, or of the bias of one."""
-    gradient, own = operator.write_bytes, operator.read_bytes
+    gradient, read = operator.write_bytes, operator.read_bytes
     if operator.stream in LOOKUPS:
         rows = np.asarray(operator.gathers) * operator.row_bytes
         added = operators.with_fields(
@@ -278,10 +272,10 @@ def _weight_backward(operator: operators.Streaming, stream: str) -> operators.Ba
         return operators.Backward((added,))
     if operator.name.startswith(BIASES):
         summed = operators.with_fields(
-            operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own
+            operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * read
         )
         return operators.Backward((), (summed,))
-    by_input = operators.with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
+    by_input = operators.with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=read)
     return operators.Backward(
         (by_input,), (operators.with_fields(operator, stream="depthwise_conv_weight_gradient"),)
     )
@@ -289,30 +283,30 @@ def _weight_backward(operator: operators.Streaming, stream: str) -> operators.Ba
 
 def _norm_backward(norm: operators.Streaming, precision: Precision) -> operators.Backward:
     """Return the gradient of a norm: of a layer norm and of its weights apart."""
-    gradient, own = norm.write_bytes, input_bytes(norm)
-    both = gradient + own
+    gradient, read = norm.write_bytes, input_bytes(norm)
+    both = gradient + read
     if norm.stream == GROUP_NORM or _is_batch_norm(norm):
-        twice = operators.with_fields(norm, read_bytes=TWICE * both, write_bytes=own)
+        twice = operators.with_fields(norm, read_bytes=TWICE * both, write_bytes=read)
         if norm.stream == GROUP_NORM:
             return operators.Backward((operators.with_fields(twice, stream="group_norm_gradient"),))
-        each = (TWICE * both + own) / (precision.channels or np.inf)
+        row_bytes = (TWICE * both + read) / (precision.channels or np.inf)
         return operators.Backward(
-            (operators.with_fields(twice, stream="batch_norm_gradient", row_bytes=each),)
+            (operators.with_fields(twice, stream="batch_norm_gradient", row_bytes=row_bytes),)
         )
     rows = np.maximum(both, 1.0) / np.maximum(norm.row_bytes, 1.0)
     by_input = operators.with_fields(
         norm,
         stream="norm_gradient",
         read_bytes=both,
-        write_bytes=own,
-        row_bytes=(both + own) / rows,
+        write_bytes=read,
+        row_bytes=(both + read) / rows,
     )
     column_bytes = rows * COLUMNS * TWICE * operators.ACTIVATION_BYTES
     by_weight = operators.with_fields(
         norm,
         stream="norm_weight_gradient",
         read_bytes=both,
-        write_bytes=0.0 * own,
+        write_bytes=0.0 * read,
         row_bytes=np.where(rows > MAX_COLUMN, 0.0, column_bytes),
     )
     return operators.Backward((by_input,), (by_weight,))

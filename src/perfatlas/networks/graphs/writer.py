@@ -73,13 +73,16 @@ def _with_lengths(nodes: tuple[Node, ...]) -> tuple[dict[str, str], tuple[Node, 
         {name: _TWICE.sub(r"(\1)", s.text) for name, s in node.sizes.items()} for node in nodes
     ]
     texts = [text for sizes in plain for text in sizes.values()]
-    found = Counter(part for text in texts for part in _brackets(text))
-    shared = [part for part, times in found.items() if times > 1]
+    parts = Counter(part for text in texts for part in _brackets(text))
+    shared = [part for part, times in parts.items() if times > 1]
     prefix = "size" if not any("size_" in text for text in texts) else "length_of"
     names = {part: f"{prefix}_{number}" for number, part in enumerate(shared, 1)}
     changed = tuple(
-        replace(node, sizes={name: Expression(_named(text, names)) for name, text in given.items()})
-        for node, given in zip(nodes, plain, strict=True)
+        replace(
+            node,
+            sizes={name: Expression(_named(text, names)) for name, text in texts_of_node.items()},
+        )
+        for node, texts_of_node in zip(nodes, plain, strict=True)
     )
     return {name: part for part, name in names.items()}, changed
 
@@ -96,7 +99,7 @@ def _named(text: str, names: Mapping[str, str]) -> str:
 
 def _brackets(text: str) -> list[str]:
     """Return the insides of the outermost brackets of an expression, calls left out."""
-    found, depth, start = [], 0, 0
+    parts, depth, start = [], 0, 0
     for index, sign in enumerate(text):
         if sign == "(":
             depth += 1
@@ -104,8 +107,8 @@ def _brackets(text: str) -> list[str]:
         elif sign == ")":
             depth -= 1
             if not depth and not text[:start][-1:].isalnum():
-                found.append(text[start + 1 : index])
-    return found
+                parts.append(text[start + 1 : index])
+    return parts
 
 
 def _count(number: int, text: str) -> str:

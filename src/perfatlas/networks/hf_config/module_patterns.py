@@ -34,11 +34,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
         "mixer.q_proj",
         "mixer.in_proj",
     ),
-    "dense": (
-        "mlp.down_proj",
-        "feed_forward.down_proj",
-        "mixer.down_proj",
-    ),
+    "dense": ("mlp.down_proj", "feed_forward.down_proj", "mixer.down_proj"),
     "experts": (
         "mlp.experts.0.down_proj",
         "block_sparse_moe.experts.0.w2",
@@ -54,11 +50,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 # Parts of a family that stores a dense network beside its experts under `mlp`.
-BESIDE_EXPERTS: Final = {
-    **PARTS,
-    "experts": ("experts.0.down_proj",),
-    "shared": ("mlp.down_proj",),
-}
+BESIDE_EXPERTS: Final = {**PARTS, "experts": ("experts.0.down_proj",), "shared": ("mlp.down_proj",)}
 _OUTSIDE = re.compile(r"(^|[._])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
 _LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)")
 _NUMBER_PART = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -156,9 +148,9 @@ def _alternatives(text: str) -> tuple[str, ...]:
             return tuple(globs)
         choices = match[1].split("|")
         globs = [
-            glob[: found.start()] + choice + glob[found.end() :]
+            glob[: group.start()] + choice + glob[group.end() :]
             for glob in globs
-            if (found := _GROUP.search(glob))
+            if (group := _GROUP.search(glob))
             for choice in choices
         ]
     return (text,)
@@ -177,9 +169,9 @@ def _record(glob: str, templates: dict[str, set[int] | None]) -> None:
     elif layer is None or layer[1] == "*":
         templates[template] = None
     else:
-        known = templates.setdefault(template, set())
-        if known is not None:
-            known.add(int(layer[1]))
+        layers = templates.setdefault(template, set())
+        if layers is not None:
+            layers.add(int(layer[1]))
 
 
 def _layers_covered(
@@ -211,8 +203,8 @@ def _glob_matches(glob: str, text: str) -> bool:
         return False
     position = len(first)
     for piece in rest[:-1]:
-        found = text.find(piece, position)
-        if found < 0:
+        start = text.find(piece, position)
+        if start < 0:
             return False
-        position = found + len(piece)
+        position = start + len(piece)
     return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= position

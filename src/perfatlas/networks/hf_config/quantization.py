@@ -36,7 +36,7 @@ ALGORITHMS: Final[dict[str, str]] = {
 }
 # algorithms without a format of their own, and the format that approximates them
 _STAND_INS: Final[dict[str, str]] = {
-    "W4A8_MXFP4_FP8": "MXFP4 weights with FP8 activations are treated as mxfp4",
+    "W4A8_MXFP4_FP8": "MXFP4 weights with FP8 activations are treated as mxfp4"
 }
 CACHE_FORMATS: Final[dict[str, str]] = {"FP8": "fp8_static", "NVFP4": "nvfp4", "INT8": "int8"}
 _NO_CACHE_FORMAT: Final = ("", "NONE", "AUTO", "BF16", "FP16")
@@ -113,8 +113,8 @@ def checkpoint_formats(
         what = f"{quoted}{': ' if unread else ''}{unread} has no known number format"
         nearest = _NEAREST.get(method, _ANY_NEAREST)
         return replace(kept, unread=what, nearest=nearest), (what,)
-    found = dict.fromkeys(scheme.format for scheme in schemes if scheme.format)
-    quoted = f"{quoted}, {', '.join(found)}"
+    names = dict.fromkeys(scheme.format for scheme in schemes if scheme.format)
+    quoted = f"{quoted}, {', '.join(names)}"
     formats, notes = _apply(stated, schemes, architecture)
     if moe and "experts" in formats:
         formats["experts"] = moe_format
@@ -132,7 +132,7 @@ def checkpoint_formats(
 
 def _stated(fields: Fields) -> Fields | None:
     names = ("quantization_config", "compression_config", "quantization")
-    return next((found for name in names if (found := fields.child(name))), None)
+    return next((part for name in names if (part := fields.child(name))), None)
 
 
 def _gemm_format(formats: Mapping[str, str | None]) -> str:
@@ -140,7 +140,7 @@ def _gemm_format(formats: Mapping[str, str | None]) -> str:
     order = ("attention", "dense", "shared")
     if "experts" not in formats:
         order = ("dense", "attention", "shared")
-    return next((found for part in order if (found := formats.get(part))), "bf16")
+    return next((name for part in order if (name := formats.get(part))), "bf16")
 
 
 def _apply(
@@ -160,12 +160,12 @@ def _apply(
             unknown += strange
         formats.update(dict.fromkeys(parts, scheme.format))
     formats.update(dict.fromkeys(excluded & sizes.keys()))
-    plain = [part for part, found in formats.items() if found is None]
+    plain = [part for part, name in formats.items() if name is None]
     if plain:
         notes.append(f"not quantized in the checkpoint: {', '.join(plain)}")
     if unknown:
         notes.append(f"module pattern not supported, ignored: {unknown[0][:80]!r}")
-    others = {found for part, found in formats.items() if found and part != "experts"}
+    others = {name for part, name in formats.items() if name and part != "experts"}
     if len(others) > 1:
         chosen = _gemm_format(formats)
         notes.append(f"linear layers mix {', '.join(sorted(others))}; all are treated as {chosen}")
@@ -222,17 +222,17 @@ def _quark_scheme(row: Fields, targets: tuple[str, ...]) -> _Scheme:
         return _Scheme(format=None, targets=targets)
     stored = weights.text("dtype"), activations.text("dtype") if activations else ""
     shown = f"{stored[0]} weights, {stored[1] or '16-bit'} activations"
-    found = _QUARK.get(stored)
+    name = _QUARK.get(stored)
     grouped = any(part.text("qscheme") == "per_group" for part in (weights, activations) if part)
     block = weights.integer("group_size", default=0, minimum=-1) if grouped else 0
-    if found is None or (stored[0] == "fp4" and block != 32):
+    if name is None or (stored[0] == "fp4" and block != 32):
         raise _UnreadError(f"{shown} in groups of {block}" if grouped else shown)
-    if found == "fp8_static" and activations is not None:
+    if name == "fp8_static" and activations is not None:
         if grouped:
             raise _UnreadError(f"{shown} in groups of {block}")
-        found = "fp8_dynamic" if activations.boolean("is_dynamic", default=False) else found
+        name = "fp8_dynamic" if activations.boolean("is_dynamic", default=False) else name
     note = _STAND_INS["W4A8_MXFP4_FP8"] if stored == ("fp4", "fp8_e4m3") else ""
-    return _Scheme(format=found, targets=targets, note=note)
+    return _Scheme(format=name, targets=targets, note=note)
 
 
 def _fp8(stated: Fields) -> str:
@@ -285,15 +285,15 @@ def _group_scheme(group: Fields) -> _Scheme | None:
         targets = ()
     kind = (weights.text("type", default="int"), weights.integer("num_bits", maximum=16))
     if activations is None:
-        known = {
+        schemes = {
             ("int", 4): ("int4_wo", ""),
             ("int", 8): ("int8_wo", ""),
             ("float", 4): ("mxfp4", "4-bit float weights, bf16 activations are treated as mxfp4"),
             ("float", 8): ("int8_wo", "FP8 weights, bf16 activations are treated as int8_wo"),
         }
-        if kind not in known:
+        if kind not in schemes:
             raise _UnreadError(f"{kind[1]}-bit {kind[0]} weights")
-        return _Scheme(format=known[kind][0], targets=targets, note=known[kind][1])
+        return _Scheme(format=schemes[kind][0], targets=targets, note=schemes[kind][1])
     bits = activations.integer("num_bits", maximum=16)
     if kind == ("int", 8) and bits == 8:
         return _Scheme(format="int8", targets=targets)
@@ -320,10 +320,10 @@ def _cache_format(stated: Fields) -> str | None:
         cache = stated.child("kv_cache_scheme")
         bits = cache.integer("num_bits", default=8, maximum=16) if cache else 8
         kind = cache.text("type", default="float") if cache else "float"
-        known = {("float", 8): "fp8_static", ("int", 8): "int8", ("float", 4): "nvfp4"}
-        if (kind, bits) not in known:
+        formats = {("float", 8): "fp8_static", ("int", 8): "int8", ("float", 4): "nvfp4"}
+        if (kind, bits) not in formats:
             raise _UnreadError(f"a {bits}-bit {kind} KV cache")
-        return known[kind, bits]
+        return formats[kind, bits]
     name = "kv_cache_quant_algo" if stated.has("kv_cache_quant_algo") else "kv_cache_scheme"
     names = {stated.text(name).upper(), *_quark_caches(stated)}.difference(_NO_CACHE_FORMAT)
     if len(names) > 1 or names - CACHE_FORMATS.keys():

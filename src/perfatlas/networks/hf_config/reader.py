@@ -68,8 +68,8 @@ def read_encoder(outer: Fields, hidden_size: int) -> tuple[VisionEncoder | None,
 def _limits(model_type: str) -> dict[str, int]:
     """Return the limits of the image processor of a family."""
     rows = shipped_table("data/image_sizes.toml")["processor"]
-    (found,) = (row for row in rows if model_type in row["model_types"])
-    return {name: limit for name, limit in found.items() if isinstance(limit, int)}
+    (row,) = (row for row in rows if model_type in row["model_types"])
+    return {name: limit for name, limit in row.items() if isinstance(limit, int)}
 
 
 def _qwen(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:

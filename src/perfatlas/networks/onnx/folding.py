@@ -54,32 +54,32 @@ class Folding:
         import onnx
 
         graph = self.model.graph
-        known = _known_sizes(inferred)
-        values = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-        branches = any(one.op_type == "If" for one in graph.node)
+        shapes = _known_sizes(inferred)
+        values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+        branches = any(node.op_type == "If" for node in graph.node)
         if not branches and all(
-            name in known or name in values for one in graph.node for name in one.output if name
+            name in shapes or name in values for node in graph.node for name in node.output if name
         ):
             return False
-        fixed = self._fixed_sizes() if branches and self.of_batch else known
+        fixed = self._fixed_sizes() if branches and self.of_batch else shapes
         changed = False
-        for one in graph.node:
-            found = _value(one, known, values)
-            if found is None or found.size > MAX_SIZES:
+        for node in graph.node:
+            value = _value(node, shapes, values)
+            if value is None or value.size > MAX_SIZES:
                 continue
-            values[one.output[0]] = found
-            if one.op_type == "Constant":
+            values[node.output[0]] = value
+            if node.op_type == "Constant":
                 continue
             if branches and self.of_batch:
-                self._mark(one, found, values, fixed)
-            tensor = onnx.numpy_helper.from_array(found, one.output[0])
-            one.CopyFrom(onnx.helper.make_node("Constant", [], one.output, value=tensor))
+                self._mark(node, value, values, fixed)
+            tensor = onnx.numpy_helper.from_array(value, node.output[0])
+            node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=tensor))
             changed = True
-        for one in graph.node:
-            if one.op_type == "If" and one.input[0] in self.varying and one.input[0] in values:
+        for node in graph.node:
+            if node.op_type == "If" and node.input[0] in self.varying and node.input[0] in values:
                 raise UnsupportedError(
-                    f"the condition of If {one.name or one.output[0]!r} depends on the batch size;"
-                    " export the graph with a fixed choice"
+                    f"the condition of If {node.name or node.output[0]!r} depends on the batch"
+                    " size; export the graph with a fixed choice"
                 )
         return (branches and _inline_branches(graph, values)) or changed
 
@@ -89,59 +89,61 @@ class Folding:
 
         free = onnx.ModelProto()
         free.CopyFrom(self.model)
-        for one in free.graph.input:
-            for index, size in enumerate(one.type.tensor_type.shape.dim):
-                if (one.name, index) in self.of_batch:
+        for node in free.graph.input:
+            for index, size in enumerate(node.type.tensor_type.shape.dim):
+                if (node.name, index) in self.of_batch:
                     size.dim_param = "items of the batch"
-        for one in free.graph.node:
-            if one.op_type == "Constant" and one.output[0] in self.varying:
-                one.CopyFrom(self.varying[one.output[0]][1])
+        for node in free.graph.node:
+            if node.op_type == "Constant" and node.output[0] in self.varying:
+                node.CopyFrom(self.varying[node.output[0]][1])
         inferred = onnx.shape_inference.infer_shapes(free, data_prop=True).graph
         return _known_sizes(inferred, free=True)
 
     def _mark(
         self,
-        one: Any,  # noqa: ANN401
-        found: Any,  # noqa: ANN401
+        node: Any,  # noqa: ANN401
+        value: Any,  # noqa: ANN401
         values: Mapping[str, Any],
         fixed: Mapping[str, list[int]],
     ) -> None:
         """Note which elements of a value follow from the number of items."""
         import onnx
 
-        names = [name for name in one.input if name]
-        own = {
+        names = [name for name in node.input if name]
+        input_marks = {
             name: self.varying[name][0]
             if name in self.varying
             else np.zeros(values[name].shape, np.bool_)
             for name in names
-            if one.op_type != "Shape"
+            if node.op_type != "Shape"
         }
-        moved = names if one.op_type == "Concat" else names[:1]
+        moved = names if node.op_type == "Concat" else names[:1]
         marks = None
-        if one.op_type == "Shape":
-            marks = np.array(fixed.get(one.input[0]) or [0] * found.size) == 0
-        elif one.op_type not in (*_MOVED, *_REDUCED):
-            marks = reduce(np.logical_or, own.values())
-        elif one.op_type in _MOVED and not any(own[name].any() for name in names[len(moved) :]):
-            read = {name: own[name] if name in moved else values[name] for name in names}
-            marks = _computed(one, read)
+        if node.op_type == "Shape":
+            marks = np.array(fixed.get(node.input[0]) or [0] * value.size) == 0
+        elif node.op_type not in (*_MOVED, *_REDUCED):
+            marks = reduce(np.logical_or, input_marks.values())
+        elif node.op_type in _MOVED and not any(
+            input_marks[name].any() for name in names[len(moved) :]
+        ):
+            read = {name: input_marks[name] if name in moved else values[name] for name in names}
+            marks = _computed(node, read)
         if marks is None:
-            marks = np.full(found.shape, any(each.any() for each in own.values()))
+            marks = np.full(value.shape, any(mark.any() for mark in input_marks.values()))
         if marks.any():
-            kept = onnx.NodeProto()
-            kept.CopyFrom(one)
-            self.varying[one.output[0]] = (marks, kept)
+            original = onnx.NodeProto()
+            original.CopyFrom(node)
+            self.varying[node.output[0]] = (marks, original)
 
 
 def _known_sizes(graph: Any, *, free: bool = False) -> dict[str, list[int]]:  # noqa: ANN401
     """Return the sizes of tensors by name; with free ones as 0, or only where all are known."""
     tensors = (*graph.input, *graph.value_info, *graph.output)
     return {
-        one.name: [size.dim_value for size in one.type.tensor_type.shape.dim]
-        for one in tensors
-        if one.type.tensor_type.HasField("shape")
-        and (free or all(s.HasField("dim_value") for s in one.type.tensor_type.shape.dim))
+        tensor.name: [size.dim_value for size in tensor.type.tensor_type.shape.dim]
+        for tensor in tensors
+        if tensor.type.tensor_type.HasField("shape")
+        and (free or all(s.HasField("dim_value") for s in tensor.type.tensor_type.shape.dim))
     }
 
 
@@ -150,18 +152,18 @@ def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: AN
     import onnx
 
     nodes, changed = [], False
-    for one in graph.node:
-        condition = values.get(one.input[0]) if one.op_type == "If" else None
+    for node in graph.node:
+        condition = values.get(node.input[0]) if node.op_type == "If" else None
         if condition is None or condition.size != 1:
             nodes.append(onnx.helper.make_node("Identity", [], []))
-            nodes[-1].CopyFrom(one)
+            nodes[-1].CopyFrom(node)
             continue
-        taken = "then_branch" if condition.item() else "else_branch"
-        branch = next(each.g for each in one.attribute if each.name == taken)
+        branch_name = "then_branch" if condition.item() else "else_branch"
+        branch = next(each.g for each in node.attribute if each.name == branch_name)
         names = {each.name for each in branch.initializer}
         names.update(name for each in branch.node for name in each.output if name)
         # two branches may have equal names inside
-        renamed = {name: f"{one.output[0]}/{name}" for name in names}
+        renamed = {name: f"{node.output[0]}/{name}" for name in names}
         for each in branch.initializer:
             each.name = renamed[each.name]
         graph.initializer.extend(branch.initializer)
@@ -169,16 +171,16 @@ def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: AN
         nodes += branch.node
         nodes += [
             onnx.helper.make_node("Identity", [renamed.get(inner.name, inner.name)], [outer])
-            for inner, outer in zip(branch.output, one.output, strict=True)
+            for inner, outer in zip(branch.output, node.output, strict=True)
         ]
         changed = True
     if changed:
-        read, kept = {each.name for each in graph.output}, []
-        for one in reversed(nodes):  # operators that only the other branches read do not run
-            if read.intersection(one.output):
-                kept.append(one)
-                read.update(reads_of(one))
-        nodes = [onnx.NodeProto.FromString(each.SerializeToString()) for each in reversed(kept)]
+        read, live = {each.name for each in graph.output}, []
+        for node in reversed(nodes):  # operators that only the other branches read do not run
+            if read.intersection(node.output):
+                live.append(node)
+                read.update(reads_of(node))
+        nodes = [onnx.NodeProto.FromString(each.SerializeToString()) for each in reversed(live)]
         del graph.node[:]
         graph.node.extend(nodes)
     return changed
@@ -186,55 +188,57 @@ def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: AN
 
 def _rename(nodes: Any, renamed: Mapping[str, str]) -> None:  # noqa: ANN401
     """Rename tensors of operators and of the graphs inside of them."""
-    for one in nodes:
-        one.input[:] = [renamed.get(name, name) for name in one.input]
-        one.output[:] = [renamed.get(name, name) for name in one.output]
-        for each in one.attribute:
+    for node in nodes:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+        for each in node.attribute:
             _rename(each.g.node, renamed)
             for out in each.g.output:
                 out.name = renamed.get(out.name, out.name)
 
 
-def reads_of(one: Any) -> list[str]:  # noqa: ANN401 - `onnx.NodeProto`
+def reads_of(node: Any) -> list[str]:  # noqa: ANN401 - `onnx.NodeProto`
     """Return the tensors that an operator reads, those of the graphs inside of it among them."""
-    read = [name for name in one.input if name]
-    for each in one.attribute:
+    read = [name for name in node.input if name]
+    for each in node.attribute:
         if each.type == each.GRAPH:
-            own = {one.name for one in (*each.g.initializer, *each.g.input)}
-            own.update(name for inner in each.g.node for name in inner.output)
+            inner_names = {value.name for value in (*each.g.initializer, *each.g.input)}
+            inner_names.update(name for inner in each.g.node for name in inner.output)
             inside = [name for inner in each.g.node for name in reads_of(inner)]
             read += [
-                name for name in (*inside, *(o.name for o in each.g.output)) if name not in own
+                name
+                for name in (*inside, *(o.name for o in each.g.output))
+                if name not in inner_names
             ]
     return list(dict.fromkeys(read))
 
 
-def _value(one: Any, known: Mapping[str, list[int]], values: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _value(node: Any, shapes: Mapping[str, list[int]], values: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """Return what an operator computes (numpy array), None where it is not few constants."""
     from onnx.numpy_helper import to_array
 
-    if one.op_type == "Constant" and one.attribute and one.attribute[0].name == "value":
-        elements = math.prod(one.attribute[0].t.dims)
-        return to_array(one.attribute[0].t) if elements <= MAX_SIZES else None
-    if one.op_type == "Shape" and not one.attribute and one.input[0] in known:
-        return np.array(known[one.input[0]], dtype=np.int64)
-    names = [name for name in one.input if name]
-    if one.op_type not in _FOLDED or len(one.output) != 1 or not set(names) <= values.keys():
+    if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+        elements = math.prod(node.attribute[0].t.dims)
+        return to_array(node.attribute[0].t) if elements <= MAX_SIZES else None
+    if node.op_type == "Shape" and not node.attribute and node.input[0] in shapes:
+        return np.array(shapes[node.input[0]], dtype=np.int64)
+    names = [name for name in node.input if name]
+    if node.op_type not in _FOLDED or len(node.output) != 1 or not set(names) <= values.keys():
         return None
-    return _computed(one, {name: values[name] for name in names})
+    return _computed(node, {name: values[name] for name in names})
 
 
-def _computed(one: Any, read: Mapping[str, Any]) -> Any:  # noqa: ANN401 - arrays
+def _computed(node: Any, read: Mapping[str, Any]) -> Any:  # noqa: ANN401 - arrays
     """Return what an operator computes of its inputs, None where they are many, or not its own."""
     from onnx.reference import ReferenceEvaluator
 
     last = [*read.values(), np.ones(1)][max(len(read) - 1, 0)]
     many = [value.size for value in read.values()]
-    if one.op_type in _RESHAPED:
+    if node.op_type in _RESHAPED:
         many.append(np.prod(np.abs(last.astype(float))))
     if max(many, default=0) > MAX_SIZES:
         return None
     try:
-        return np.asarray(ReferenceEvaluator(one).run(None, dict(read))[0])
+        return np.asarray(ReferenceEvaluator(node).run(None, dict(read))[0])
     except _EVALUATION_ERRORS:
         return None

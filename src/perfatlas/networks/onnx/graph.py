@@ -99,14 +99,14 @@ def nodes_of_file(
         ) from problem
 
 
-def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) -> imports.Imported:  # noqa: ANN401
+def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) -> imports.Imported:  # noqa: ANN401
     """Return the operators of a model."""
-    items, of_batch = _fix_sizes(model.graph, batch, given, path)
+    items, of_batch = _fix_sizes(model.graph, batch, sizes, path)
     weights = _drop_weights(model.graph)
     graph = _inferred(Folding(model, of_batch), path, weights)
     reader = _Graph(graph=graph, weights=set(weights), producer=model.producer_name)
     reader.read()
-    read = {*reader.users, *(one.name for one in graph.output)}
+    read = {*reader.users, *(output.name for output in graph.output)}
     number_format, notes = _stored_format(reader.formats)
     return imports.Imported(
         nodes=tuple(reader.nodes),
@@ -122,16 +122,16 @@ def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) 
 
 def _stored_format(formats: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
     """Return the format of most weights of products, "" for 16 or 32 bits, and notes."""
-    found = max(formats, key=lambda name: formats[name], default="")
-    others = [name or "16 or 32 bits" for name in formats if name != found]
+    number_format = max(formats, key=lambda name: formats[name], default="")
+    others = [name or "16 or 32 bits" for name in formats if name != number_format]
     if not others:
-        return found, ()
-    share = formats[found] / sum(formats.values())
+        return number_format, ()
+    share = formats[number_format] / sum(formats.values())
     note = (
-        f"{share:.0%} of the weights of products are in {found or '16 or 32 bits'}, which stands"
-        f" for {' and '.join(others)}"
+        f"{share:.0%} of the weights of products are in {number_format or '16 or 32 bits'}, which"
+        f" stands for {' and '.join(others)}"
     )
-    return found, (note,)
+    return number_format, (note,)
 
 
 def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
@@ -164,33 +164,33 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
 def _fix_sizes(
     graph: Any,  # noqa: ANN401
     batch: int | None,
-    given: dict[str, int],
+    sizes: dict[str, int],
     path: Path,
 ) -> tuple[int, list[tuple[str, int]]]:
     """Set the free sizes of the inputs; return the number of items, and which sizes it is."""
-    held = {one.name for one in graph.initializer}
-    inputs = [one for one in graph.input if one.name not in held]
+    initializers = {tensor.name for tensor in graph.initializer}
+    inputs = [tensor for tensor in graph.input if tensor.name not in initializers]
     items, free, of_batch = 0, [], []
     names, symbols = _free_sizes(inputs), set[str]()
-    for wrong in sorted(given.keys() - names):
-        known = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
+    for wrong in sorted(sizes.keys() - names):
+        hint = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
         raise quantities.InvalidSpecError(
-            f"{path} has no free size {quantities.repr_for_error(wrong)}; {known}"
+            f"{path} has no free size {quantities.repr_for_error(wrong)}; {hint}"
         )
-    for one in inputs:
-        for index, size in enumerate(one.type.tensor_type.shape.dim):
-            name = f"{one.name}_{index}"
-            value = given.get(name, given.get(size.dim_param, 0))
+    for tensor in inputs:
+        for index, size in enumerate(tensor.type.tensor_type.shape.dim):
+            name = f"{tensor.name}_{index}"
+            value = sizes.get(name, sizes.get(size.dim_param, 0))
             if size.dim_value <= 0:
                 if (index == 0 and not (items and value)) or size.dim_param in symbols:
-                    of_batch.append((one.name, index))
+                    of_batch.append((tensor.name, index))
                     symbols |= {size.dim_param} - {""}
                 value = value or ((items or batch or 1) if index == 0 else 0)
                 if not value:
                     free.append(name)
                     continue
                 if size.dim_param:
-                    given.setdefault(size.dim_param, value)
+                    sizes.setdefault(size.dim_param, value)
                 size.Clear()
                 size.dim_value = value
             if index == 0 and not items:
@@ -204,31 +204,31 @@ def _fix_sizes(
 
 def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
     """Return the names of free sizes of inputs, in order: by input and dimension, and their own."""
-    found: dict[str, None] = {}
-    for one in inputs:
-        for index, size in enumerate(one.type.tensor_type.shape.dim):
+    names: dict[str, None] = {}
+    for tensor in inputs:
+        for index, size in enumerate(tensor.type.tensor_type.shape.dim):
             if size.dim_value <= 0:
-                found |= dict.fromkeys(filter(None, (f"{one.name}_{index}", size.dim_param)))
-    return found
+                names |= dict.fromkeys(filter(None, (f"{tensor.name}_{index}", size.dim_param)))
+    return names
 
 
 def _drop_weights(graph: Any) -> dict[str, int]:  # noqa: ANN401
     """Replace large initializers by inputs; return the parameters of each by name."""
     import onnx
 
-    kept, names = [], {}
-    declared = {one.name for one in graph.input}
-    for one in graph.initializer:
-        elements = math.prod(one.dims)
-        names[one.name] = elements if one.data_type in _WEIGHTS else 0
-        if elements <= MAX_SHAPE_INITIALIZER and one.data_location != onnx.TensorProto.EXTERNAL:
-            kept.append(one)
-        elif one.name not in declared:
+    small, names = [], {}
+    declared = {tensor.name for tensor in graph.input}
+    for tensor in graph.initializer:
+        elements = math.prod(tensor.dims)
+        names[tensor.name] = elements if tensor.data_type in _WEIGHTS else 0
+        if elements <= MAX_SHAPE_INITIALIZER and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            small.append(tensor)
+        elif tensor.name not in declared:
             graph.input.append(
-                onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims))
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             )
     del graph.initializer[:]
-    graph.initializer.extend(kept)
+    graph.initializer.extend(small)
     return names
 
 
@@ -238,18 +238,18 @@ def _inferred(folding: Folding, path: Path, weights: dict[str, int]) -> Any:  # 
 
     model = folding.model
     del model.graph.value_info[:]
-    for one in model.graph.output:
-        one.type.tensor_type.ClearField("shape")
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
     try:
-        found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        while folding.fold(found):  # each round makes a constant or takes a branch
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        while folding.fold(graph):  # each round makes a constant or takes a branch
             weights |= _drop_weights(model.graph) | weights
-            found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
         raise quantities.InvalidSpecError(
             f"{path}: shapes cannot be inferred: {problem}"
         ) from problem
-    return found
+    return graph
 
 
 @dataclass
@@ -293,217 +293,217 @@ class _Graph:
         for value in (*graph.input, *graph.value_info, *graph.output):
             tensor = value.type.tensor_type
             self.types[value.name] = tensor.elem_type
-            known = tensor.HasField("shape")
-            if known and all(size.HasField("dim_value") for size in tensor.shape.dim):
+            has_shape = tensor.HasField("shape")
+            if has_shape and all(size.HasField("dim_value") for size in tensor.shape.dim):
                 sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
                 self.shapes[value.name] = imports.Tensor(sizes)
         for value in graph.initializer:
             self.shapes[value.name] = imports.Tensor(tuple(int(size) for size in value.dims))
             self.types[value.name] = value.data_type
         self.stored = {name: self.types.get(name, 1) for name in self.weights}
-        for one in self.graph.node:
-            reads = reads_of(one)
+        for op in self.graph.node:
+            reads = reads_of(op)
             for name in reads:
-                self.users[name].append(one)
-            self.writers |= dict.fromkeys(one.output, one)
+                self.users[name].append(op)
+            self.writers |= dict.fromkeys(op.output, op)
             if all(name in self.weights for name in reads):
-                self.weights.update(one.output)
+                self.weights.update(op.output)
         self.readers.update({name: len(users) for name, users in self.users.items()})
         together = self._together()
-        for one in self.graph.node:
-            if id(one) in together:
-                self._put(together[id(one)](), one)
-            elif not self.skipped.intersection(one.output):
+        for op in self.graph.node:
+            if id(op) in together:
+                self._put(together[id(op)](), op)
+            elif not self.skipped.intersection(op.output):
                 try:
-                    self._add(one)
+                    self._add(op)
                 except (ValueError, LookupError, ZeroDivisionError) as problem:
                     raise quantities.InvalidSpecError(
-                        f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
+                        f"{op.op_type} {op.name!r} has inputs, shapes or attributes that are not"
                         f" those of the operator: {problem}"
                     ) from problem
 
     def _together(self) -> dict[int, Callable[[], Node]]:
         """Return what makes one of several operators, by the last of them; skip the others."""
-        found: dict[int, Callable[[], Node]] = {}
+        fused: dict[int, Callable[[], Node]] = {}
         for last, attention, inside in filter(None, map(self._attention, self.graph.node)):
             self.skipped |= inside
-            found[id(last)] = partial(lambda attention: attention, attention)
+            fused[id(last)] = partial(lambda attention: attention, attention)
         for group in groups(self.graph, self.weights):
             if not self.skipped & group.written:
                 self.skipped |= group.written
-                found[id(group.last)] = partial(self._grouped, group)
-        return found
+                fused[id(group.last)] = partial(self._grouped, group)
+        return fused
 
     def _grouped(self, group: Group) -> Node:
         """Return operators that are one."""
         alone = all(group.written.issuperset(each.output) for each in self.users[group.read])
         read = [group.read]
-        found = self._moving(group.kind, group.last, read, read if alone else [])
+        node = self._moving(group.kind, group.last, read, read if alone else [])
         if group.kind != GROUP_NORM:
-            return found
+            return node
         groups = int(self.shape(group.anchor.input[0], group.anchor).sizes[1])
         row = imports.row_elements(self.shape(group.read, group.last), GROUP_NORM, -1, groups)
-        return replace(found, sizes={**found.sizes, "row": quantities.Expression(str(row))})
+        return replace(node, sizes={**node.sizes, "row": quantities.Expression(str(row))})
 
-    def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
-        self.nodes.append(found)
-        self.kinds |= dict.fromkeys(one.output, found.kind)
+    def _put(self, node: Node, op: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
+        self.nodes.append(node)
+        self.kinds |= dict.fromkeys(op.output, node.kind)
 
-    def _add(self, one: Any) -> None:  # noqa: ANN401
-        read = reads_of(one)
+    def _add(self, op: Any) -> None:  # noqa: ANN401
+        read = reads_of(op)
         if all(name in self.weights for name in read):
-            held = [name for name in read if name in self.stored and name in self.shapes]
-            source = max(held, key=lambda name: _count(self.shapes[name]), default="")
-            most = _count(self.shapes[source]) if held else 0
-            for name in one.output:  # a view or copy of a stored weight
-                if held and name in self.shapes and _count(self.shapes[name]) <= most:
+            stored = [name for name in read if name in self.stored and name in self.shapes]
+            source = max(stored, key=lambda name: _count(self.shapes[name]), default="")
+            most = _count(self.shapes[source]) if stored else 0
+            for name in op.output:  # a view or copy of a stored weight
+                if stored and name in self.shapes and _count(self.shapes[name]) <= most:
                     self.stored[name] = self.stored[source]
             return
         if (
-            _kinds().get(one.op_type) in imports.WITHOUT_KERNEL
-            or self._is_shape(one)
-            or self._is_view(one, read)
+            _kinds().get(op.op_type) in imports.WITHOUT_KERNEL
+            or self._is_shape(op)
+            or self._is_view(op, read)
         ):
             source = next(each for each in read if each not in self.weights)
             if self.readers[source] == 1:
-                self.kinds |= dict.fromkeys(one.output, self.kinds.get(source, ""))
+                self.kinds |= dict.fromkeys(op.output, self.kinds.get(source, ""))
             return
-        if one.op_type in _CONTROL:
+        if op.op_type in _CONTROL:
             raise quantities.UnsupportedError(
-                f"{one.op_type} {one.name!r} is control flow, whose path depends on data; export"
+                f"{op.op_type} {op.name!r} is control flow, whose path depends on data; export"
                 " the graph without it, for example with fixed sizes and onnxsim"
             )
-        for found in self._nodes(one, read):
-            self._put(found, one)
+        for node in self._nodes(op, read):
+            self._put(node, op)
 
-    def _is_shape(self, one: Any) -> bool:  # noqa: ANN401
+    def _is_shape(self, op: Any) -> bool:  # noqa: ANN401
         """Return whether an operator computes sizes: few integers, without a kernel."""
-        written = [name for name in one.output if name]
+        written = [name for name in op.output if name]
         return all(
             self.types.get(name, 1) not in _FLOATS and len(self.shapes[name].sizes) <= 1
             for name in written
             if name in self.shapes
         ) and all(
             name in self.shapes and _count(self.shapes[name]) <= MAX_SHAPE_ELEMENTS
-            for name in (*written, *one.input)
+            for name in (*written, *op.input)
             if name
         )
 
-    def _is_view(self, one: Any, read: list[str]) -> bool:  # noqa: ANN401
+    def _is_view(self, op: Any, read: list[str]) -> bool:  # noqa: ANN401
         """Return whether an operator selects one index, or adds the bias of a product."""
         fixed = [name for name in read if name in self.weights]
-        if one.op_type == "Gather":
+        if op.op_type == "Gather":
             return read[1] in fixed and read[1] in self.shapes and _count(self.shapes[read[1]]) == 1
         others = [name for name in read if name not in fixed]
         if len(others) != 1:
             return False
         other = others[0]
-        biased = one.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
+        biased = op.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
         bias = self.shapes.get(fixed[0]) if biased else None
         return self.kinds.get(other) == "linear" and bias is not None and len(bias.sizes) == 1
 
-    def shape(self, name: str, one: Any) -> imports.Tensor:  # noqa: ANN401
+    def shape(self, name: str, op: Any) -> imports.Tensor:  # noqa: ANN401
         """Return the sizes of a tensor."""
-        found = self.shapes.get(name)
-        if found is None and one.domain not in _STANDARD:
+        tensor = self.shapes.get(name)
+        if tensor is None and op.domain not in _STANDARD:
             raise quantities.UnsupportedError(
-                f"{one.op_type} {one.name!r} is an operator of {one.domain}, whose shapes ONNX does"
+                f"{op.op_type} {op.name!r} is an operator of {op.domain}, whose shapes ONNX does"
                 " not infer; export the graph with standard operators of ONNX"
             )
-        if found is None:
+        if tensor is None:
             raise quantities.UnsupportedError(
-                f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data; export the"
+                f"the shape of {name!r}, of {op.op_type} {op.name!r}, depends on data; export the"
                 " graph with fixed sizes"
             )
-        return found
+        return tensor
 
-    def _nodes(self, one: Any, read: list[str]) -> Sequence[Node]:  # noqa: ANN401
-        name = one.op_type
+    def _nodes(self, op: Any, read: list[str]) -> Sequence[Node]:  # noqa: ANN401
+        name = op.op_type
         if name in _CONVOLUTIONS or name in _PRODUCTS:
-            own = [each for each in read if each in self.weights and each not in self.stored]
-            self.computed |= {each: _count(self.shape(each, one)) for each in own}
-            self._tally_format(one, (_CONVOLUTIONS | _PRODUCTS)[name])
+            constants = [each for each in read if each in self.weights and each not in self.stored]
+            self.computed |= {each: _count(self.shape(each, op)) for each in constants}
+            self._tally_format(op, (_CONVOLUTIONS | _PRODUCTS)[name])
         if name in _CONVOLUTIONS:
-            return self._convolution(one)
+            return self._convolution(op)
         if name in _PRODUCTS:
-            return [self._product(one)]
+            return [self._product(op)]
         if name in _GATES:
-            return self._recurrent(one)
+            return self._recurrent(op)
         if name == "Gather" and read[0] in self.weights:
-            table = self.shape(read[0], one)
-            rows = _count(self.shape(read[1], one))
+            table = self.shape(read[0], op)
+            rows = _count(self.shape(read[1], op))
             sizes = {"rows": rows, "width": _count(imports.Tensor(table.sizes[1:]))}
             return [imports.node("embedding", sizes)]
         if name == "Einsum":
-            return [self._einsum(one, read)]
+            return [self._einsum(op, read)]
         if name not in _kinds():
             self.unknown[name] += 1
         alone = [each for each in read if self.readers[each] == 1]
-        return [self._moving(_kinds().get(name, "elementwise"), one, read, alone)]
+        return [self._moving(_kinds().get(name, "elementwise"), op, read, alone)]
 
-    def _moving(self, kind: str, one: Any, read: list[str], alone: list[str]) -> Node:  # noqa: ANN401
+    def _moving(self, kind: str, op: Any, read: list[str], unshared: list[str]) -> Node:  # noqa: ANN401
         """Return an operator that is limited by memory bandwidth."""
-        moved = [self.shape(each, one) for each in read if each not in self.weights]
+        moved = [self.shape(each, op) for each in read if each not in self.weights]
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
-        producers = [self.kinds.get(each, "") for each in alone]
-        out = self.shape(one.output[0], one)
-        operands = [self.shape(each, one) for each in read]
-        if one.op_type in _kinds() and imports.is_strided(kind, operands, out):
+        producers = [self.kinds.get(each, "") for each in unshared]
+        out = self.shape(op.output[0], op)
+        operands = [self.shape(each, op) for each in read]
+        if op.op_type in _kinds() and imports.is_strided(kind, operands, out):
             kind = imports.STRIDED
         moves = {"read": imports.Tensor.total(moved), "write": out.elements()}
-        if kind in ROWS and one.op_type not in BATCH_NORMS:
-            start, groups = int(_attribute(one, "axis", -1)), int(_attribute(one, "num_groups", 0))
-            moves["row"] = imports.row_elements(self.shape(read[0], one), kind, start, groups)
-        made = imports.node(kind, moves, after=imports.fused_into(producers))
-        return replace(made, by_output=imports.is_by_output(kind, one.op_type))
+        if kind in ROWS and op.op_type not in BATCH_NORMS:
+            start, groups = int(_attribute(op, "axis", -1)), int(_attribute(op, "num_groups", 0))
+            moves["row"] = imports.row_elements(self.shape(read[0], op), kind, start, groups)
+        node = imports.node(kind, moves, after=imports.fused_into(producers))
+        return replace(node, by_output=imports.is_by_output(kind, op.op_type))
 
-    def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
+    def _convolution(self, op: Any) -> list[Node]:  # noqa: ANN401
         """Return a convolution, and the batch norm that an exporter folded into its weights."""
-        image, weight = (self.shape(one.input[index], one) for index in _CONVOLUTIONS[one.op_type])
-        out, number = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
-        transposed = one.op_type == "ConvTranspose"
-        found = imports.convolution(image, weight, out, number, transposed=transposed)
-        if not is_folded_norm(one):
-            biased = len(one.input) > BIAS and one.op_type in ("Conv", "ConvTranspose")
-            return [found, *([imports.added_bias(out, found.kind)] if biased else ())]
+        image, weight = (self.shape(op.input[index], op) for index in _CONVOLUTIONS[op.op_type])
+        out, number = self.shape(op.output[0], op), int(_attribute(op, "group", 1))
+        transposed = op.op_type == "ConvTranspose"
+        node = imports.convolution(image, weight, out, number, transposed=transposed)
+        if not is_folded_norm(op):
+            biased = len(op.input) > BIAS and op.op_type in ("Conv", "ConvTranspose")
+            return [node, *([imports.added_bias(out, node.kind)] if biased else ())]
         moved = dict.fromkeys(("read", "write"), out.elements())
-        return [found, imports.node("norm", moved, after=found.kind)]
+        return [node, imports.node("norm", moved, after=node.kind)]
 
-    def _tally_format(self, one: Any, operands: tuple[int, int]) -> None:  # noqa: ANN401
+    def _tally_format(self, op: Any, operands: tuple[int, int]) -> None:  # noqa: ANN401
         """Count the weights of a product in the format that they are stored in."""
-        weight, other = (one.input[operands[index]] for index in (1, 0))
+        weight, other = (op.input[operands[index]] for index in (1, 0))
         if weight not in self.weights:
             weight, other = other, weight
         if weight not in self.weights or weight not in self.shapes:
             return
         source = self.writers.get(other)
-        integers = self.types.get(other, 1) not in _FLOATS or one.op_type in _OF_FLOATS
+        integers = self.types.get(other, 1) not in _FLOATS or op.op_type in _OF_FLOATS
         quantized = integers or (source is not None and source.op_type == "DequantizeLinear")
         bits = _BITS.get(self.stored.get(weight, 1), "")
         self.formats[_FORMATS[bits, quantized] if bits else ""] += _count(self.shapes[weight])
 
-    def _einsum(self, one: Any, read: list[str]) -> Node:  # noqa: ANN401
+    def _einsum(self, op: Any, read: list[str]) -> Node:  # noqa: ANN401
         """Return the product of two operands that an equation states, by element without a sum."""
-        text = _attribute(one, "equation", b"").decode().replace(" ", "")
+        text = _attribute(op, "equation", b"").decode().replace(" ", "")
         left, arrow, out = text.partition("->")
         terms = left.split(",")
-        shapes = [self.shape(name, one).sizes for name in one.input]
-        known = len(terms) == len(shapes) == 2 and arrow and "..." not in text
+        shapes = [self.shape(name, op).sizes for name in op.input]
+        is_product = len(terms) == len(shapes) == 2 and arrow and "..." not in text
         sizes: dict[str, int] = {}
         for term, shape in zip(terms, shapes, strict=False):
             for label, size in zip(term, shape, strict=False):
-                known = known and sizes.setdefault(label, int(size)) == int(size)
+                is_product = is_product and sizes.setdefault(label, int(size)) == int(size)
         first, second = (set(terms[0]), set(terms[-1]))
         summed = (first ^ second) - set(out)
-        if not known or summed or any(len(set(term)) < len(term) for term in terms):
+        if not is_product or summed or any(len(set(term)) < len(term) for term in terms):
             raise quantities.UnsupportedError(
-                f"Einsum {one.name!r} of {text!r} is no product of two operands with named"
+                f"Einsum {op.name!r} of {text!r} is no product of two operands with named"
                 " dimensions, each of one size; export it as MatMul"
             )
         if not (first & second) - set(out):
-            alone = [each for each in read if self.readers[each] == 1]
-            return self._moving(_kinds()["Mul"], one, read, alone)
+            unshared = [each for each in read if self.readers[each] == 1]
+            return self._moving(_kinds()["Mul"], op, read, unshared)
         m, n, k, groups = (
             math.prod(sizes[label] for label in labels)
             for labels in (
@@ -513,21 +513,23 @@ class _Graph:
                 first & second & set(out),
             )
         )
-        self._tally_format(one, (0, 1))
-        if one.input[0] in self.weights:
+        self._tally_format(op, (0, 1))
+        if op.input[0] in self.weights:
             m, n = n, m
-        if groups == 1 and self.weights.intersection(one.input):
-            own = [each for each in one.input if each in self.weights and each not in self.stored]
-            self.computed |= {each: _count(self.shape(each, one)) for each in own}
+        if groups == 1 and self.weights.intersection(op.input):
+            constants = [
+                each for each in op.input if each in self.weights and each not in self.stored
+            ]
+            self.computed |= {each: _count(self.shape(each, op)) for each in constants}
             return imports.node("linear", {"m": m, "n": n, "k": k})
         return imports.node("matmul", {"m": m, "n": n, "k": k, "groups": groups})
 
-    def _product(self, one: Any) -> Node:  # noqa: ANN401
-        first, second = (one.input[index] for index in _PRODUCTS[one.op_type])
-        left, right = self.shape(first, one), self.shape(second, one)
-        out = self.shape(one.output[0], one)
+    def _product(self, op: Any) -> Node:  # noqa: ANN401
+        first, second = (op.input[index] for index in _PRODUCTS[op.op_type])
+        left, right = self.shape(first, op), self.shape(second, op)
+        out = self.shape(op.output[0], op)
         k = int(
-            right.sizes[-1 if _attribute(one, "transB", 0) else 0 if len(right.sizes) == 1 else -2]
+            right.sizes[-1 if _attribute(op, "transB", 0) else 0 if len(right.sizes) == 1 else -2]
         )
         if second in self.weights and len(right.sizes) <= 2:
             n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
@@ -539,11 +541,11 @@ class _Graph:
         groups = _count(out) // (rows * n)
         return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
-    def _recurrent(self, one: Any) -> list[Node]:  # noqa: ANN401
+    def _recurrent(self, op: Any) -> list[Node]:  # noqa: ANN401
         """Return the products of a recurrent layer: of all inputs, and of each state in turn."""
-        length, sequences, width = (int(size) for size in self.shape(one.input[0], one).sizes)
-        hidden, gates = int(_attribute(one, "hidden_size", 0)), _GATES[one.op_type]
-        both = 2 if _attribute(one, "direction", b"forward") == b"bidirectional" else 1
+        length, sequences, width = (int(size) for size in self.shape(op.input[0], op).sizes)
+        hidden, gates = int(_attribute(op, "hidden_size", 0)), _GATES[op.op_type]
+        both = 2 if _attribute(op, "direction", b"forward") == b"bidirectional" else 1
         rows, wide = length * sequences, gates * hidden * both
         return [
             imports.node("linear", {"m": rows, "n": wide, "k": width}),
@@ -551,12 +553,12 @@ class _Graph:
             imports.node("elementwise", {"read": rows * wide, "write": rows * hidden * both}),
         ]
 
-    def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
+    def _attention(self, op: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
         """Return the attention whose softmax an operator is: its last product, and its inside."""
-        found = self._chains().around(one) if one.op_type == "Softmax" else None
-        if found is None:
+        chain = self._chains().around(op) if op.op_type == "Softmax" else None
+        if chain is None:
             return None
-        scores, last, inside = found
+        scores, last, inside = chain
         (query, key), value = scores.input[:2], last.input[1]
         sizes = self._sizes(query, scores.output[0], value)
         if sizes is None or {query, key, value} & self.weights:
@@ -577,9 +579,9 @@ class _Graph:
 
     def _sizes(self, query: str, scores: str, value: str) -> dict[str, int] | None:
         """Return the sizes of an attention, None where its tensors are not those of one."""
-        known = [self.shapes.get(name) for name in (query, scores, value)]
-        sizes = [tuple(map(int, each.sizes)) for each in known if each is not None]
-        if len(sizes) < len(known) or min(map(len, sizes)) < BATCHED:
+        tensors = [self.shapes.get(name) for name in (query, scores, value)]
+        sizes = [tuple(map(int, each.sizes)) for each in tensors if each is not None]
+        if len(sizes) < len(tensors) or min(map(len, sizes)) < BATCHED:
             return None
         (*batch, q_len, head_dim), (*_, kv_len), (*_, value_dim) = sizes
         if value_dim != head_dim:
@@ -595,25 +597,26 @@ class _Graph:
 
     def _scaling(self, name: str) -> set[str]:
         """Return the tensors between a projection and its attention: scaled by a number alone."""
-        found: set[str] = set()
+        scaled_tensors: set[str] = set()
         while (writer := self.writers.get(name)) is not None and self.readers[name] == 1:
             scaled = writer.op_type in ("Mul", "Div") and any(
-                one in self.shapes and _count(self.shapes[one]) == 1 for one in writer.input
+                factor in self.shapes and _count(self.shapes[factor]) == 1
+                for factor in writer.input
             )
             if not scaled and writer.op_type != "Transpose":
                 break
-            found |= {name} if scaled else set()
-            name = next(one for one in writer.input if one not in self.weights)
-        return found
+            scaled_tensors |= {name} if scaled else set()
+            name = next(factor for factor in writer.input if factor not in self.weights)
+        return scaled_tensors
 
 
 def _count(tensor: imports.Tensor) -> int:
     return math.prod(int(size) for size in tensor.sizes)
 
 
-def _attribute(one: Any, name: str, default: Any) -> Any:  # noqa: ANN401
+def _attribute(op: Any, name: str, default: Any) -> Any:  # noqa: ANN401
     """Return an attribute of an operator: an integer or a text."""
-    for each in one.attribute:
+    for each in op.attribute:
         if each.name == name:
             return each.s if each.type == each.STRING else each.i
     return default

@@ -46,20 +46,20 @@ def _patterns() -> Mapping[str, Pattern]:
     }
 
 
-def is_folded_norm(one: Any) -> bool:  # noqa: ANN401 - `onnx.NodeProto`
+def is_folded_norm(op: Any) -> bool:  # noqa: ANN401 - `onnx.NodeProto`
     """Return whether an exporter folded a batch norm into the weights of a convolution.
 
     Limits: PyTorch's exporters say so, by metadata or by the name of the new weights; others do
         not.
     """
     marks = shipped_table(KINDS_FILE)["onnx_folded"]
-    told = any(marks["metadata"] in entry.value for entry in one.metadata_props)
-    return told or (len(one.input) > 1 and one.input[1].startswith(marks["weight"]))
+    marked = any(marks["metadata"] in entry.value for entry in op.metadata_props)
+    return marked or (len(op.input) > 1 and op.input[1].startswith(marks["weight"]))
 
 
 def groups(graph: Any, fixed: Collection[str]) -> Iterator[Group]:  # noqa: ANN401 - a graph
     """Yield groups of operators that are one, which read one tensor and write one."""
-    wires = _Wires(list(graph.node), fixed, {one.name for one in graph.output})
+    wires = _Wires(list(graph.node), fixed, {output.name for output in graph.output})
     for anchor, node in enumerate(wires.nodes):
         if node.op_type in _patterns():
             yield from wires.around(anchor, _patterns()[node.op_type])
@@ -86,9 +86,9 @@ class _Wires:
     def around(self, anchor: int, pattern: Pattern) -> Iterator[Group]:
         """Yield the largest group around an operator, if there is one."""
         first = frozenset((anchor,))
-        best, seen, left = None, {first}, [first]
-        while left and len(seen) < MAX_TRIED_GROUPS:
-            chosen = left.pop()
+        best, seen, queue = None, {first}, [first]
+        while queue and len(seen) < MAX_TRIED_GROUPS:
+            chosen = queue.pop()
             if best is None or len(chosen) > len(best[0]):
                 types = {self.nodes[number].op_type for number in chosen - first}
                 ends = self._ends(chosen) if pattern.needs <= types else None
@@ -100,7 +100,7 @@ class _Wires:
                     number <= pattern.inside.get(kind, 0) for kind, number in counts.items()
                 ):
                     seen.add(grown)
-                    left.append(grown)
+                    queue.append(grown)
         if best is not None:
             chosen, read, result = best
             written = frozenset(name for number in chosen for name in self.nodes[number].output)

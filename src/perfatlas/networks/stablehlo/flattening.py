@@ -37,7 +37,7 @@ class Operand:
 
     name: str  # Of the tensor, without views
     sizes: tuple[int, ...]
-    held: int  # Elements in memory, fewer than those of its sizes where it is broadcast
+    elements: int  # Elements in memory, fewer than those of its sizes where it is broadcast
     repeated: bool = False  # Whether it is broadcast
     is_float: bool = True
 
@@ -56,8 +56,8 @@ class Op:
     @property
     def work(self) -> int:
         """Elements of what it reads and writes, and FLOP of products."""
-        moved = sum(one.held for one in (*self.read, *self.written))
-        return self.times * (moved + 2 * self.written[0].held * int(self.details.get("k", 0)))
+        moved = sum(operand.elements for operand in (*self.read, *self.written))
+        return self.times * (moved + 2 * self.written[0].elements * int(self.details.get("k", 0)))
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Program:
         self._count()
         name = f"tensor {self.tensors}"
         if not isinstance(value.type, ir.RankedTensorType):
-            return Operand(name=name, sizes=(), held=0, is_float=False)  # tokens, tuples
+            return Operand(name=name, sizes=(), elements=0, is_float=False)  # tokens, tuples
         if not value.type.has_static_shape:
             raise UnsupportedError(
                 f"a tensor of {value.type} has a size that depends on data; export it with sizes"
@@ -104,7 +104,7 @@ class Program:
             )
         sizes = tuple(int(size) for size in value.type.shape)
         is_float = isinstance(value.type.element_type, ir.FloatType)
-        return Operand(name=name, sizes=sizes, held=math.prod(sizes), is_float=is_float)
+        return Operand(name=name, sizes=sizes, elements=math.prod(sizes), is_float=is_float)
 
     def _count(self) -> None:
         self.tensors += 1
@@ -112,103 +112,107 @@ class Program:
             raise UnsupportedError(f"the module has more than {MAX_TENSORS:,} tensors and calls")
 
     def block(
-        self, block: ir.Block, known: dict[ir.Value, Operand], times: int, depth: int
+        self, block: ir.Block, operands: dict[ir.Value, Operand], times: int, depth: int
     ) -> list[Operand]:
         """Add the operators of a block; return what it returns."""
         if depth > DEEPEST_CALL:
             raise InvalidSpecError(f"functions call each other deeper than {DEEPEST_CALL}")
-        for one in block.operations:
-            name = one.operation.name
+        for op in block.operations:
+            name = op.operation.name
             if name.endswith(".return"):
-                return [known[value] for value in one.operands]
+                return [operands[value] for value in op.operands]
             for prefix in _PREFIXES:
                 name = name.removeprefix(prefix)
-            found = self._results(one, name, known, (times, depth))
-            known.update(zip(one.results, found, strict=True))
+            results = self._results(op, name, operands, (times, depth))
+            operands.update(zip(op.results, results, strict=True))
         return []
 
     def _results(
-        self, one: ir.Operation, name: str, known: dict[ir.Value, Operand], place: tuple[int, int]
+        self,
+        op: ir.Operation,
+        name: str,
+        operands: dict[ir.Value, Operand],
+        position: tuple[int, int],
     ) -> Sequence[Operand]:
         """Return the results of an operation, whose operators are added."""
-        times, depth = place
-        read = [known[value] for value in one.operands]
+        times, depth = position
+        read = [operands[value] for value in op.operands]
         kinds = kinds_of_operators(FRAMEWORK)
         if name in ("call", "composite"):
-            callee = str(one.attributes["callee" if name == "call" else "decomposition"].value)
+            callee = str(op.attributes["callee" if name == "call" else "decomposition"].value)
             attributes = getattr(self.functions.get(callee), "attributes", {})
             attributes, key = (
-                (one.attributes, "name") if name == "composite" else (attributes, COMPOSITE)
+                (op.attributes, "name") if name == "composite" else (attributes, COMPOSITE)
             )
             name = str(attributes[key].value).removeprefix("chlo.") if key in attributes else ""
             if name not in kinds:
                 return self._called(callee, read, times, depth)
         if name == "while":
-            return self._loop(one, known, times, depth)
+            return self._loop(op, operands, times, depth)
         if name in ("case", "if"):
-            return self._branch(one, name, known, times, depth)
+            return self._branch(op, name, operands, times, depth)
         if name == "custom_call":
-            name = f"custom_call {one.attributes['call_target_name'].value}"
-        made = [self.new(value) for value in one.results]
+            name = f"custom_call {op.attributes['call_target_name'].value}"
+        results = [self.new(value) for value in op.results]
         if name == "constant":
-            self._constant(one, made[0])
+            self._constant(op, results[0])
         sliced = name == "dynamic_slice" and (
             read[0].name in self.arguments or read[0].name in self.fixed
         )
         if read and (kinds.get(name) == VIEW or sliced):
-            return [self._view(*each, name) for each in zip(read, made, strict=False)]
-        if kinds.get(name) == FREE or not made:
-            self.fixed.update(each.name for each in made)
-            return made
+            return [self._view(*each, name) for each in zip(read, results, strict=False)]
+        if kinds.get(name) == FREE or not results:
+            self.fixed.update(each.name for each in results)
+            return results
         body = self.bodies if times != 1 else 0
-        details = _details(one, name, read, made)
-        self.ops.append(Op(name, tuple(read), tuple(made), times, body, details))
-        return made
+        details = _details(op, name, read, results)
+        self.ops.append(Op(name, tuple(read), tuple(results), times, body, details))
+        return results
 
     def _view(self, source: Operand, view: Operand, name: str) -> Operand:
         """Return a tensor as a view shows it."""
         spread = name in _BROADCASTS and view.sizes != source.sizes
-        held, repeated = min(source.held, view.held), source.repeated or spread
-        return replace(view, name=source.name, held=held, repeated=repeated)
+        elements, repeated = min(source.elements, view.elements), source.repeated or spread
+        return replace(view, name=source.name, elements=elements, repeated=repeated)
 
-    def _constant(self, one: ir.Operation, made: Operand) -> None:
+    def _constant(self, op: ir.Operation, result: Operand) -> None:
         from jaxlib.mlir import ir
 
-        value = one.attributes["value"]
-        if made.is_float and not (isinstance(value, ir.DenseElementsAttr) and value.is_splat):
-            self.constants += made.held
-        elif isinstance(value, ir.DenseIntElementsAttr) and made.held == 1:
-            self.integers[made.name] = int(value[0])
+        value = op.attributes["value"]
+        if result.is_float and not (isinstance(value, ir.DenseElementsAttr) and value.is_splat):
+            self.constants += result.elements
+        elif isinstance(value, ir.DenseIntElementsAttr) and result.elements == 1:
+            self.integers[result.name] = int(value[0])
 
-    def _called(self, name: str, given: list[Operand], times: int, depth: int) -> list[Operand]:
+    def _called(self, name: str, arguments: list[Operand], times: int, depth: int) -> list[Operand]:
         if name not in self.functions:
             raise UnsupportedError(f"function {name!r} has no body in the module")
         self._count()
         block = self.functions[name].regions[0].blocks[0]
-        known = dict(zip(block.arguments, given, strict=True))
-        return self.block(block, known, times, depth + 1)
+        operands = dict(zip(block.arguments, arguments, strict=True))
+        return self.block(block, operands, times, depth + 1)
 
     def _loop(
-        self, one: ir.Operation, known: dict[ir.Value, Operand], times: int, depth: int
+        self, op: ir.Operation, operands: dict[ir.Value, Operand], times: int, depth: int
     ) -> list[Operand]:
         """Add the operators of a loop, each as often as it runs."""
-        condition, body = (region.blocks[0] for region in one.regions)
-        first = [known[value] for value in one.operands]
+        condition, body = (region.blocks[0] for region in op.regions)
+        first = [operands[value] for value in op.operands]
         arguments, returned = list(body.arguments), list(_last(body).operands)
-        kept = [value == argument for value, argument in zip(returned, arguments, strict=True)]
+        unchanged = [value == argument for value, argument in zip(returned, arguments, strict=True)]
         inner = [
             old if same else self.new(value)
-            for old, same, value in zip(first, kept, arguments, strict=True)
+            for old, same, value in zip(first, unchanged, arguments, strict=True)
         ]
-        known |= dict(zip(condition.arguments, inner, strict=True))
-        trips = self._trips(condition, body, first, known)
+        operands |= dict(zip(condition.arguments, inner, strict=True))
+        trips = self._trips(condition, body, first, operands)
         if not trips:
             return first
         self.bodies += 1
-        known |= dict(zip(arguments, inner, strict=True))
-        last = self.block(body, known, times * trips, depth + 1)
+        operands |= dict(zip(arguments, inner, strict=True))
+        last = self.block(body, operands, times * trips, depth + 1)
         self.bodies += 1
-        for old, begun, new, same in zip(inner, first, last, kept, strict=True):
+        for old, begun, new, same in zip(inner, first, last, unchanged, strict=True):
             if not same:
                 self.carried[old.name] = (begun.name, new.name)
         return last
@@ -218,7 +222,7 @@ class Program:
         condition: ir.Block,
         body: ir.Block,
         first: list[Operand],
-        known: Mapping[ir.Value, Operand],
+        operands: Mapping[ir.Value, Operand],
     ) -> int:
         """Return how often a loop runs that counts to a constant."""
         from jaxlib.mlir import ir
@@ -233,8 +237,8 @@ class Program:
             direction = stablehlo.ComparisonDirectionAttr(ends.attributes["comparison_direction"])
             factors = list(getattr(step, "operands", ()))
             start = self.integers.get(first[number].name)
-            bound = self._integer(values[1], known)
-            by = self._integer(factors[1], known) if len(factors) > 1 else None
+            bound = self._integer(values[1], operands)
+            by = self._integer(factors[1], operands) if len(factors) > 1 else None
             counts = factors and factors[0] == body.arguments[number]
             sign = _STEPS.get(step.operation.name, 0) if counts else 0
             up, last = _ENDS.get(direction.value, (0, 0))
@@ -245,27 +249,27 @@ class Program:
             " jax.lax.scan or jax.lax.fori_loop with constant bounds"
         )
 
-    def _integer(self, value: ir.Value, known: Mapping[ir.Value, Operand]) -> int | None:
+    def _integer(self, value: ir.Value, operands: Mapping[ir.Value, Operand]) -> int | None:
         """Return the integer of a constant, None of other values."""
         from jaxlib.mlir import ir
 
-        if value in known:
-            return self.integers.get(known[value].name)
-        held = getattr(value.owner, "attributes", {})
-        if "value" in held and isinstance(held["value"], ir.DenseIntElementsAttr):
-            return int(held["value"][0])
+        if value in operands:
+            return self.integers.get(operands[value].name)
+        attributes = getattr(value.owner, "attributes", {})
+        if "value" in attributes and isinstance(attributes["value"], ir.DenseIntElementsAttr):
+            return int(attributes["value"][0])
         return None
 
     def _branch(
-        self, one: ir.Operation, name: str, known: dict[ir.Value, Operand], times: int, depth: int
+        self, op: ir.Operation, name: str, operands: dict[ir.Value, Operand], times: int, depth: int
     ) -> list[Operand]:
         """Add the operators of the branch with most work."""
-        before, found = self.ops, []
-        for region in one.regions:
+        before, branches = self.ops, []
+        for region in op.regions:
             self.ops = []
-            results = self.block(region.blocks[0], known, times, depth + 1)
-            found.append((sum(each.work for each in self.ops), self.ops, results))
-        _, added, results = max(found, key=lambda each: each[0])
+            results = self.block(region.blocks[0], operands, times, depth + 1)
+            branches.append((sum(each.work for each in self.ops), self.ops, results))
+        _, added, results = max(branches, key=lambda each: each[0])
         self.ops = before
         self.ops += added
         self.branches[name] += 1
@@ -276,12 +280,12 @@ def program_of(module: ir.Module, free: frozenset[int], path: Path) -> Program:
     """Return what a module runs."""
     program = Program(functions_of(module, path))
     block = program.functions["main"].regions[0].blocks[0]
-    known = {}
+    operands = {}
     for number, value in enumerate(block.arguments):
-        known[value] = made = program.new(value)
-        program.arguments[made.name] = made
-        program.free |= {made.name} if number in free else set()
-    program.outputs = tuple(each.name for each in program.block(block, known, 1, 0))
+        operands[value] = operand = program.new(value)
+        program.arguments[operand.name] = operand
+        program.free |= {operand.name} if number in free else set()
+    program.outputs = tuple(each.name for each in program.block(block, operands, 1, 0))
     return program
 
 
@@ -290,13 +294,13 @@ def _last(block: ir.Block) -> ir.Operation:
 
 
 def _details(
-    one: ir.Operation, name: str, read: list[Operand], made: list[Operand]
+    op: ir.Operation, name: str, read: list[Operand], results: list[Operand]
 ) -> dict[str, Any]:
     """Return what an operation states of its sizes."""
     from jaxlib.mlir.dialects import stablehlo
 
     if name == "dot_general":
-        numbers = stablehlo.DotDimensionNumbers(one.attributes["dot_dimension_numbers"])
+        numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
         left, right = read[0].sizes, read[1].sizes
         batch, inner = (
             list(numbers.lhs_batching_dimensions),
@@ -310,28 +314,28 @@ def _details(
             "k": math.prod(left[index] for index in inner),
         }
     if name == "convolution":
-        return _convolution(one, read, made[0])
+        return _convolution(op, read, results[0])
     if name == "gather":
-        places = stablehlo.GatherDimensionNumbers(one.attributes["dimension_numbers"])
-        return {"index": len(places.start_index_map)}
+        numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+        return {"index": len(numbers.start_index_map)}
     if name == "reduce":
-        return {"dimensions": list(one.attributes["dimensions"])}
+        return {"dimensions": list(op.attributes["dimensions"])}
     return {}
 
 
-def _convolution(one: ir.Operation, read: list[Operand], out: Operand) -> dict[str, Any]:
+def _convolution(op: ir.Operation, read: list[Operand], out: Operand) -> dict[str, Any]:
     """Return the sizes of a convolution: items, channels, positions; filters, channels, taps."""
     from jaxlib.mlir.dialects import stablehlo
 
-    at = stablehlo.ConvDimensionNumbers(one.attributes["dimension_numbers"])
+    at = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     image = (at.input_batch_dimension, at.input_feature_dimension, *at.input_spatial_dimensions)
     result = (at.output_batch_dimension, at.output_feature_dimension, *at.output_spatial_dimensions)
     weight = (
         *(at.kernel_output_feature_dimension, at.kernel_input_feature_dimension),
         *at.kernel_spatial_dimensions,
     )
-    dilated = list(one.attributes["lhs_dilation"]) if "lhs_dilation" in one.attributes else []
-    groups = [int(one.attributes[f"{kind}_group_count"]) for kind in ("feature", "batch")]
+    dilated = list(op.attributes["lhs_dilation"]) if "lhs_dilation" in op.attributes else []
+    groups = [int(op.attributes[f"{kind}_group_count"]) for kind in ("feature", "batch")]
     filters = tuple(read[1].sizes[index] for index in weight)
     return {
         "image": tuple(read[0].sizes[index] for index in image),

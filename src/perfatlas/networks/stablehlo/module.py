@@ -58,13 +58,19 @@ def read_modules(
     with _context(), ir.Location.unknown():
         parsed = _parsed(text, path)
         names = _free_sizes(parsed, path)
-        known = {*names.values()} - {"batch"}
-        for wrong in sorted(sizes.keys() - known):
-            told = f"its free sizes are {', '.join(sorted(known))}" if known else "it has none"
-            raise quantities.InvalidSpecError(
-                f"{path} has no free size {quantities.repr_for_error(wrong)}; {told}"
+        free_names = {*names.values()} - {"batch"}
+        for wrong in sorted(sizes.keys() - free_names):
+            hint = (
+                f"its free sizes are {', '.join(sorted(free_names))}"
+                if free_names
+                else "it has none"
             )
-        missing = [name for name in dict.fromkeys(names.values()) if name in known - sizes.keys()]
+            raise quantities.InvalidSpecError(
+                f"{path} has no free size {quantities.repr_for_error(wrong)}; {hint}"
+            )
+        missing = [
+            name for name in dict.fromkeys(names.values()) if name in free_names - sizes.keys()
+        ]
         if missing:
             raise quantities.InvalidSpecError(
                 f"{path} has free sizes: {', '.join(missing)};"
@@ -102,8 +108,8 @@ def _text(path: Path) -> str:
             f"{path} is no text of StableHLO: {problem.reason}"
         ) from problem
     text, depth = _LOCATION.sub(r"\1loc(unknown)", text), 0
-    for found in _TOKENS.finditer(text):
-        sign = found[0]
+    for token in _TOKENS.finditer(text):
+        sign = token[0]
         if len(sign) == 1:
             depth = max(0, depth + (1 if sign in "<({[" else -1))
         if depth > DEEPEST or (sign[0] == "-" and len(sign) > DEEPEST):
@@ -138,20 +144,22 @@ def _parsed(text: str, path: Path) -> ir.Module:
     try:
         return ir.Module.parse(text)
     except ir.MLIRError as problem:
-        told = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
-        raise quantities.InvalidSpecError(f"{path} is no module of StableHLO: {told}") from problem
+        reason = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
+        raise quantities.InvalidSpecError(
+            f"{path} is no module of StableHLO: {reason}"
+        ) from problem
 
 
 def functions_of(module: ir.Module, path: Path) -> dict[str, ir.Operation]:
     """Return the functions of a module by name; one of them is main."""
-    found = {
-        str(one.attributes["sym_name"].value): one
-        for one in module.body.operations
-        if one.operation.name == "func.func" and len(one.regions[0].blocks)
+    functions = {
+        str(op.attributes["sym_name"].value): op
+        for op in module.body.operations
+        if op.operation.name == "func.func" and len(op.regions[0].blocks)
     }
-    if "main" not in found:
+    if "main" not in functions:
         raise quantities.InvalidSpecError(f"{path} has no function main")
-    return found
+    return functions
 
 
 def _free_sizes(module: ir.Module, path: Path) -> dict[tuple[int, int], str]:
@@ -175,41 +183,38 @@ def _free_sizes(module: ir.Module, path: Path) -> dict[tuple[int, int], str]:
             if argument.type.is_dynamic_dim(index):
                 names[number, index] = f"arg{number}_{index}"
     read: dict[ir.Value, tuple[int, int]] = {}
-    for one in block.operations if names else ():
-        kind = one.operation.name
-        if kind == "stablehlo.get_dimension_size" and isinstance(one.operands[0], ir.BlockArgument):
-            place = (one.operands[0].arg_number, int(one.attributes["dimension"]))
-            read |= {one.results[0]: place} if place in names else {}
-        elif kind == "stablehlo.compare" and "EQ" in str(one.attributes["comparison_direction"]):
-            first, second = (read.get(value) for value in one.operands)
+    for op in block.operations if names else ():
+        kind = op.operation.name
+        if kind == "stablehlo.get_dimension_size" and isinstance(op.operands[0], ir.BlockArgument):
+            dimension = (op.operands[0].arg_number, int(op.attributes["dimension"]))
+            read |= {op.results[0]: dimension} if dimension in names else {}
+        elif kind == "stablehlo.compare" and "EQ" in str(op.attributes["comparison_direction"]):
+            first, second = (read.get(value) for value in op.operands)
             if first and second:
                 names[first] = names[second]
-        elif kind == "func.call" and str(one.attributes["callee"].value) in functions:
-            called = functions[str(one.attributes["callee"].value)]
-            _name_symbols(called, [read.get(value) for value in one.operands], names)
+        elif kind == "func.call" and str(op.attributes["callee"].value) in functions:
+            called = functions[str(op.attributes["callee"].value)]
+            _name_symbols(called, [read.get(value) for value in op.operands], names)
     batch = next((name for (_, index), name in names.items() if index == 0), "")
-    return {place: "batch" if name == batch else name for place, name in names.items()}
+    return {dimension: "batch" if name == batch else name for dimension, name in names.items()}
 
 
 def _name_symbols(
     called: ir.Operation,
-    given: list[tuple[int, int] | None],
+    dimensions: list[tuple[int, int] | None],
     names: dict[tuple[int, int], str],
 ) -> None:
     """Name sizes by the symbols that a function states of its arguments."""
     if "arg_attrs" not in called.attributes:
         return
-    for place, attributes in zip(given, called.attributes["arg_attrs"], strict=False):
-        if place is not None and "jax.global_constant" in attributes:
-            old, new = names[place], str(attributes["jax.global_constant"].value)
+    for dimension, attributes in zip(dimensions, called.attributes["arg_attrs"], strict=False):
+        if dimension is not None and "jax.global_constant" in attributes:
+            old, new = names[dimension], str(attributes["jax.global_constant"].value)
             names |= {key: new for key, name in names.items() if name == old}
 
 
 def _refined(
-    module: ir.Module,
-    names: Mapping[tuple[int, int], str],
-    values: Mapping[str, int],
-    path: Path,
+    module: ir.Module, names: Mapping[tuple[int, int], str], values: Mapping[str, int], path: Path
 ) -> ir.Module:
     """Return a module with static shapes: its arguments have the sizes given."""
     from jaxlib.mlir import ir, passmanager
@@ -226,16 +231,18 @@ def _refined(
         types.append(str(ir.RankedTensorType.get(sizes, argument.type.element_type)))
     stablehlo.register_stablehlo_passes()
     _mark_composites(module)
-    asked = ", ".join(f"{name} = {value}" for name, value in values.items())
+    shapes = ", ".join(f"{name} = {value}" for name, value in values.items())
     try:
         passmanager.PassManager.parse(_REFINED.format(",".join(types))).run(module.operation)
     except (ir.MLIRError, ValueError) as problem:
-        told = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
-        raise quantities.InvalidSpecError(f"{path} has no shapes of {asked}: {told}") from problem
-    for one in functions_of(module, path)["main"].regions[0].blocks[0].operations:
-        if one.operation.name == "stablehlo.custom_call" and _is_false(one):
-            told = str(one.attributes["error_message"].value)[:MAX_REASON_LENGTH]
-            raise quantities.InvalidSpecError(f"{path} refuses {asked}: {told}")
+        reason = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
+        raise quantities.InvalidSpecError(
+            f"{path} has no shapes of {shapes}: {reason}"
+        ) from problem
+    for op in functions_of(module, path)["main"].regions[0].blocks[0].operations:
+        if op.operation.name == "stablehlo.custom_call" and _is_false(op):
+            reason = str(op.attributes["error_message"].value)[:MAX_REASON_LENGTH]
+            raise quantities.InvalidSpecError(f"{path} refuses {shapes}: {reason}")
     return module
 
 
@@ -243,7 +250,9 @@ def _mark_composites(module: ir.Module) -> None:
     """Give functions the name of the composite that they decompose, which calls of them keep."""
     from jaxlib.mlir import ir
 
-    functions = {str(one.attributes["sym_name"].value): one for one in module.body.operations}
+    functions = {
+        str(function.attributes["sym_name"].value): function for function in module.body.operations
+    }
 
     def mark(operation: ir.Operation) -> ir.WalkResult:
         if operation.name == "stablehlo.composite":

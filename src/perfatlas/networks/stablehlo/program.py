@@ -13,12 +13,7 @@ from perfatlas.networks.graphs.attentions import Chains
 from perfatlas.networks.graphs.nodes import BATCH, GROUP_NORM
 from perfatlas.networks.stablehlo.flattening import FRAMEWORK, program_of
 from perfatlas.networks.stablehlo.module import read_modules
-from perfatlas.networks.stablehlo.regions import (
-    fixed_by,
-    is_pointwise,
-    steps_of,
-    weights_of,
-)
+from perfatlas.networks.stablehlo.regions import fixed_by, is_pointwise, steps_of, weights_of
 from perfatlas.quantities import Expression, InvalidSpecError
 
 if TYPE_CHECKING:
@@ -70,30 +65,31 @@ def nodes_of_file(
         return reader, weights
 
     try:
-        found = read_modules(path, BATCHES, sizes or {}, read)
+        runs = read_modules(path, BATCHES, sizes or {}, read)
     except (ValueError, LookupError, AttributeError, TypeError) as problem:
         raise InvalidSpecError(f"{path} has operations in other forms: {problem}") from problem
-    reader, weights = found[0]
+    reader, weights = runs[0]
     fixed = [reader.program.arguments[name] for name in weights]
-    held = [one for one in fixed if one.is_float or len(one.sizes) > 1]  # integers: quantised
+    # integers: quantised
+    parameters = [tensor for tensor in fixed if tensor.is_float or len(tensor.sizes) > 1]
     notes = [
         f"of the branches of stablehlo.{kind} ({count} times), the one with most work runs"
         for kind, count in reader.program.branches.items()
     ]
     nodes, items = tuple(reader.nodes), 0
-    if len(found) > 1:
-        nodes = _of_batch([one.nodes for one, _ in found], path)
+    if len(runs) > 1:
+        nodes = _of_batch([reader.nodes for reader, _ in runs], path)
     elif batch is None:
-        runs = [BATCH if one.count.text == "1" else f"{one.count.text} * {BATCH}" for one in nodes]
-        counted = zip(nodes, map(Expression, runs), strict=True)
-        nodes = tuple(replace(one, count=count) for one, count in counted)
+        texts = [f"{node.count.text} * {BATCH}".removeprefix("1 * ") for node in nodes]
+        counted = zip(nodes, map(Expression, texts), strict=True)
+        nodes = tuple(replace(node, count=count) for node, count in counted)
         notes.append("an item is a run of the program, whose sizes are fixed")
     else:
-        data = [one for name, one in reader.program.arguments.items() if name not in weights]
-        items = next((one.sizes[0] for one in data if one.sizes), 1)
+        data = [tensor for name, tensor in reader.program.arguments.items() if name not in weights]
+        items = next((tensor.sizes[0] for tensor in data if tensor.sizes), 1)
     return imports.Imported(
         nodes=nodes,
-        parameters=sum(one.held for one in held) + reader.program.constants,
+        parameters=sum(tensor.elements for tensor in parameters) + reader.program.constants,
         sizes={},
         items=items,
         unknown=dict(reader.unknown),
@@ -101,18 +97,18 @@ def nodes_of_file(
     )
 
 
-def _of_batch(found: Sequence[Sequence[Node]], path: Path) -> tuple[Node, ...]:
+def _of_batch(runs: Sequence[Sequence[Node]], path: Path) -> tuple[Node, ...]:
     """Return nodes of any number of items from those of `BATCHES`."""
-    kinds = {tuple((one.label, tuple(one.sizes)) for one in nodes) for nodes in found}
+    kinds = {tuple((node.label, tuple(node.sizes)) for node in nodes) for nodes in runs}
     if len(kinds) > 1:
         raise InvalidSpecError(f"{path} runs other operators for other numbers of items")
     made = []
-    for several in zip(*found, strict=True):
+    for several in zip(*runs, strict=True):
         sizes = {
-            name: _polynomial([int(one.sizes[name].text) for one in several], path)
+            name: _polynomial([int(node.sizes[name].text) for node in several], path)
             for name in several[0].sizes
         }
-        count = _polynomial([int(one.count.text) for one in several], path)
+        count = _polynomial([int(node.count.text) for node in several], path)
         made.append(replace(several[0], sizes=sizes, count=count))
     return tuple(made)
 
@@ -129,7 +125,7 @@ def _polynomial(values: Sequence[int], path: Path) -> Expression:
     linear = slopes[0] - square * (first + others[0])
     constant = values[0] - (square * first + linear) * first
     last = BATCHES[3]
-    whole = all(one.denominator == 1 for one in (square, linear, constant))
+    whole = all(factor.denominator == 1 for factor in (square, linear, constant))
     if not whole or (square * last + linear) * last + constant != values[3]:
         raise InvalidSpecError(
             f"{path} has sizes of {', '.join(map(str, values))} elements for"
@@ -165,7 +161,7 @@ class _Reader:
     def read(self) -> None:
         """Add all operators."""
         steps = [
-            replace(one, op_type=self._type(one)) for one in steps_of(self.program, self.fixed)
+            replace(step, op_type=self._type(step)) for step in steps_of(self.program, self.fixed)
         ]
         for step in steps:
             for name in step.input:
@@ -179,11 +175,11 @@ class _Reader:
         )
         together = {}
         for step in steps:
-            found = chains.around(step) if step.op_type == "softmax" else None
-            made = found and self._attention(step, found[0], found[1], chains)
-            if found and made:
-                self.skipped |= found[2]
-                together[found[1].output] = made
+            chain = chains.around(step) if step.op_type == "softmax" else None
+            attention = chain and self._attention(step, chain[0], chain[1], chains)
+            if chain and attention:
+                self.skipped |= chain[2]
+                together[chain[1].output] = attention
         for step in steps:
             if step.output in together:
                 self._put([together[step.output]], step)
@@ -193,7 +189,7 @@ class _Reader:
     def _put(self, nodes: list[Node], step: Step) -> None:
         """Add the nodes of a kernel, as often as it runs; without nodes it is a view."""
         count = Expression(str(step.last.times))
-        self.nodes += [replace(one, count=count) for one in nodes]
+        self.nodes += [replace(node, count=count) for node in nodes]
         source = next((each for each in step.input if each not in self.fixed), "")
         through = self.kinds.get(source, "") if self._is_alone(source) else ""
         self.kinds |= dict.fromkeys(step.output, nodes[-1].kind if nodes else through)
@@ -205,28 +201,30 @@ class _Reader:
         """Return what a region is."""
         if not step.root:
             return step.op_type
-        kinds = [one.kind for one in step.ops]
+        kinds = [op.kind for op in step.ops]
         if "reduce" in kinds:
-            smaller = step.last.written[0].held < max(self._held(step))
+            smaller = step.last.written[0].elements < max(self._root_elements(step))
             inside = "norm" if any(kind in _ROOTS for kind in kinds) else "softmax"
             plain = inside == "softmax" and "exponential" not in kinds
             return "reduce" if smaller else "elementwise" if plain else inside
-        if all(one.kind in (*_LINEAR, "select") and self._by_weight(one) for one in step.ops):
+        if all(op.kind in (*_LINEAR, "select") and self._by_weight(op) for op in step.ops):
             return SCALE
         relu = kinds == [RELU] and self._by_weight(step.last)
         return "activation" if len(kinds) > 1 or relu else step.last.kind
 
-    def _held(self, step: Step) -> list[int]:
-        return [one.held for op in step.ops for one in op.read if one.name == step.root]
+    def _root_elements(self, step: Step) -> list[int]:
+        return [
+            operand.elements for op in step.ops for operand in op.read if operand.name == step.root
+        ]
 
     def _by_weight(self, op: Op) -> bool:
         """Return whether all operands of an operator but one are fixed."""
-        return sum(one.name not in self.fixed for one in op.read) == 1 < len(op.read)
+        return sum(operand.name not in self.fixed for operand in op.read) == 1 < len(op.read)
 
     def _nodes(self, step: Step) -> list[Node]:
         op = step.last
-        counts = not any(one.sizes for one in (*op.read, *op.written))
-        counts = counts or not any(one.held for one in op.written)
+        counts = not any(operand.sizes for operand in (*op.read, *op.written))
+        counts = counts or not any(operand.elements for operand in op.written)
         if counts or (is_pointwise(op) and not op.written[0].is_float):
             return []  # counters, indices and masks, which their readers compute
         if op.kind == "dot_general":
@@ -238,7 +236,7 @@ class _Reader:
     def _product(self, op: Op) -> Node:
         """Return a product, by a weight or of activations."""
         batch, rows, columns = (math.prod(op.details[key]) for key in ("batch", "rows", "columns"))
-        fixed = [one.name in self.fixed for one in op.read]
+        fixed = [operand.name in self.fixed for operand in op.read]
         if any(fixed) and not op.details["batch"]:
             m, n = (rows, columns) if fixed[1] else (columns, rows)
             return imports.node("linear", {"m": m, "n": n, "k": op.details["k"]})
@@ -248,27 +246,27 @@ class _Reader:
 
     def _moving(self, op: Op) -> Node:
         """Return an operator of its own that is limited by memory bandwidth."""
-        out = sum(one.held for one in op.written)
+        out = sum(operand.elements for operand in op.written)
         if op.kind == "gather" and op.read[0].name in self.fixed:
-            rows = max(1, op.read[1].held // max(1, op.details["index"]))
+            rows = max(1, op.read[1].elements // max(1, op.details["index"]))
             return imports.node("embedding", {"rows": rows, "width": max(1, out // rows)})
         kinds = imports.kinds_of_operators(FRAMEWORK)
         if op.kind not in kinds:
             self.unknown[op.kind] += op.times
         kind = kinds.get(op.kind, "elementwise")
-        moved = [one for one in op.read if one.name not in self.fixed]
-        read = sum({one.name: one.held for one in moved}.values())
+        moved = [operand for operand in op.read if operand.name not in self.fixed]
+        read = sum({operand.name: operand.elements for operand in moved}.values())
         if op.kind in _PARTLY:
-            part = op.read[1 if op.kind == "dynamic_update_slice" else 2].held
+            part = op.read[1 if op.kind == "dynamic_update_slice" else 2].elements
             read, out = part, part
         elif op.kind in _GATHERED:
             read = out
-        if kind == "add" and len({one.name for one in moved}) < 2:
+        if kind == "add" and len({operand.name for operand in moved}) < 2:
             kind = "elementwise"
-        seen = [imports.Tensor((one.held,)) for one in op.read if one.held > 1]
+        seen = [imports.Tensor((operand.elements,)) for operand in op.read if operand.elements > 1]
         if is_pointwise(op) and imports.is_strided(kind, seen, imports.Tensor((out,))):
             kind = imports.STRIDED
-        names = dict.fromkeys(one.name for one in moved)
+        names = dict.fromkeys(operand.name for operand in moved)
         producers = [
             self.kinds[name] for name in names if self.kinds.get(name) and self._is_alone(name)
         ]
@@ -277,28 +275,29 @@ class _Reader:
     def _region(self, step: Step) -> list[Node]:
         """Return the kernel of a region, after the bias that its first operator may add."""
         out, ops = step.last.written[0], list(step.ops)
-        held = max(self._held(step))
+        elements = max(self._root_elements(step))
         source = self.kinds.get(step.root, "") if self._is_alone(step.root) else ""
         made = []
         first = self._scale_of_channels(step)
-        vectors = sum(_by_vector(one, self.fixed) for one in first)
+        vectors = sum(_by_vector(op, self.fixed) for op in first)
         if source == "linear" and _adds_bias(ops[0], step.root, self.fixed):
             ops = ops[1:]
         elif vectors > 1 and (source.endswith("conv") or ops[0].kind == "subtract"):
-            ops, moved = ops[len(first) :], dict.fromkeys(("read", "write"), held)
+            ops, moved = ops[len(first) :], dict.fromkeys(("read", "write"), elements)
             made, source = [imports.node("norm", moved, after=source)], "norm"
         elif source.endswith("conv") and _adds_bias(ops[0], step.root, self.fixed):
             ops = ops[1:]
-            made, source = [imports.added_bias(imports.Tensor((held,)), source)], imports.STRIDED
+            made, source = (
+                [imports.added_bias(imports.Tensor((elements,)), source)],
+                imports.STRIDED,
+            )
         if not ops:
             return made
         kind = step.op_type
-        sizes: dict[str, imports.Size] = {"read": held, "write": out.held}
+        sizes: dict[str, imports.Size] = {"read": elements, "write": out.elements}
         if kind == SCALE:
             kind = (
-                imports.STRIDED
-                if any(_by_vector(one, self.fixed) for one in ops)
-                else "elementwise"
+                imports.STRIDED if any(_by_vector(op, self.fixed) for op in ops) else "elementwise"
             )
         elif kind in ("softmax", "norm"):
             row, kind = _row(step, kind)
@@ -307,24 +306,24 @@ class _Reader:
             kind = imports.kinds_of_operators(FRAMEWORK).get(kind, "elementwise")
             kind = "elementwise" if kind == "add" else kind
         by_output = kind == "activation" and len(ops) == 1 and ops[0].kind in _BY_OUTPUT
-        found = imports.node(kind, sizes, after=source)
-        return [*made, replace(found, by_output=by_output)]
+        node = imports.node(kind, sizes, after=source)
+        return [*made, replace(node, by_output=by_output)]
 
     def _scale_of_channels(self, step: Step) -> list[Op]:
         """Return the first operators of a region that scale or shift by weights, one after another.
 
         With several weights per channel, they are a batch norm.
         """
-        found: list[Op] = []
+        scales: list[Op] = []
         for op in step.ops:
-            read = found[-1].written[0].name if found else step.root
-            follows = any(one.name == read for one in op.read)
+            read = scales[-1].written[0].name if scales else step.root
+            follows = any(operand.name == read for operand in op.read)
             if op.kind not in _LINEAR or not self._by_weight(op) or not follows:
                 break
-            found.append(op)
-        rest = step.ops[len(found) :]
-        inside = {step.root, *(op.written[0].name for op in found[:-1])}
-        return [] if any(one.name in inside for op in rest for one in op.read) else found
+            scales.append(op)
+        rest = step.ops[len(scales) :]
+        inside = {step.root, *(op.written[0].name for op in scales[:-1])}
+        return [] if any(operand.name in inside for op in rest for operand in op.read) else scales
 
     def _attention(
         self, softmax: Step, scores: Step, last: Step, chains: Chains[Step]
@@ -339,7 +338,7 @@ class _Reader:
         batch, outer = list(before["batch"]), [before["rows"], before["columns"]]
         if not batch or after["k"] != keys or [keys] not in outer:
             return None
-        if any(one.name in self.fixed for one in (*scores.last.read, *last.last.read)):
+        if any(operand.name in self.fixed for operand in (*scores.last.read, *last.last.read)):
             return None
         query = outer[0] if outer[1] == [keys] else outer[1]
         values = [math.prod(after[key]) for key in ("rows", "columns")]
@@ -366,7 +365,7 @@ class _Reader:
             return set()
         biased = _adds_bias(writer.ops[0], writer.root, self.fixed)
         rest = writer.ops[1:] if biased else writer.ops
-        return set() if any(_by_vector(one, self.fixed) for one in rest) else {name}
+        return set() if any(_by_vector(op, self.fixed) for op in rest) else {name}
 
 
 def _convolution(details: Mapping[str, Any]) -> Node:
@@ -379,17 +378,21 @@ def _convolution(details: Mapping[str, Any]) -> Node:
 
 def _adds_bias(op: Op, root: str, fixed: frozenset[str]) -> bool:
     """Return whether an operator adds a weight per channel to what a product writes."""
-    return op.kind == "add" and _by_vector(op, fixed) and any(one.name == root for one in op.read)
+    return (
+        op.kind == "add"
+        and _by_vector(op, fixed)
+        and any(operand.name == root for operand in op.read)
+    )
 
 
 def _by_vector(op: Op, fixed: frozenset[str]) -> bool:
     """Return whether an operator combines with a weight per channel."""
-    return any(one.name in fixed and one.held > 1 for one in op.read)
+    return any(operand.name in fixed and operand.elements > 1 for operand in op.read)
 
 
 def _row(step: Step, kind: str) -> tuple[imports.Size, str]:
     """Return the elements of a row of a region, 0 for channels over all items, and its kind."""
-    first = next(one for one in step.ops if one.kind == "reduce")
+    first = next(op for op in step.ops if op.kind == "reduce")
     sizes, dimensions = first.read[0].sizes, sorted(first.details["dimensions"])
     row = math.prod(sizes[index] for index in dimensions)
     if kind == "softmax":

@@ -44,12 +44,12 @@ class Step:
         """Names of the tensors that it reads."""
         if self.root:
             return (self.root,)
-        return tuple(dict.fromkeys(one.name for one in self.last.read))
+        return tuple(dict.fromkeys(operand.name for operand in self.last.read))
 
     @property
     def output(self) -> tuple[str, ...]:
         """Names of the tensors that it writes."""
-        return tuple(one.name for one in self.last.written)
+        return tuple(operand.name for operand in self.last.written)
 
 
 def is_pointwise(op: Op) -> bool:
@@ -70,64 +70,65 @@ def weights_of(program: Program) -> set[str]:
     if program.free:
         return set(arguments) - program.free
     used = _used_as_weights(program)
-    data = {name for name, one in arguments.items() if not one.is_float} - used
+    data = {name for name, argument in arguments.items() if not argument.is_float} - used
     data |= {begun for begun, _ in program.carried.values()} & set(arguments) - used
     if not used:
-        most = max((len(one.sizes) for one in arguments.values()), default=0)
-        data |= {name for name, one in arguments.items() if len(one.sizes) == most}
+        rank = max((len(argument.sizes) for argument in arguments.values()), default=0)
+        data |= {name for name, argument in arguments.items() if len(argument.sizes) == rank}
     writers = {written.name: op for op in program.ops for written in op.written}
     for _ in range(MAX_DATA_ARGUMENTS):
-        left, seen = set(arguments), set[str]()
-        fixed = fixed_by(program, left - data)
-        beside = (_beside_data(op, fixed, used) for op in program.ops)
-        shown = (_sources(names, writers, seen) & left - used for names in beside)
-        found = next(filter(None, shown), None)  # of what follows, more may be computed of it
-        if not found:
+        candidates, seen = set(arguments), set[str]()
+        fixed = fixed_by(program, candidates - data)
+        fixed_names = (_beside_data(op, fixed, used) for op in program.ops)
+        sources = (_sources(names, writers, seen) & candidates - used for names in fixed_names)
+        new_data = next(filter(None, sources), None)  # of what follows, more may be computed of it
+        if not new_data:
             break
-        data |= found
+        data |= new_data
     return set(arguments) - data
 
 
 def _used_as_weights(program: Program) -> set[str]:
     """Return the arguments that products, convolutions and lookups read as weights."""
     arguments, origins = program.arguments, fixed_by(program, set(program.arguments))
-    used, apart = set(), set()  # first factors are data, though gradients multiply them again
+    # first factors are data, though gradients multiply them again
+    used, first_factors = set(), set()
     for op in program.ops:
-        names = [one.name for one in op.read]
+        names = [operand.name for operand in op.read]
         if op.kind == "convolution" or (op.kind == "dot_general" and not op.details["batch"]):
             if origins.get(names[0]) == frozenset():
                 continue  # a constant, as of an image that is resized
             if names[1] in arguments:
                 used.add(names[1])
-                apart.add(names[0])
+                first_factors.add(names[0])
             elif names[0] in arguments and len(origins.get(names[1], "several")) > 1:
                 used.add(names[0])
         elif op.kind == "gather" and names[0] in arguments and len(op.read[0].sizes) == 2:
             used |= {names[0]} if op.read[0].is_float else set()
-    return used - apart
+    return used - first_factors
 
 
 def fixed_by(program: Program, weights: set[str]) -> dict[str, frozenset[str]]:
     """Return the tensors that follow from weights and constants, with two weights at most."""
-    found = dict.fromkeys(program.fixed, frozenset[str]()) | {n: frozenset((n,)) for n in weights}
+    fixed = dict.fromkeys(program.fixed, frozenset[str]()) | {n: frozenset((n,)) for n in weights}
     for op in program.ops:
-        if all(one.name in found for one in op.read):
-            origins = {weight for operand in op.read for weight in found[operand.name]}
+        if all(operand.name in fixed for operand in op.read):
+            origins = {weight for operand in op.read for weight in fixed[operand.name]}
             origin = frozenset(sorted(origins)[:SEVERAL])
-            found |= dict.fromkeys((one.name for one in op.written), origin)
-    return found
+            fixed |= dict.fromkeys((operand.name for operand in op.written), origin)
+    return fixed
 
 
 def _sources(names: Iterable[str], writers: Mapping[str, Op], seen: set[str]) -> set[str]:
     """Return the tensors that others follow from, with these, without those seen before."""
-    left, found = [name for name in names if name not in seen], set[str]()
-    while left:
-        name = left.pop()
+    queue, sources = [name for name in names if name not in seen], set[str]()
+    while queue:
+        name = queue.pop()
         if name not in seen:
             seen.add(name)
-            found.add(name)
-            left += [operand.name for operand in writers[name].read] if name in writers else []
-    return found
+            sources.add(name)
+            queue += [operand.name for operand in writers[name].read] if name in writers else []
+    return sources
 
 
 def _beside_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) -> list[str]:
@@ -136,21 +137,25 @@ def _beside_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) ->
     They are the first factor of a product with a weight, or combined with data without a broadcast.
     """
     if op.kind in PRODUCTS:
-        weight = next((one for one in op.read[:2] if one.name in used), None)
-        others = [one for one in op.read[:2] if weight is not None and one is not weight]
-    elif is_pointwise(op) and any(one.name not in fixed for one in op.read):
-        others = [one for one in op.read if one.sizes and not one.repeated]
+        weight = next((operand for operand in op.read[:2] if operand.name in used), None)
+        others = [
+            operand for operand in op.read[:2] if weight is not None and operand is not weight
+        ]
+    elif is_pointwise(op) and any(operand.name not in fixed for operand in op.read):
+        others = [operand for operand in op.read if operand.sizes and not operand.repeated]
     else:
         others = []
-    return [one.name for one in others if one.name in fixed]
+    return [operand.name for operand in others if operand.name in fixed]
 
 
 def steps_of(program: Program, fixed: Iterable[str]) -> list[Step]:
     """Return the kernels of a program in execution order; what none reads is left out."""
-    held = set(fixed)
-    ops = [op for op in _alive(program) if not all(one.name in held for one in op.read)]
+    constants = set(fixed)
+    ops = [
+        op for op in _alive(program) if not all(operand.name in constants for operand in op.read)
+    ]
     leaving = {*program.outputs, *chain.from_iterable(program.carried.values())}
-    roots = _roots(ops, held, leaving)
+    roots = _roots(ops, constants, leaving)
     regions: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
     last: dict[tuple[str, int], int] = {}
     for number, op in enumerate(ops):
@@ -170,7 +175,7 @@ def steps_of(program: Program, fixed: Iterable[str]) -> list[Step]:
 
 def _parts(ops: Sequence[Op], root: str) -> list[Step]:
     """Return a region as what computes each element, and what reduces the rows of its result."""
-    last = {one.name: number for number, op in enumerate(ops) for one in op.read}
+    last = {operand.name: number for number, op in enumerate(ops) for operand in op.read}
     cut, read, first = 0, last[root], root
     for number, op in enumerate(ops):
         if op.kind == "reduce":
@@ -188,60 +193,62 @@ def _parts(ops: Sequence[Op], root: str) -> list[Step]:
 
 def _alive(program: Program) -> list[Op]:
     """Return the operators whose results are read."""
-    writers = {one.name: op for op in program.ops for one in op.written}
-    left, seen = list(program.outputs), set(program.outputs)
-    while left:
-        name = left.pop()
-        read = [one.name for one in writers[name].read] if name in writers else []
+    writers = {operand.name: op for op in program.ops for operand in op.written}
+    queue, seen = list(program.outputs), set(program.outputs)
+    while queue:
+        name = queue.pop()
+        read = [operand.name for operand in writers[name].read] if name in writers else []
         read += program.carried.get(name, ())
-        left += [each for each in dict.fromkeys(read) if each not in seen]
+        queue += [source for source in dict.fromkeys(read) if source not in seen]
         seen.update(read)
-    return [op for op in program.ops if any(one.name in seen for one in op.written)]
+    return [op for op in program.ops if any(operand.name in seen for operand in op.written)]
 
 
-def _roots(ops: Sequence[Op], held: set[str], leaving: set[str]) -> dict[str, str]:
+def _roots(ops: Sequence[Op], constants: set[str], leaving: set[str]) -> dict[str, str]:
     """Return the tensor of which a region computes others, by their names.
 
     A region has one tensor that operators outside of it read: others become roots of their own.
     """
-    apart: set[str] = set()
+    separate: set[str] = set()
     for number in range(MAX_ROUNDS + 1):
-        roots = _rooted(ops, held, apart)
+        roots = _rooted(ops, constants, separate)
         read = _read_outside(ops, roots, leaving)
         several: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
         for op in ops:
             name = op.written[0].name
             if name in roots and (name in read or number == MAX_ROUNDS):
                 several[roots[name], op.body].append(name)
-        found = {name for names in several.values() for name in names[:-1]} - apart
-        if not found:
+        new_roots = {name for names in several.values() for name in names[:-1]} - separate
+        if not new_roots:
             return roots
-        apart |= found
-    return _rooted(ops, held, apart)
+        separate |= new_roots
+    return _rooted(ops, constants, separate)
 
 
-def _rooted(ops: Sequence[Op], held: set[str], apart: set[str]) -> dict[str, str]:
+def _rooted(ops: Sequence[Op], constants: set[str], separate: set[str]) -> dict[str, str]:
     roots: dict[str, str] = {}
     bodies: dict[str, int] = {}
     for op in ops:
         if not is_pointwise(op):
             continue
         bases = set()
-        for one in op.read:
-            if one.name not in held:
-                inside = bodies.get(one.name) == op.body and one.name not in apart
-                bases.add(roots.get(one.name, one.name) if inside else one.name)
+        for operand in op.read:
+            if operand.name not in constants:
+                inside = bodies.get(operand.name) == op.body and operand.name not in separate
+                bases.add(roots.get(operand.name, operand.name) if inside else operand.name)
         if len(bases) == 1:
             (base,) = bases
-            roots |= {one.name: base for one in op.written}
-            bodies |= {one.name: op.body for one in op.written}
+            roots |= {operand.name: base for operand in op.written}
+            bodies |= {operand.name: op.body for operand in op.written}
     return roots
 
 
 def _read_outside(ops: Sequence[Op], roots: Mapping[str, str], leaving: set[str]) -> set[str]:
     """Return the tensors that another region than their own reads."""
-    found = set(leaving)
+    names = set(leaving)
     for op in ops:
-        own = roots.get(op.written[0].name)
-        found |= {one.name for one in op.read if own is None or own != roots.get(one.name)}
-    return found
+        root = roots.get(op.written[0].name)
+        names |= {
+            operand.name for operand in op.read if root is None or root != roots.get(operand.name)
+        }
+    return names

@@ -64,24 +64,24 @@ def read_archive(path: Path) -> dict[str, Any]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            held = [
+            members = [
                 zip_info
                 for zip_info in archive.infolist()
                 if zip_info.filename.endswith("models/model.json")
             ]
-            if not held or held[0].file_size > MAX_JSON:
+            if not members or members[0].file_size > MAX_JSON:
                 raise InvalidSpecError(
                     f"{path} holds no models/model.json below {MAX_JSON:,} bytes; write it with"
                     " torch.export.save of PyTorch 2.6 or later"
                 )
-            found = json.loads(archive.read(held[0]))
+            program = json.loads(archive.read(members[0]))
     except (OSError, zipfile.BadZipFile, ValueError, RecursionError) as problem:
         raise InvalidSpecError(
             f"{path} cannot be read as an archive of torch.export.save: {problem}"
         ) from problem
-    if not isinstance(found, dict):
+    if not isinstance(program, dict):
         raise InvalidSpecError(f"{path}: models/model.json is not an object")
-    return found
+    return program
 
 
 def nodes_of_program(
@@ -143,16 +143,16 @@ def _part(holder: object, path: str, kind: type[_Json]) -> _Json:
 
 def _tensors(inputs: list[dict[str, Any]]) -> list[str]:
     """Return the names of the tensors among the inputs of a call."""
-    found = []
+    names = []
     for row in inputs:
         ((kind, value),) = row["arg"].items()
         if kind == "as_tensor":
-            found.append(value["name"])
+            names.append(value["name"])
         elif kind == "as_tensors":
-            found += [each["name"] for each in value]
+            names += [each["name"] for each in value]
         elif kind == "as_optional_tensors":
-            found += [each["as_tensor"]["name"] for each in value if "as_tensor" in each]
-    return found
+            names += [each["as_tensor"]["name"] for each in value if "as_tensor" in each]
+    return names
 
 
 @dataclass
@@ -220,8 +220,8 @@ class _Program:
     def _name_size(self, name: str, symbol: str, size: Mapping[str, Any]) -> None:
         """Name a size of an input, a symbol or a multiple of one, and take its limits."""
         self.sizes[name] = int((size.get("hint") or {}).get("as_int", 1))
-        found = _MULTIPLE.match(str(size["expr_str"]))
-        times = int(found[1]) if found else 1
+        match = _MULTIPLE.match(str(size["expr_str"]))
+        times = int(match[1]) if match else 1
         ends = self.ranges.get(symbol) or {}
         least, most = (times * int(ends.get(end) or 0) for end in ("min_val", "max_val"))
         limits = {
@@ -229,14 +229,14 @@ class _Program:
             "most": most if most < MAX_SIZE_OF_RANGE else 0,
             "multiple_of": times if times > 1 else 0,
         }
-        if found:
+        if match:
             self.names[symbol] = f"({name} / {times})"
         if any(limits.values()):
             self.limits[name] = {key: value for key, value in limits.items() if value}
 
     def tensor(self, name: str) -> imports.Tensor:
         """Return the sizes of a tensor as numbers or expressions."""
-        return imports.Tensor(tuple(self._size(one) for one in self.values[name]["sizes"]))
+        return imports.Tensor(tuple(self._size(size) for size in self.values[name]["sizes"]))
 
     def _bytes(self, name: str) -> int:
         return _FLOAT_BYTES.get(self.values[name].get("dtype", 0), 0) or self.element_bytes
@@ -259,7 +259,9 @@ class _Program:
     def add(self, call: Mapping[str, Any]) -> None:
         """Add the operator of a call, if it runs a kernel."""
         name = str(call["target"]).removeprefix("torch.ops.aten.").split(".")[0]
-        given = {one["name"]: next(iter(one["arg"].values())) for one in call["inputs"]}
+        arguments = {
+            argument["name"]: next(iter(argument["arg"].values())) for argument in call["inputs"]
+        }
         read = _tensors(call["inputs"])
         written = _tensors([{"arg": output} for output in call["outputs"]])
         if not written or written[0] not in self.values:
@@ -278,11 +280,11 @@ class _Program:
                 self.kinds |= dict.fromkeys(written, self.kinds.get(read[0], ""))
             return
         read = read[1:] if name == "copy" else read  # its target is only written
-        found = self._node(name, given, read, written)
-        self.nodes.append(found)
-        if name in _CONVOLUTIONS and isinstance(given.get("bias"), dict):
-            self.nodes.append(imports.added_bias(self.tensor(written[0]), found.kind))
-        self.kinds |= dict.fromkeys(written, found.kind)
+        node = self._node(name, arguments, read, written)
+        self.nodes.append(node)
+        if name in _CONVOLUTIONS and isinstance(arguments.get("bias"), dict):
+            self.nodes.append(imports.added_bias(self.tensor(written[0]), node.kind))
+        self.kinds |= dict.fromkeys(written, node.kind)
 
     def _is_view(self, read: list[str], written: list[str]) -> bool:
         """Return whether a copy keeps the strides and the type of its input.
@@ -295,22 +297,22 @@ class _Program:
         return bool(first["strides"] == second["strides"] and first["dtype"] == second["dtype"])
 
     def _node(
-        self, name: str, given: Mapping[str, Any], read: list[str], written: list[str]
+        self, name: str, arguments: Mapping[str, Any], read: list[str], written: list[str]
     ) -> Node:
         if name in _CONVOLUTIONS:
-            return self._convolution(name, given, written[0])
+            return self._convolution(name, arguments, written[0])
         if name in _FACTORS:
-            first, second = (str(given[key]["name"]) for key in _FACTORS[name])
+            first, second = (str(arguments[key]["name"]) for key in _FACTORS[name])
             return self._product(first, second, written[0], name)
         if name in _ATTENTIONS:
-            return self._attention(given)
+            return self._attention(arguments)
         if name in _EMBEDDINGS:
-            table, index = (self.tensor(given[key]["name"]) for key in ("weight", "indices"))
+            table, index = (self.tensor(arguments[key]["name"]) for key in ("weight", "indices"))
             sizes = {"rows": index.elements(), "width": table.sizes[-1]}
             if name == "embedding":
                 return imports.node(name, sizes)
             sizes["samples"] = self.tensor(written[0]).sizes[0]
-            once = self.readers[given["weight"]["name"]] == 1  # others would be counted twice
+            once = self.readers[arguments["weight"]["name"]] == 1  # others would be counted twice
             sizes |= {"table_rows": table.sizes[0]} if once else {}
             return imports.node("embedding_bag", sizes)
         moved = [self._moved(key) for key in read if key not in self.weights]
@@ -329,16 +331,16 @@ class _Program:
         producers = [self.kinds.get(key, "") for key in read if self.readers[key] == 1]
         sizes = {"read": imports.Tensor.total(moved), "write": self._moved(written[0]).elements()}
         if kind in ROWS and "batch_norm" not in name:
-            start = given.get("dim", -len(given.get("normalized_shape", ("last",))))
-            groups = int(given.get("num_groups", given.get("group", 0)))
+            start = arguments.get("dim", -len(arguments.get("normalized_shape", ("last",))))
+            groups = int(arguments.get("num_groups", arguments.get("group", 0)))
             sizes["row"] = imports.row_elements(self.tensor(read[0]), kind, int(start), groups)
-        made = imports.node(kind, sizes, after=imports.fused_into(producers))
-        return replace(made, by_output=imports.is_by_output(kind, name))
+        node = imports.node(kind, sizes, after=imports.fused_into(producers))
+        return replace(node, by_output=imports.is_by_output(kind, name))
 
-    def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
-        image, weight = (self.tensor(given[key]["name"]) for key in ("input", "weight"))
-        out, groups = self.tensor(written), int(given.get("groups", 1))
-        transposed = "transpose" in name or bool(given.get("transposed"))
+    def _convolution(self, name: str, arguments: Mapping[str, Any], written: str) -> Node:
+        image, weight = (self.tensor(arguments[key]["name"]) for key in ("input", "weight"))
+        out, groups = self.tensor(written), int(arguments.get("groups", 1))
+        transposed = "transpose" in name or bool(arguments.get("transposed"))
         return imports.convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
@@ -353,8 +355,10 @@ class _Program:
         groups = imports.Tensor(self.tensor(written).sizes[:-2]).elements()
         return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
-    def _attention(self, given: Mapping[str, Any]) -> Node:
-        query, key, value = (self.tensor(given[name]["name"]) for name in ("query", "key", "value"))
+    def _attention(self, arguments: Mapping[str, Any]) -> Node:
+        query, key, value = (
+            self.tensor(arguments[name]["name"]) for name in ("query", "key", "value")
+        )
         *batch, heads, q_len, head_dim = query.sizes
         if value.sizes[-1] != head_dim:
             raise UnsupportedError(
@@ -369,7 +373,7 @@ class _Program:
             "num_kv_heads": key.sizes[-3],
             "head_dim": head_dim,
         }
-        return imports.node("attention", sizes, causal=bool(given.get("is_causal", False)))
+        return imports.node("attention", sizes, causal=bool(arguments.get("is_causal", False)))
 
 
 def _symbols(size: Mapping[str, Any]) -> list[str]:
@@ -398,7 +402,7 @@ def expression_of(text: str, names: Mapping[str, str]) -> str:
         '1 + (batch // 2)'
     """
     if "(" not in text or not text[0].isupper():
-        return _SYMBOL.sub(lambda found: names.get(found[0], found[0]), text)
+        return _SYMBOL.sub(lambda match: names.get(match[0], match[0]), text)
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
@@ -417,9 +421,11 @@ def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
         ):
             return f"-{number}"
         case ast.Call(func=ast.Name(id=("Max" | "Min") as name), args=parts):
-            return f"{name.lower()}({', '.join(_arithmetic(one, names) for one in parts)})"
+            return (
+                f"{name.lower()}({', '.join(_arithmetic(argument, names) for argument in parts)})"
+            )
         case ast.Call(func=ast.Name(id=name), args=parts) if name in _JOINED:
-            inner = (_arithmetic(one, names) for one in parts)
+            inner = (_arithmetic(argument, names) for argument in parts)
             simple = (
                 text if text.isalnum() or text.isidentifier() else f"({text})" for text in inner
             )

@@ -33,9 +33,9 @@ def read(fields: Fields) -> Architecture:
         head_dim=fields.integer("index_head_dim", default=width),
         top_k=fields.integer("index_topk", default=2048),
     )
-    own = replace(mla(fields), indexer=indexer)
-    reuses = replace(own, indexer=replace(indexer, shared=True))
-    mixers = [own if kind else reuses for kind in _own_indexers(fields, depth)]
+    full = replace(mla(fields), indexer=indexer)
+    reuses = replace(full, indexer=replace(indexer, shared=True))
+    mixers = [full if kind else reuses for kind in _own_indexers(fields, depth)]
     ffns = choose_ffns(fields, sparse_layers(fields, depth, first_dense=3), experts(fields))
     return assemble(
         fields,
@@ -57,11 +57,11 @@ def _own_indexers(fields: Fields, depth: int) -> tuple[bool, ...]:
     if kinds:
         if len(kinds) != depth or not set(kinds) <= {"full", "shared"}:
             raise fields.invalid(name, f"must be {depth} entries of 'full' or 'shared'")
-        own = tuple(kind == "full" for kind in kinds)
+        full = tuple(kind == "full" for kind in kinds)
     else:
         name, period = "index_topk_freq", fields.integer("index_topk_freq", default=1)
         offset = fields.integer("index_skip_topk_offset", default=2, minimum=1)
-        own = tuple(i < offset or (i - offset + 1) % period == 0 for i in range(depth))
-    if not own[0]:
+        full = tuple(i < offset or (i - offset + 1) % period == 0 for i in range(depth))
+    if not full[0]:
         raise fields.invalid(name, "the first layer has no selected keys to reuse")
-    return own
+    return full

@@ -32,8 +32,8 @@ def families() -> dict[str, str]:
     stated = (
         (model_type, entry.name.removesuffix(".py"))
         for entry in files
-        for found in _MODEL_TYPES.findall(entry.read_text("utf-8"))
-        for model_type in ast.literal_eval(found)
+        for literal in _MODEL_TYPES.findall(entry.read_text("utf-8"))
+        for model_type in ast.literal_eval(literal)
     )
     return dict(sorted(stated))
 
