@@ -198,7 +198,7 @@ def test_only_a_stated_denoiser_is_trained_alone(tmp_path: Path) -> None:
     assert part.parameters().total == 160
     for text, message in (
         (TINY, "denoiser = 2 needs operators with a count"),
-        (f"{stepped}\n[sizes]\nsteps = 4\n", "of one item linear: m = batch is 0.5"),
+        (f"{stepped}\n[sizes]\nsteps = 4\n", "for one item linear: m = batch is 0.5"),
     ):
         path.write_text(f"denoiser = 2\n{text}", encoding="utf-8")
         with pytest.raises(InvalidSpecError, match=message):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.imports import Imported
 
 IMPORTED: Final = (".pt2", ".onnx", ".mlir")
-MAX_NAME: Final = 60
+MAX_NAME_LENGTH: Final = 60
 MAX_DIGITS: Final = len(str(MAX_SIZE))
 
 
@@ -65,9 +65,9 @@ def import_graph(
         ),
     ]
     head = {
-        "name": printable(path.stem)[:MAX_NAME] or "network",
+        "name": printable(path.stem)[:MAX_NAME_LENGTH] or "network",
         "item": item,
-        "source": f"imported from {printable(path.name)[:MAX_NAME]}",
+        "source": f"imported from {printable(path.name)[:MAX_NAME_LENGTH]}",
         "parameters": imported.parameters,
         "format": imported.format or None,
         "notes": notes or None,
@@ -84,7 +84,8 @@ def _size(name: str, value: int | str) -> int:
         value = int(value)
     if not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise InvalidSpecError(
-            f"{printable(name)[:MAX_NAME]} = {text}: expected an integer of 1 to {MAX_SIZE:,}"
+            f"{printable(name)[:MAX_NAME_LENGTH]} = {text}: expected an integer of 1 to"
+            f" {MAX_SIZE:,}"
         )
     return value
 

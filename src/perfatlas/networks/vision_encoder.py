@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
 
 # Source: smart_resize of transformers (models/qwen2_vl/image_processing_qwen2_vl.py)
-MAX_RATIO: Final = 200.0
+MAX_ASPECT_RATIO: Final = 200.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ class Resizing:
             return (self.fixed_side // self.side) ** 2
         if self.pads_sides:
             return self._padded_tokens(height, width)
-        if max(height, width) > MAX_RATIO * min(height, width):
+        if max(height, width) > MAX_ASPECT_RATIO * min(height, width):
             raise InvalidSpecError(
                 f"image_height = {height} and image_width = {width}: the image processor refuses"
-                f" sides that differ by more than a factor of {MAX_RATIO:g}"
+                f" sides that differ by more than a factor of {MAX_ASPECT_RATIO:g}"
             )
         sides = [round(pixels / self.side) for pixels in (height, width)]
         pixels = math.prod(sides) * self.side**2
@@ -159,8 +159,8 @@ class VisionEncoder:
             emission.norm("final_norm"),
         ]
         for projector in self.projectors:
-            each = replace(emission, layers=projector.copies, constants={})
-            operators += _projection(self, projector, each, whole_C * float(tokens_per_image))
+            copies = replace(emission, layers=projector.copies, constants={})
+            operators += _projection(self, projector, copies, whole_C * float(tokens_per_image))
         share_C = np.minimum(images_C, 1.0)
         return tuple(
             with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)

@@ -178,7 +178,7 @@ def test_rows_of_a_table_have_the_engine_of_their_device() -> None:
         ),
         (
             {"operators": [{"kind": "linear", "m": "image", "n": 1, "k": 1}]},
-            "'image', which is no size",
+            "'image', which is not a size",
         ),
         (
             {"operators": [{"kind": "linear", "m": "batch - 9", "n": 1, "k": 1}]},
@@ -234,7 +234,7 @@ def test_lengths_follow_from_sizes(tmp_path: Path) -> None:
     assert facts.repeated == 2 * 4**2  # read and written
     for lengths, message in (
         ('side = "2"', "side is a size already"),
-        ('cells = "half"', "'half', which is no size"),
+        ('cells = "half"', "'half', which is not a size"),
     ):
         file.write_text(f"{text}[sizes]\nside = 4\n[lengths]\n{lengths}\n")
         with pytest.raises(InvalidSpecError, match=message):

@@ -43,10 +43,10 @@ def _operators(tmp_path: Path, text: str, *, allow_unknown: bool = False) -> lis
     [
         ("module " + "{" * 200 + "}" * 200, "nested deeper than 128 brackets"),
         ("module attributes {a = affine_map<(d)->(" + "-" * 999 + "d)>} {}", "nested deeper"),
-        ("#a1 = [#a0, #a0]", "alias '#a1 =' other than"),
-        ("#loc1 = [#loc0]\nmodule {}", "alias '#loc1 =' other than"),
+        ("#a1 = [#a0, #a0]", "alias '#a1 =' that is not"),
+        ("#loc1 = [#loc0]\nmodule {}", "alias '#loc1 =' that is not"),
         ("ML\xefR".encode("latin-1"), "bytecode of MLIR"),
-        (b"\xff\xfe\x00", "no text of StableHLO"),
+        (b"\xff\xfe\x00", "not text of StableHLO"),
     ],
 )
 def test_what_mlir_cannot_parse_is_refused_before(

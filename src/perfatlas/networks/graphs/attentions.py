@@ -35,7 +35,7 @@ class Chains(Generic[_AnyStep]):
     products: Collection[str]  # Types of products
     scaled: Collection[str]  # Types that may stand between scores and their softmax
 
-    def around(self, softmax: _AnyStep) -> tuple[_AnyStep, _AnyStep, set[str]] | None:
+    def attention_around(self, softmax: _AnyStep) -> tuple[_AnyStep, _AnyStep, set[str]] | None:
         """Return the products before and after a softmax, and the tensors between; else None."""
         inside = {softmax.output[0]}
         scores = self._scores(softmax.input[0], inside)
@@ -51,9 +51,9 @@ class Chains(Generic[_AnyStep]):
     def _after_softmax(self, name: str, inside: set[str]) -> _AnyStep | None:
         """Return what reads weights of an attention, rows without a key set to zero; else None."""
         reads = self.users.get(name, ())
-        if sorted(each.op_type for each in reads) == ["IsNaN", "Where"]:
-            inside |= {each.output[0] for each in reads}
-            where = next(each for each in reads if each.op_type == "Where")
+        if sorted(reader.op_type for reader in reads) == ["IsNaN", "Where"]:
+            inside |= {reader.output[0] for reader in reads}
+            where = next(reader for reader in reads if reader.op_type == "Where")
             reads = self.users.get(where.output[0], ())
         return reads[0] if len(reads) == 1 else None
 
@@ -68,8 +68,8 @@ class Chains(Generic[_AnyStep]):
             if writer.op_type not in self.scaled:
                 return None
             inside.add(name)
-            read = [each for each in writer.input if each not in self.weights]
-            name = next((each for each in read if self._leads_to_product(each)), "")
+            read = [tensor for tensor in writer.input if tensor not in self.weights]
+            name = next((tensor for tensor in read if self._leads_to_product(tensor)), "")
         return None
 
     def _leads_to_product(self, name: str) -> bool:

@@ -56,7 +56,7 @@ def _node(
     if missing:
         raise InvalidSpecError(f"{kind} needs {', '.join(missing)}")
     if causal and kind != "attention":
-        raise InvalidSpecError(f"causal is a mask of attention, not of {kind}; leave it out")
+        raise InvalidSpecError(f"causal applies to attention, not to {kind}; leave it out")
     if by_output and kind != "activation":
         raise InvalidSpecError(f"by_output applies to activations, not to {kind}; leave it out")
     return Node(
@@ -184,7 +184,7 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
 def _check_names(expression: Expression, names: set[str], where: str) -> None:
     if unknown := [name for name in expression.names if name not in names]:
         raise InvalidSpecError(
-            f"{where}: {expression.text!r} reads {unknown[0]!r}, which is no"
+            f"{where}: {expression.text!r} reads {unknown[0]!r}, which is not a"
             f" size{did_you_mean(unknown[0], names)}; sizes are {', '.join(sorted(names))}"
         )
 
@@ -211,7 +211,7 @@ def _check_denoiser(network: GraphNetwork, origin: str) -> None:
     if not of_steps:
         raise InvalidSpecError(
             f"{stated} needs operators with a count such as '{STEPS}', a size; leave denoiser out"
-            " of other networks than diffusion pipelines"
+            " for networks other than diffusion pipelines"
         )
     try:
         for node in of_steps:
@@ -219,7 +219,7 @@ def _check_denoiser(network: GraphNetwork, origin: str) -> None:
     except InvalidSpecError as problem:
         raise InvalidSpecError(
             f"{stated}: operators with a count such as '{STEPS}' run {network.denoiser} * batch"
-            f" items, and of one item {problem}"
+            f" items, and for one item {problem}"
         ) from None
 
 

@@ -35,7 +35,7 @@ TWICE: Final = 2.0
 # and rows from which several share them.
 # Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel.
 COLUMNS: Final = 32.0
-MAX_COLUMN: Final = 65_536.0
+MAX_COLUMN_ROWS: Final = 65_536.0
 SUM_BLOCKS: Final = 2112.0
 SUM_COLUMNS: Final = 128.0
 SUM_ROWS: Final = 64.0
@@ -84,8 +84,8 @@ def block_input(nodes: Sequence[Node], columns: Mapping[str, Any]) -> int:
         if kind == "add" and float(size["write"]) in sizes
     ]
     outputs = np.array(sums or products or [(1.0, 1.0)])
-    each = outputs.prod(axis=1).sum() / blocks_of(nodes, columns)
-    return round(float(min(each, outputs[:, 1].max())))
+    mean = outputs.prod(axis=1).sum() / blocks_of(nodes, columns)
+    return round(float(min(mean, outputs[:, 1].max())))
 
 
 def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
@@ -123,7 +123,11 @@ def forward_operators(
         before = _input_cast(operator, precision.casts, FLOAT32_WIDTH * read, read)
         if not operator.has_weights:
             return *before, operator
-        return _weight_cast(operator, weights_per_product), *before, operator
+        weights_C = operator.weight_elements()
+        read, write = WEIGHT_BYTES * weights_C, operators.ACTIVATION_BYTES * weights_C
+        cast = _kernel(operator, f"{CAST}_{operator.name}", CAST, read, write)
+        cast = operators.with_fields(cast, count=weights_per_product * operator.count)
+        return cast, *before, operator
     if not isinstance(operator, operators.Streaming):
         return (operator,)
     if operator.stream == "depthwise_conv":
@@ -152,14 +156,6 @@ def _input_cast(
     """Return the kernel that casts the input of a share of the executions, if there is one."""
     cast = _kernel(operator, f"{INPUT}_{operator.name}", CAST, read, write)
     return (operators.with_fields(cast, count=share * operator.count),) if share else ()
-
-
-def _weight_cast(product: operators.Gemm, share: float) -> operators.Streaming:
-    """Return the kernel that casts the weights of a share of the executions."""
-    elements_C = product.weight_elements()
-    read, write = WEIGHT_BYTES * elements_C, operators.ACTIVATION_BYTES * elements_C
-    cast = _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
-    return operators.with_fields(cast, count=share * product.count)
 
 
 def _kernel(
@@ -307,7 +303,7 @@ def _norm_backward(norm: operators.Streaming, precision: Precision) -> operators
         stream="norm_weight_gradient",
         read_bytes=both,
         write_bytes=0.0 * read,
-        row_bytes=np.where(rows > MAX_COLUMN, 0.0, column_bytes),
+        row_bytes=np.where(rows > MAX_COLUMN_ROWS, 0.0, column_bytes),
     )
     return operators.Backward((by_input,), (by_weight,))
 
@@ -320,9 +316,9 @@ def product_backward(product: operators.Gemm) -> operators.Backward:
 
     Limits: All linear layers have biases.
     """
-    each = get_format(product.format).activation_bytes
+    activation_bytes = get_format(product.format).activation_bytes
     # channels of a position over those under all taps; 1 of a linear layer
-    share = product.input_bytes_per_element / each
+    share = product.input_bytes_per_element / activation_bytes
     gradient_bytes = product.output_bytes_per_element
     by_input = operators.with_fields(
         product,

@@ -108,9 +108,9 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
             "layer_types",
             f"has {len(stated)} entries for num_hidden_layers = {len(default)}",
         )
-    unknown = sorted(set(stated) - set(allowed))
-    if unknown:
-        raise fields.invalid("layer_types", f"{unknown[0][:40]!r} is none of {', '.join(allowed)}")
+    if unknown := sorted(set(stated) - set(allowed)):
+        name = unknown[0][:40]
+        raise fields.invalid("layer_types", f"{name!r} is not one of {', '.join(allowed)}")
     return stated
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_TEMPLATES: Final = 2_000
 MAX_ALTERNATIVES: Final = 64
-MAX_PATTERN: Final = 300
+MAX_PATTERN_LENGTH: Final = 300
 
 # part of a layer -> module paths inside a layer, over all families
 PARTS: Final[dict[str, tuple[str, ...]]] = {
@@ -126,7 +126,7 @@ def as_globs(pattern: str) -> tuple[str, ...] | None:
         >>> as_globs(r"re:.*mlp\.(gate|up)_proj.*")
         ('*mlp.gate_proj*', '*mlp.up_proj*')
     """
-    if len(pattern) > MAX_PATTERN:
+    if len(pattern) > MAX_PATTERN_LENGTH:
         return None
     if not pattern.startswith("re:"):
         return None if _METACHARACTERS & set(pattern) else (pattern,)

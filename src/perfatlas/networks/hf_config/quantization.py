@@ -98,7 +98,7 @@ def checkpoint_formats(
         kv_format = _cache_format(stated)
     except _UnreadError as problem:
         unread_kv = f"{quoted}: {problem} has no known number format"
-    kept = CheckpointFormats(kv_format=kv_format, unread_kv=unread_kv, source=quoted)
+    cache_only = CheckpointFormats(kv_format=kv_format, unread_kv=unread_kv, source=quoted)
     unread, moe = None, stated.text("moe_quant_algo")
     try:
         schemes = _schemes(stated, method)
@@ -107,12 +107,12 @@ def checkpoint_formats(
         unread = str(problem)
     if unread is None and not any(scheme.format for scheme in schemes):
         if kv_format or unread_kv:  # the KV cache alone is quantized
-            return kept, ()
+            return cache_only, ()
         unread = ""
     if unread is not None:
         what = f"{quoted}{': ' if unread else ''}{unread} has no known number format"
         nearest = _NEAREST.get(method, _ANY_NEAREST)
-        return replace(kept, unread=what, nearest=nearest), (what,)
+        return replace(cache_only, unread=what, nearest=nearest), (what,)
     names = dict.fromkeys(scheme.format for scheme in schemes if scheme.format)
     quoted = f"{quoted}, {', '.join(names)}"
     formats, notes = _apply(stated, schemes, architecture)
@@ -121,7 +121,7 @@ def checkpoint_formats(
     elif formats.get("experts") == "fp8_block" and fields.text("expert_dtype") == "fp4":
         formats["experts"], quoted = "mxfp4_mxfp8", f"{quoted}; expert_dtype 'fp4'"
     checkpoint = replace(
-        kept,
+        cache_only,
         gemm_format=_gemm_format(formats),
         moe_format=formats["experts"] or "bf16" if "experts" in formats else None,
         attention_quantized=formats.get("attention") is not None,

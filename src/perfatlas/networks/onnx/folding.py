@@ -13,7 +13,7 @@ from perfatlas.quantities import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAX_SIZES: Final = 64  # elements of a tensor of sizes
+MAX_FOLDED_ELEMENTS: Final = 64  # elements of a tensor of sizes
 _FOLDED: Final = (
     *("Add", "And", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather"),
     *("Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Mod", "Mul", "Not", "Or"),
@@ -65,7 +65,7 @@ class Folding:
         changed = False
         for node in graph.node:
             value = _value(node, shapes, values)
-            if value is None or value.size > MAX_SIZES:
+            if value is None or value.size > MAX_FOLDED_ELEMENTS:
                 continue
             values[node.output[0]] = value
             if node.op_type == "Constant":
@@ -159,13 +159,13 @@ def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: AN
             nodes[-1].CopyFrom(node)
             continue
         branch_name = "then_branch" if condition.item() else "else_branch"
-        branch = next(each.g for each in node.attribute if each.name == branch_name)
-        names = {each.name for each in branch.initializer}
-        names.update(name for each in branch.node for name in each.output if name)
+        branch = next(attribute.g for attribute in node.attribute if attribute.name == branch_name)
+        names = {tensor.name for tensor in branch.initializer}
+        names.update(name for inner in branch.node for name in inner.output if name)
         # two branches may have equal names inside
         renamed = {name: f"{node.output[0]}/{name}" for name in names}
-        for each in branch.initializer:
-            each.name = renamed[each.name]
+        for tensor in branch.initializer:
+            tensor.name = renamed[tensor.name]
         graph.initializer.extend(branch.initializer)
         _rename(branch.node, renamed)
         nodes += branch.node
@@ -175,12 +175,12 @@ def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: AN
         ]
         changed = True
     if changed:
-        read, live = {each.name for each in graph.output}, []
+        read, live = {output.name for output in graph.output}, []
         for node in reversed(nodes):  # operators that only the other branches read do not run
             if read.intersection(node.output):
                 live.append(node)
                 read.update(reads_of(node))
-        nodes = [onnx.NodeProto.FromString(each.SerializeToString()) for each in reversed(live)]
+        nodes = [onnx.NodeProto.FromString(proto.SerializeToString()) for proto in reversed(live)]
         del graph.node[:]
         graph.node.extend(nodes)
     return changed
@@ -191,23 +191,23 @@ def _rename(nodes: Any, renamed: Mapping[str, str]) -> None:  # noqa: ANN401
     for node in nodes:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [renamed.get(name, name) for name in node.output]
-        for each in node.attribute:
-            _rename(each.g.node, renamed)
-            for out in each.g.output:
+        for attribute in node.attribute:
+            _rename(attribute.g.node, renamed)
+            for out in attribute.g.output:
                 out.name = renamed.get(out.name, out.name)
 
 
 def reads_of(node: Any) -> list[str]:  # noqa: ANN401 - `onnx.NodeProto`
     """Return the tensors that an operator reads, those of the graphs inside of it among them."""
     read = [name for name in node.input if name]
-    for each in node.attribute:
-        if each.type == each.GRAPH:
-            inner_names = {value.name for value in (*each.g.initializer, *each.g.input)}
-            inner_names.update(name for inner in each.g.node for name in inner.output)
-            inside = [name for inner in each.g.node for name in reads_of(inner)]
+    for attribute in node.attribute:
+        if attribute.type == attribute.GRAPH:
+            inner_names = {value.name for value in (*attribute.g.initializer, *attribute.g.input)}
+            inner_names.update(name for inner in attribute.g.node for name in inner.output)
+            inside = [name for inner in attribute.g.node for name in reads_of(inner)]
             read += [
                 name
-                for name in (*inside, *(o.name for o in each.g.output))
+                for name in (*inside, *(o.name for o in attribute.g.output))
                 if name not in inner_names
             ]
     return list(dict.fromkeys(read))
@@ -219,7 +219,7 @@ def _value(node: Any, shapes: Mapping[str, list[int]], values: Mapping[str, Any]
 
     if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
         elements = math.prod(node.attribute[0].t.dims)
-        return to_array(node.attribute[0].t) if elements <= MAX_SIZES else None
+        return to_array(node.attribute[0].t) if elements <= MAX_FOLDED_ELEMENTS else None
     if node.op_type == "Shape" and not node.attribute and node.input[0] in shapes:
         return np.array(shapes[node.input[0]], dtype=np.int64)
     names = [name for name in node.input if name]
@@ -236,7 +236,7 @@ def _computed(node: Any, read: Mapping[str, Any]) -> Any:  # noqa: ANN401 - arra
     many = [value.size for value in read.values()]
     if node.op_type in _RESHAPED:
         many.append(np.prod(np.abs(last.astype(float))))
-    if max(many, default=0) > MAX_SIZES:
+    if max(many, default=0) > MAX_FOLDED_ELEMENTS:
         return None
     try:
         return np.asarray(ReferenceEvaluator(node).run(None, dict(read))[0])

@@ -128,8 +128,8 @@ def _stored_format(formats: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
         return number_format, ()
     share = formats[number_format] / sum(formats.values())
     note = (
-        f"{share:.0%} of the weights of products are in {number_format or '16 or 32 bits'}, which"
-        f" stands for {' and '.join(others)}"
+        f"{share:.0%} of GEMM weights are stored in {number_format or '16 or 32 bits'}, and those"
+        f" in {' and '.join(others)} are treated as such"
     )
     return number_format, (note,)
 
@@ -151,12 +151,12 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
     except OSError as problem:
         raise quantities.InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
     except (Error, ValueError) as problem:
-        raise quantities.InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
+        raise quantities.InvalidSpecError(f"{path} is not an ONNX file: {problem}") from problem
     if not model.graph.node:
         raise quantities.InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
     if model.functions:
         raise quantities.UnsupportedError(
-            f"{path} has functions of its own; inline them with onnx.inliner.inline_local_functions"
+            f"{path} defines local functions; inline them with onnx.inliner.inline_local_functions"
         )
     return model
 
@@ -309,20 +309,20 @@ class _Graph:
             if all(name in self.weights for name in reads):
                 self.weights.update(op.output)
         self.readers.update({name: len(users) for name, users in self.users.items()})
-        together = self._together()
+        fused = self._fused_nodes()
         for op in self.graph.node:
-            if id(op) in together:
-                self._put(together[id(op)](), op)
+            if id(op) in fused:
+                self._put(fused[id(op)](), op)
             elif not self.skipped.intersection(op.output):
                 try:
                     self._add(op)
                 except (ValueError, LookupError, ZeroDivisionError) as problem:
                     raise quantities.InvalidSpecError(
-                        f"{op.op_type} {op.name!r} has inputs, shapes or attributes that are not"
-                        f" those of the operator: {problem}"
+                        f"{op.op_type} {op.name!r} has inputs, shapes or attributes that do not"
+                        f" fit the operator: {problem}"
                     ) from problem
 
-    def _together(self) -> dict[int, Callable[[], Node]]:
+    def _fused_nodes(self) -> dict[int, Callable[[], Node]]:
         """Return what makes one of several operators, by the last of them; skip the others."""
         fused: dict[int, Callable[[], Node]] = {}
         for last, attention, inside in filter(None, map(self._attention, self.graph.node)):
@@ -336,7 +336,7 @@ class _Graph:
 
     def _grouped(self, group: Group) -> Node:
         """Return operators that are one."""
-        alone = all(group.written.issuperset(each.output) for each in self.users[group.read])
+        alone = all(group.written.issuperset(reader.output) for reader in self.users[group.read])
         read = [group.read]
         node = self._moving(group.kind, group.last, read, read if alone else [])
         if group.kind != GROUP_NORM:
@@ -364,7 +364,7 @@ class _Graph:
             or self._is_shape(op)
             or self._is_view(op, read)
         ):
-            source = next(each for each in read if each not in self.weights)
+            source = next(tensor for tensor in read if tensor not in self.weights)
             if self.readers[source] == 1:
                 self.kinds |= dict.fromkeys(op.output, self.kinds.get(source, ""))
             return
@@ -420,8 +420,10 @@ class _Graph:
     def _nodes(self, op: Any, read: list[str]) -> Sequence[Node]:  # noqa: ANN401
         name = op.op_type
         if name in _CONVOLUTIONS or name in _PRODUCTS:
-            constants = [each for each in read if each in self.weights and each not in self.stored]
-            self.computed |= {each: _count(self.shape(each, op)) for each in constants}
+            fixed = [
+                tensor for tensor in read if tensor in self.weights and tensor not in self.stored
+            ]
+            self.computed |= {tensor: _count(self.shape(tensor, op)) for tensor in fixed}
             self._tally_format(op, (_CONVOLUTIONS | _PRODUCTS)[name])
         if name in _CONVOLUTIONS:
             return self._convolution(op)
@@ -438,17 +440,17 @@ class _Graph:
             return [self._einsum(op, read)]
         if name not in _kinds():
             self.unknown[name] += 1
-        alone = [each for each in read if self.readers[each] == 1]
+        alone = [tensor for tensor in read if self.readers[tensor] == 1]
         return [self._moving(_kinds().get(name, "elementwise"), op, read, alone)]
 
     def _moving(self, kind: str, op: Any, read: list[str], unshared: list[str]) -> Node:  # noqa: ANN401
         """Return an operator that is limited by memory bandwidth."""
-        moved = [self.shape(each, op) for each in read if each not in self.weights]
+        moved = [self.shape(name, op) for name in read if name not in self.weights]
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
-        producers = [self.kinds.get(each, "") for each in unshared]
+        producers = [self.kinds.get(name, "") for name in unshared]
         out = self.shape(op.output[0], op)
-        operands = [self.shape(each, op) for each in read]
+        operands = [self.shape(name, op) for name in read]
         if op.op_type in _kinds() and imports.is_strided(kind, operands, out):
             kind = imports.STRIDED
         moves = {"read": imports.Tensor.total(moved), "write": out.elements()}
@@ -502,7 +504,7 @@ class _Graph:
                 " dimensions, each of one size; export it as MatMul"
             )
         if not (first & second) - set(out):
-            unshared = [each for each in read if self.readers[each] == 1]
+            unshared = [name for name in read if self.readers[name] == 1]
             return self._moving(_kinds()["Mul"], op, read, unshared)
         m, n, k, groups = (
             math.prod(sizes[label] for label in labels)
@@ -518,9 +520,9 @@ class _Graph:
             m, n = n, m
         if groups == 1 and self.weights.intersection(op.input):
             constants = [
-                each for each in op.input if each in self.weights and each not in self.stored
+                name for name in op.input if name in self.weights and name not in self.stored
             ]
-            self.computed |= {each: _count(self.shape(each, op)) for each in constants}
+            self.computed |= {name: _count(self.shape(name, op)) for name in constants}
             return imports.node("linear", {"m": m, "n": n, "k": k})
         return imports.node("matmul", {"m": m, "n": n, "k": k, "groups": groups})
 
@@ -555,7 +557,15 @@ class _Graph:
 
     def _attention(self, op: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
         """Return the attention whose softmax an operator is: its last product, and its inside."""
-        chain = self._chains().around(op) if op.op_type == "Softmax" else None
+        if op.op_type != "Softmax":
+            return None
+        chain = Chains(
+            writers=self.writers,
+            users=self.users,
+            weights=self.weights,
+            products=_SCORES,
+            scaled=_SCALED,
+        ).attention_around(op)
         if chain is None:
             return None
         scores, last, inside = chain
@@ -568,19 +578,10 @@ class _Graph:
             return None  # products and a softmax in PyTorch, too
         return last, imports.node("attention", sizes), inside | scaled[0] | scaled[1]
 
-    def _chains(self) -> Chains[Any]:
-        return Chains(
-            writers=self.writers,
-            users=self.users,
-            weights=self.weights,
-            products=_SCORES,
-            scaled=_SCALED,
-        )
-
     def _sizes(self, query: str, scores: str, value: str) -> dict[str, int] | None:
         """Return the sizes of an attention, None where its tensors are not those of one."""
         tensors = [self.shapes.get(name) for name in (query, scores, value)]
-        sizes = [tuple(map(int, each.sizes)) for each in tensors if each is not None]
+        sizes = [tuple(map(int, tensor.sizes)) for tensor in tensors if tensor is not None]
         if len(sizes) < len(tensors) or min(map(len, sizes)) < BATCHED:
             return None
         (*batch, q_len, head_dim), (*_, kv_len), (*_, value_dim) = sizes
@@ -616,7 +617,7 @@ def _count(tensor: imports.Tensor) -> int:
 
 def _attribute(op: Any, name: str, default: Any) -> Any:  # noqa: ANN401
     """Return an attribute of an operator: an integer or a text."""
-    for each in op.attribute:
-        if each.name == name:
-            return each.s if each.type == each.STRING else each.i
+    for attribute in op.attribute:
+        if attribute.name == name:
+            return attribute.s if attribute.type == attribute.STRING else attribute.i
     return default

@@ -62,7 +62,7 @@ def groups(graph: Any, fixed: Collection[str]) -> Iterator[Group]:  # noqa: ANN4
     wires = _Wires(list(graph.node), fixed, {output.name for output in graph.output})
     for anchor, node in enumerate(wires.nodes):
         if node.op_type in _patterns():
-            yield from wires.around(anchor, _patterns()[node.op_type])
+            yield from wires.largest_group(anchor, _patterns()[node.op_type])
 
 
 class _Wires:
@@ -83,7 +83,7 @@ class _Wires:
             for name in node.input:
                 self.readers[name].append(number)
 
-    def around(self, anchor: int, pattern: Pattern) -> Iterator[Group]:
+    def largest_group(self, anchor: int, pattern: Pattern) -> Iterator[Group]:
         """Yield the largest group around an operator, if there is one."""
         first = frozenset((anchor,))
         best, seen, queue = None, {first}, [first]
@@ -93,8 +93,8 @@ class _Wires:
                 types = {self.nodes[number].op_type for number in chosen - first}
                 ends = self._ends(chosen) if pattern.needs <= types else None
                 best = best if ends is None else (chosen, *ends)
-            for near in self._near(chosen):
-                grown = chosen | {near}
+            for neighbour in self._neighbours(chosen):
+                grown = chosen | {neighbour}
                 counts = Counter(self.nodes[number].op_type for number in grown - first)
                 if grown not in seen and all(
                     number <= pattern.inside.get(kind, 0) for kind, number in counts.items()
@@ -119,7 +119,7 @@ class _Wires:
         ]
         return (*read, *leaving) if len(read) == len(leaving) == 1 else None
 
-    def _near(self, chosen: frozenset[int]) -> Iterator[int]:
+    def _neighbours(self, chosen: frozenset[int]) -> Iterator[int]:
         for number in chosen:
             for name in self.nodes[number].input:
                 if name in self.writer and name not in self.fixed:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxlib.mlir import ir
 
 FRAMEWORK: Final = "stablehlo"
-DEEPEST_CALL: Final = 64
+MAX_CALL_DEPTH: Final = 64
 MAX_TENSORS: Final = 300_000
 _PREFIXES: Final = ("stablehlo.", "chlo.", "func.")
 _BROADCASTS: Final = ("broadcast_in_dim", "broadcast")
@@ -115,8 +115,8 @@ class Program:
         self, block: ir.Block, operands: dict[ir.Value, Operand], times: int, depth: int
     ) -> list[Operand]:
         """Add the operators of a block; return what it returns."""
-        if depth > DEEPEST_CALL:
-            raise InvalidSpecError(f"functions call each other deeper than {DEEPEST_CALL}")
+        if depth > MAX_CALL_DEPTH:
+            raise InvalidSpecError(f"functions call each other deeper than {MAX_CALL_DEPTH}")
         for op in block.operations:
             name = op.operation.name
             if name.endswith(".return"):
@@ -160,9 +160,9 @@ class Program:
             read[0].name in self.arguments or read[0].name in self.fixed
         )
         if read and (kinds.get(name) == VIEW or sliced):
-            return [self._view(*each, name) for each in zip(read, results, strict=False)]
+            return [self._view(*pair, name) for pair in zip(read, results, strict=False)]
         if kinds.get(name) == FREE or not results:
-            self.fixed.update(each.name for each in results)
+            self.fixed.update(result.name for result in results)
             return results
         body = self.bodies if times != 1 else 0
         details = _details(op, name, read, results)
@@ -268,8 +268,8 @@ class Program:
         for region in op.regions:
             self.ops = []
             results = self.block(region.blocks[0], operands, times, depth + 1)
-            branches.append((sum(each.work for each in self.ops), self.ops, results))
-        _, added, results = max(branches, key=lambda each: each[0])
+            branches.append((sum(op.work for op in self.ops), self.ops, results))
+        _, added, results = max(branches, key=lambda branch: branch[0])
         self.ops = before
         self.ops += added
         self.branches[name] += 1
@@ -285,7 +285,7 @@ def program_of(module: ir.Module, free: frozenset[int], path: Path) -> Program:
         operands[value] = operand = program.new(value)
         program.arguments[operand.name] = operand
         program.free |= {operand.name} if number in free else set()
-    program.outputs = tuple(each.name for each in program.block(block, operands, 1, 0))
+    program.outputs = tuple(output.name for output in program.block(block, operands, 1, 0))
     return program
 
 

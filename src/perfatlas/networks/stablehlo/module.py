@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxlib.mlir import ir
 
 MAX_TEXT_BYTES: Final = 1 << 29  # bytes
-DEEPEST: Final = 128  # brackets around brackets
+MAX_NESTING: Final = 128  # brackets around brackets
 MAX_REASON_LENGTH: Final = 300
 COMPOSITE: Final = "composite"  # attribute of a function that decomposes one
 BYTECODE: Final = b"ML\xefR"
@@ -105,19 +105,21 @@ def _text(path: Path) -> str:
         text = content.decode()
     except UnicodeDecodeError as problem:
         raise quantities.InvalidSpecError(
-            f"{path} is no text of StableHLO: {problem.reason}"
+            f"{path} is not text of StableHLO: {problem.reason}"
         ) from problem
     text, depth = _LOCATION.sub(r"\1loc(unknown)", text), 0
     for token in _TOKENS.finditer(text):
         sign = token[0]
         if len(sign) == 1:
             depth = max(0, depth + (1 if sign in "<({[" else -1))
-        if depth > DEEPEST or (sign[0] == "-" and len(sign) > DEEPEST):
-            raise quantities.InvalidSpecError(f"{path} is nested deeper than {DEEPEST} brackets")
+        if depth > MAX_NESTING or (sign[0] == "-" and len(sign) > MAX_NESTING):
+            raise quantities.InvalidSpecError(
+                f"{path} is nested deeper than {MAX_NESTING} brackets"
+            )
         if sign[0] in "#!":
             raise quantities.InvalidSpecError(
-                f"{path} has an alias {quantities.repr_for_error(sign)} other than of locations,"
-                " as JAX writes"
+                f"{path} has an alias {quantities.repr_for_error(sign)} that is not a location;"
+                " write the text with JAX"
             )
     return text
 
@@ -146,7 +148,7 @@ def _parsed(text: str, path: Path) -> ir.Module:
     except ir.MLIRError as problem:
         reason = " ".join(str(problem).split())[:MAX_REASON_LENGTH]
         raise quantities.InvalidSpecError(
-            f"{path} is no module of StableHLO: {reason}"
+            f"{path} is not a module of StableHLO: {reason}"
         ) from problem
 
 
@@ -177,7 +179,7 @@ def _free_sizes(module: ir.Module, path: Path) -> dict[tuple[int, int], str]:
     for number, argument in enumerate(block.arguments):
         if not isinstance(argument.type, ir.RankedTensorType):
             raise quantities.UnsupportedError(
-                f"{path}: argument {number} of main is no tensor with a rank"
+                f"{path}: argument {number} of main is not a ranked tensor"
             )
         for index in range(argument.type.rank):
             if argument.type.is_dynamic_dim(index):

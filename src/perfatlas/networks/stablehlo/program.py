@@ -101,16 +101,16 @@ def _of_batch(runs: Sequence[Sequence[Node]], path: Path) -> tuple[Node, ...]:
     """Return nodes of any number of items from those of `BATCHES`."""
     kinds = {tuple((node.label, tuple(node.sizes)) for node in nodes) for nodes in runs}
     if len(kinds) > 1:
-        raise InvalidSpecError(f"{path} runs other operators for other numbers of items")
-    made = []
+        raise InvalidSpecError(f"{path} runs different operators for different numbers of items")
+    nodes = []
     for several in zip(*runs, strict=True):
         sizes = {
             name: _polynomial([int(node.sizes[name].text) for node in several], path)
             for name in several[0].sizes
         }
         count = _polynomial([int(node.count.text) for node in several], path)
-        made.append(replace(several[0], sizes=sizes, count=count))
-    return tuple(made)
+        nodes.append(replace(several[0], sizes=sizes, count=count))
+    return tuple(nodes)
 
 
 def _polynomial(values: Sequence[int], path: Path) -> Expression:
@@ -129,7 +129,7 @@ def _polynomial(values: Sequence[int], path: Path) -> Expression:
     if not whole or (square * last + linear) * last + constant != values[3]:
         raise InvalidSpecError(
             f"{path} has sizes of {', '.join(map(str, values))} elements for"
-            f" {', '.join(map(str, BATCHES))} items, which are no polynomial of degree 2"
+            f" {', '.join(map(str, BATCHES))} items, which are not a polynomial of degree 2"
         )
     texts = []
     for factor, power in ((square, f"{BATCH} ** 2"), (linear, BATCH), (constant, "")):
@@ -173,16 +173,16 @@ class _Reader:
             products=("dot_general",),
             scaled=_SCALED,
         )
-        together = {}
+        attentions = {}
         for step in steps:
-            chain = chains.around(step) if step.op_type == "softmax" else None
+            chain = chains.attention_around(step) if step.op_type == "softmax" else None
             attention = chain and self._attention(step, chain[0], chain[1], chains)
             if chain and attention:
                 self.skipped |= chain[2]
-                together[chain[1].output] = attention
+                attentions[chain[1].output] = attention
         for step in steps:
-            if step.output in together:
-                self._put([together[step.output]], step)
+            if step.output in attentions:
+                self._put([attentions[step.output]], step)
             elif not self.skipped.intersection(step.output):
                 self._put(self._nodes(step), step)
 
@@ -190,7 +190,7 @@ class _Reader:
         """Add the nodes of a kernel, as often as it runs; without nodes it is a view."""
         count = Expression(str(step.last.times))
         self.nodes += [replace(node, count=count) for node in nodes]
-        source = next((each for each in step.input if each not in self.fixed), "")
+        source = next((tensor for tensor in step.input if tensor not in self.fixed), "")
         through = self.kinds.get(source, "") if self._is_alone(source) else ""
         self.kinds |= dict.fromkeys(step.output, nodes[-1].kind if nodes else through)
 
@@ -277,22 +277,22 @@ class _Reader:
         out, ops = step.last.written[0], list(step.ops)
         elements = max(self._root_elements(step))
         source = self.kinds.get(step.root, "") if self._is_alone(step.root) else ""
-        made = []
+        before = []
         first = self._scale_of_channels(step)
         vectors = sum(_by_vector(op, self.fixed) for op in first)
         if source == "linear" and _adds_bias(ops[0], step.root, self.fixed):
             ops = ops[1:]
         elif vectors > 1 and (source.endswith("conv") or ops[0].kind == "subtract"):
             ops, moved = ops[len(first) :], dict.fromkeys(("read", "write"), elements)
-            made, source = [imports.node("norm", moved, after=source)], "norm"
+            before, source = [imports.node("norm", moved, after=source)], "norm"
         elif source.endswith("conv") and _adds_bias(ops[0], step.root, self.fixed):
             ops = ops[1:]
-            made, source = (
+            before, source = (
                 [imports.added_bias(imports.Tensor((elements,)), source)],
                 imports.STRIDED,
             )
         if not ops:
-            return made
+            return before
         kind = step.op_type
         sizes: dict[str, imports.Size] = {"read": elements, "write": out.elements}
         if kind == SCALE:
@@ -307,7 +307,7 @@ class _Reader:
             kind = "elementwise" if kind == "add" else kind
         by_output = kind == "activation" and len(ops) == 1 and ops[0].kind in _BY_OUTPUT
         node = imports.node(kind, sizes, after=source)
-        return [*made, replace(node, by_output=by_output)]
+        return [*before, replace(node, by_output=by_output)]
 
     def _scale_of_channels(self, step: Step) -> list[Op]:
         """Return the first operators of a region that scale or shift by weights, one after another.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PRODUCTS: Final = ("dot_general", "convolution")
 MAX_ROUNDS: Final = 8
 MAX_DATA_ARGUMENTS: Final = 64  # arguments that are found to be data
-SEVERAL: Final = 2  # weights of which a tensor follows, of which no more are told apart
+MAX_ORIGINS: Final = 2  # weights of which a tensor follows, of which no more are told apart
 _POINTWISE: Final = ("activation", "add", "elementwise")
 
 
@@ -79,7 +79,7 @@ def weights_of(program: Program) -> set[str]:
     for _ in range(MAX_DATA_ARGUMENTS):
         candidates, seen = set(arguments), set[str]()
         fixed = fixed_by(program, candidates - data)
-        fixed_names = (_beside_data(op, fixed, used) for op in program.ops)
+        fixed_names = (_combined_with_data(op, fixed, used) for op in program.ops)
         sources = (_sources(names, writers, seen) & candidates - used for names in fixed_names)
         new_data = next(filter(None, sources), None)  # of what follows, more may be computed of it
         if not new_data:
@@ -114,7 +114,7 @@ def fixed_by(program: Program, weights: set[str]) -> dict[str, frozenset[str]]:
     for op in program.ops:
         if all(operand.name in fixed for operand in op.read):
             origins = {weight for operand in op.read for weight in fixed[operand.name]}
-            origin = frozenset(sorted(origins)[:SEVERAL])
+            origin = frozenset(sorted(origins)[:MAX_ORIGINS])
             fixed |= dict.fromkeys((operand.name for operand in op.written), origin)
     return fixed
 
@@ -131,16 +131,14 @@ def _sources(names: Iterable[str], writers: Mapping[str, Op], seen: set[str]) ->
     return sources
 
 
-def _beside_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) -> list[str]:
+def _combined_with_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) -> list[str]:
     """Return the fixed tensors that an operator shows to be data.
 
     They are the first factor of a product with a weight, or combined with data without a broadcast.
     """
     if op.kind in PRODUCTS:
         weight = next((operand for operand in op.read[:2] if operand.name in used), None)
-        others = [
-            operand for operand in op.read[:2] if weight is not None and operand is not weight
-        ]
+        others = [operand for operand in op.read[:2] if weight and operand is not weight]
     elif is_pointwise(op) and any(operand.name not in fixed for operand in op.read):
         others = [operand for operand in op.read if operand.sizes and not operand.repeated]
     else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.nodes import Node
 
-MAX_JSON: Final = 1 << 29  # bytes of the description of a program
+MAX_JSON_BYTES: Final = 1 << 29  # bytes of the description of a program
 MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
@@ -47,12 +47,12 @@ _FACTORS: Final = {
 }
 # Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
 _FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
-_NO_PROGRAM: Final = "models/model.json is no program of torch.export"
+_NO_PROGRAM: Final = "models/model.json is not a program of torch.export"
 _Json = TypeVar("_Json", dict[str, Any], list[Any])
 _JSON: Final = {dict: "object", list: "array"}
 _MULTIPLE: Final = re.compile(r"Mul\(Integer\((\d+)\), Symbol\('\w+'[^()]*\)\)$")
 _SPECIALIZED: Final = 2
-MAX_SIZE_OF_RANGE: Final = 1 << 31  # of a range that has an end
+UNBOUNDED_SIZE: Final = 1 << 31  # end of a range without a limit
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -69,10 +69,10 @@ def read_archive(path: Path) -> dict[str, Any]:
                 for zip_info in archive.infolist()
                 if zip_info.filename.endswith("models/model.json")
             ]
-            if not members or members[0].file_size > MAX_JSON:
+            if not members or members[0].file_size > MAX_JSON_BYTES:
                 raise InvalidSpecError(
-                    f"{path} holds no models/model.json below {MAX_JSON:,} bytes; write it with"
-                    " torch.export.save of PyTorch 2.6 or later"
+                    f"{path} holds no models/model.json below {MAX_JSON_BYTES:,} bytes; write it"
+                    " with torch.export.save of PyTorch 2.6 or later"
                 )
             program = json.loads(archive.read(members[0]))
     except (OSError, zipfile.BadZipFile, ValueError, RecursionError) as problem:
@@ -149,9 +149,9 @@ def _tensors(inputs: list[dict[str, Any]]) -> list[str]:
         if kind == "as_tensor":
             names.append(value["name"])
         elif kind == "as_tensors":
-            names += [each["name"] for each in value]
+            names += [tensor["name"] for tensor in value]
         elif kind == "as_optional_tensors":
-            names += [each["as_tensor"]["name"] for each in value if "as_tensor" in each]
+            names += [tensor["as_tensor"]["name"] for tensor in value if "as_tensor" in tensor]
     return names
 
 
@@ -226,7 +226,7 @@ class _Program:
         least, most = (times * int(ends.get(end) or 0) for end in ("min_val", "max_val"))
         limits = {
             "least": least if least > _SPECIALIZED * times else 0,  # 0 and 1 are always left out
-            "most": most if most < MAX_SIZE_OF_RANGE else 0,
+            "most": most if most < UNBOUNDED_SIZE else 0,
             "multiple_of": times if times > 1 else 0,
         }
         if match:

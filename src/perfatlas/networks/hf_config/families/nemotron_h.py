@@ -41,7 +41,7 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
     unknown = sorted(set(kinds) - set(_LETTERS.values()))
     if unknown:
         raise fields.invalid(
-            name, f"{unknown[0][:40]!r} is none of {', '.join(_LETTERS.values())}, or M * - E"
+            name, f"{unknown[0][:40]!r} is not one of {', '.join(_LETTERS.values())}, or M * - E"
         )
     depth = fields.integer("num_hidden_layers", default=len(kinds), maximum=MAX_LAYERS)
     if len(kinds) != depth:
