@@ -53,7 +53,7 @@ class Counter:
     def started(self) -> None:
         self.count += 1
 
-    def not_kept(self, folder: str, reason: str) -> None:
+    def not_saved(self, folder: str, reason: str) -> None:
         self.unkept = (folder, reason)
 
     def ended(self, seconds: float) -> None:

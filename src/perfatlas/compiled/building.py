@@ -44,9 +44,9 @@ def native(function: FunctionType, signature: Any) -> Native:  # noqa: ANN401 - 
     Args:
         function: Takes the addresses of arguments and result and returns 0; its parts are bound.
     """
-    made = cfunc(signature, **OPTIONS)(function)
-    _KEPT.append(made)
-    return NATIVE(made.address)
+    compiled = cfunc(signature, **OPTIONS)(function)
+    _KEPT.append(compiled)
+    return NATIVE(compiled.address)
 
 
 def fits(version: str = numba.__version__) -> bool:
@@ -97,14 +97,14 @@ def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped
 
 def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN401 - untyped
     """Return a function that compiled code can call, with all parts it reaches bound."""
-    found = reached(function)
-    own = {one.function: _copy(one.function) for one in found}
-    made = {plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()}
-    for one in found:
-        copied = own[one.function]
+    callees = reached(function)
+    copies = {callee.function: _copy(callee.function) for callee in callees}
+    parts = {plain: part(copy, inline=PARTS.get(plain, False)) for plain, copy in copies.items()}
+    for callee in callees:
+        copied = copies[callee.function]
         names, enclosed = copied.__globals__, copied.__code__.co_freevars
-        for name, value in one.values.items():
-            called = made.get(value, value) if isinstance(value, FunctionType) else value
+        for name, value in callee.values.items():
+            called = parts.get(value, value) if isinstance(value, FunctionType) else value
             module, _, attribute = name.rpartition(".")
             if name in enclosed:
                 _cells(copied)[name].cell_contents = called
@@ -112,7 +112,7 @@ def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN
                 names[name] = called
             elif called is not value:
                 _attributes(names, module)[attribute] = called
-    return made[function]
+    return parts[function]
 
 
 def _copy(function: FunctionType) -> FunctionType:
@@ -139,5 +139,5 @@ def _attributes(names: dict[str, Any], module: str) -> dict[str, Any]:
         copied = _Bound(names[module].__name__)
         copied.__dict__.update(names[module].__dict__)
         names[module] = copied
-    found: dict[str, Any] = vars(names[module])
-    return found
+    attributes: dict[str, Any] = vars(names[module])
+    return attributes

@@ -136,56 +136,56 @@ def _attribute(context: Any, builder: Any, columns: Columns, words: Any, name: s
     return _load(context, builder, words, *columns.fields[name])
 
 
-def _word(builder: Any, words: Any, place: Any, kind: Any = _WORD) -> Any:  # noqa: ANN401 - untyped
+def _word(builder: Any, words: Any, index: Any, kind: Any = _WORD) -> Any:  # noqa: ANN401 - untyped
     """Return a word; words are invariant while compiled code runs and are loaded once."""
-    where = place if isinstance(place, ir.Value) else ir.Constant(_WORD, place)
+    where = index if isinstance(index, ir.Value) else ir.Constant(_WORD, index)
     address = builder.bitcast(builder.gep(words, [where]), ir.PointerType(kind))
     loaded = builder.load(address)
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
     return loaded
 
 
-def _address(builder: Any, words: Any, place: Any, columns: Columns) -> Any:  # noqa: ANN401 - untyped
+def _address(builder: Any, words: Any, index: Any, columns: Columns) -> Any:  # noqa: ANN401 - untyped
     """Return the address of columns, marked as dereferenceable."""
-    loaded = _word(builder, words, place, _WORDS)
+    loaded = _word(builder, words, index, _WORDS)
     for name, count in (("dereferenceable", columns.size), ("align", 8)):
         loaded.set_metadata(name, builder.module.add_metadata([ir.Constant(_WORD, count)]))
     return loaded
 
 
-def _load(context: Any, builder: Any, words: Any, place: int, layout: Layout) -> Any:  # noqa: ANN401 - untyped
+def _load(context: Any, builder: Any, words: Any, index: int, layout: Layout) -> Any:  # noqa: ANN401 - untyped
     """Return the value whose first word is at a position."""
     if isinstance(layout, ArrayLayout):
-        return _array(context, builder, words, place, layout)
+        return _array(context, builder, words, index, layout)
     if isinstance(layout, TupleLayout):
         items = []
         for item in layout.items:
-            items.append(_load(context, builder, words, place, item))
-            place += words_of(item)
+            items.append(_load(context, builder, words, index, item))
+            index += words_of(item)
         return context.make_tuple(builder, type_of(layout), items)
     if isinstance(layout, RowsLayout):
         rows = ir.Constant(context.get_value_type(type_of(layout)), ir.Undefined)
-        rows = builder.insert_value(rows, _word(builder, words, place, _WORDS), 0)
-        return builder.insert_value(rows, _word(builder, words, place + 1), 1)
+        rows = builder.insert_value(rows, _word(builder, words, index, _WORDS), 0)
+        return builder.insert_value(rows, _word(builder, words, index + 1), 1)
     if isinstance(layout, ColumnsLayout):
-        return _address(builder, words, place, type_of(layout))
+        return _address(builder, words, index, type_of(layout))
     if isinstance(layout, Settled):
         return context.get_constant(type_of(layout), layout.value)
-    return _number(builder, words, place, layout)
+    return _number(builder, words, index, layout)
 
 
-def _number(builder: Any, words: Any, place: int, layout: str) -> Any:  # noqa: ANN401 - untyped
+def _number(builder: Any, words: Any, index: int, layout: str) -> Any:  # noqa: ANN401 - untyped
     """Return the number at a position."""
     if layout == FLAG:
-        return builder.icmp_unsigned("!=", _word(builder, words, place), ir.Constant(_WORD, 0))
-    return _word(builder, words, place, ir.DoubleType() if layout == FLOAT else _WORD)
+        return builder.icmp_unsigned("!=", _word(builder, words, index), ir.Constant(_WORD, 0))
+    return _word(builder, words, index, ir.DoubleType() if layout == FLOAT else _WORD)
 
 
-def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayout) -> Any:  # noqa: ANN401 - untyped
+def _array(context: Any, builder: Any, words: Any, index: int, layout: ArrayLayout) -> Any:  # noqa: ANN401 - untyped
     """Return the array whose data and shape are at a position; it has no reference count."""
     model = context.data_model_manager[type_of(layout)]
     item = context.get_data_type(type_of(layout).dtype)
-    shape = [_word(builder, words, place + 1 + axis) for axis in range(layout.ndim)]
+    shape = [_word(builder, words, index + 1 + axis) for axis in range(layout.ndim)]
     strides = [ir.Constant(_WORD, layout.dtype.itemsize)]
     count = shape[-1]
     for length in shape[-2::-1]:
@@ -196,22 +196,22 @@ def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayo
         "parent": _NOWHERE,
         "nitems": count,
         "itemsize": ir.Constant(_WORD, layout.dtype.itemsize),
-        "data": _word(builder, words, place, ir.PointerType(item)),
+        "data": _word(builder, words, index, ir.PointerType(item)),
     }
-    made = ir.Constant(model.get_value_type(), ir.Undefined)
+    array = ir.Constant(model.get_value_type(), ir.Undefined)
     for name, value in values.items():
-        made = builder.insert_value(made, value, model.get_field_position(name))
+        array = builder.insert_value(array, value, model.get_field_position(name))
     for name, lengths in (("shape", shape), ("strides", strides)):
         for axis in range(layout.ndim):
-            at = [model.get_field_position(name), axis]
-            made = builder.insert_value(made, lengths[axis], at)
-    return made
+            path = [model.get_field_position(name), axis]
+            array = builder.insert_value(array, lengths[axis], path)
+    return array
 
 
 @type_callable(operator.getitem)
 def _type_of_row(_: object) -> Callable[..., Any]:
-    def typer(rows: Any, place: Any) -> Any:  # noqa: ANN401 - untyped
-        whole = isinstance(rows, Rows) and isinstance(types.unliteral(place), types.Integer)
+    def typer(rows: Any, index: Any) -> Any:  # noqa: ANN401 - untyped
+        whole = isinstance(rows, Rows) and isinstance(types.unliteral(index), types.Integer)
         return rows.item if whole else None
 
     return typer
@@ -219,9 +219,9 @@ def _type_of_row(_: object) -> Callable[..., Any]:
 
 @lower_builtin(operator.getitem, Rows, types.Integer)
 def _row(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
-    place = context.cast(builder, args[1], signature.args[1], types.int64)
+    index = context.cast(builder, args[1], signature.args[1], types.int64)
     first = builder.extract_value(args[0], 0)
-    return _address(builder, first, place, signature.return_type)
+    return _address(builder, first, index, signature.return_type)
 
 
 @type_callable(len)
@@ -255,8 +255,8 @@ def _named_row(context: Any, builder: Any, signature: Any, args: Any) -> Any:  #
     first = builder.bitcast(row.data, ir.PointerType(ir.IntType(8)))
     stride, pointer = builder.extract_value(row.strides, 0), context.get_data_type(kind.dtype)
     items = []
-    for place in range(signature.return_type.count):
-        offset = builder.mul(stride, ir.Constant(_WORD, place))
+    for index in range(signature.return_type.count):
+        offset = builder.mul(stride, ir.Constant(_WORD, index))
         address = builder.bitcast(builder.gep(first, [offset]), ir.PointerType(pointer))
         items.append(context.unpack_value(builder, kind.dtype, address))
     return context.make_tuple(builder, signature.return_type, items)
@@ -272,7 +272,7 @@ def _type_of_spread(_: object) -> Callable[..., Any]:
     def typer(columns: Any) -> Any:  # noqa: ANN401 - untyped
         if not isinstance(columns, Columns):
             return None
-        return types.Tuple([type_of(one) for _, one in columns.fields.values()])
+        return types.Tuple([type_of(field) for _, field in columns.fields.values()])
 
     return typer
 

@@ -210,7 +210,7 @@ _NUMBERS: Final = (
 )
 
 
-class Packed:
+class PackedArguments:
     """Arguments packed into words; keeps everything they point to alive.
 
     Args:
@@ -275,7 +275,7 @@ class Held:
     def __init__(self, value: Any) -> None:  # noqa: ANN401 - any argument
         """Pack the words."""
         self.layout = layout_of(value)
-        self.packed = Packed((value,))
+        self.packed = PackedArguments((value,))
 
 
 def hold(value: Value) -> Value:

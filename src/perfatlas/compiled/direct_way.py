@@ -126,20 +126,20 @@ class _Operation(types.Function):  # type: ignore[misc] # untyped
 
     def __init__(self, templates: Any) -> None:  # noqa: ANN401 - untyped
         super().__init__(templates)
-        self.found: dict[Any, Any] = {}
+        self.call_types: dict[Any, Any] = {}
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
         if kws or not _hashable(args):
             return super().get_call_type(context, args, kws)
-        if args not in self.found:
+        if args not in self.call_types:
             try:
-                self.found[args] = super().get_call_type(context, args, kws)
+                self.call_types[args] = super().get_call_type(context, args, kws)
             except TypingError as error:
-                self.found[args] = str(error)
-        found = self.found[args]
-        if isinstance(found, str):
-            raise TypingError(found)
-        return found
+                self.call_types[args] = str(error)
+        call_type = self.call_types[args]
+        if isinstance(call_type, str):
+            raise TypingError(call_type)
+        return call_type
 
 
 register_model(_Operation)(models.OpaqueModel)
@@ -168,24 +168,24 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
         if kws or not _hashable(args):
             return super().resolve_function_type(func, args, kws)
-        found = self.calls.get((func, args))
-        if found is None:
-            found = self.calls[func, args] = super().resolve_function_type(func, args, kws)
-        return found
+        signature = self.calls.get((func, args))
+        if signature is None:
+            signature = self.calls[func, args] = super().resolve_function_type(func, args, kws)
+        return signature
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:  # noqa: ANN401 - as its base
-        found = self.attributes.get((typ, attr))
-        if found is None:
-            found = self.attributes[typ, attr] = super().resolve_getattr(typ, attr)
-        return found
+        attribute = self.attributes.get((typ, attr))
+        if attribute is None:
+            attribute = self.attributes[typ, attr] = super().resolve_getattr(typ, attr)
+        return attribute
 
     def resolve_value_type(self, val: Any) -> Any:  # noqa: ANN401 - as its base
-        found = super().resolve_value_type(val)
-        if type(found) is not types.Function:
-            return found
-        if found not in self.operations:
-            self.operations[found] = _Operation(found.templates)
-        return self.operations[found]
+        value_type = super().resolve_value_type(val)
+        if type(value_type) is not types.Function:
+            return value_type
+        if value_type not in self.operations:
+            self.operations[value_type] = _Operation(value_type.templates)
+        return self.operations[value_type]
 
 
 class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
@@ -215,10 +215,10 @@ class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
                 self.functions[fn, sig] = super().get_function(fn, sig, _firstcall)
             except NotImplementedError as error:
                 self.functions[fn, sig] = str(error)
-        found = self.functions[fn, sig]
-        if isinstance(found, str):
-            raise NotImplementedError(found)
-        return found
+        implementation = self.functions[fn, sig]
+        if isinstance(implementation, str):
+            raise NotImplementedError(implementation)
+        return implementation
 
     def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:  # noqa: ANN401, ARG002 - as its base
         kind = "environment" if name.startswith(".NumbaEnv") else "part"
@@ -290,9 +290,9 @@ def _settle(part: Any) -> None:  # noqa: ANN401 - untyped
 def _assignments(blocks: dict[int, Any]) -> Iterator[tuple[str, settling.Assigned]]:
     """Yield the assignments of a part in the order of its source."""
     for label in sorted(blocks):
-        for one in blocks[label].body:
-            if isinstance(one, ir.Assign):
-                yield one.target.name, _assigned(one.value)
+        for statement in blocks[label].body:
+            if isinstance(statement, ir.Assign):
+                yield statement.target.name, _assigned(statement.value)
 
 
 def _assigned(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
@@ -385,8 +385,8 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
     Without reference counting, the last uses of variables need not be known.
     """
 
-    def __init__(self, *given: Any) -> None:  # noqa: ANN401 - untyped
-        _, _, _, args, return_type, flags, types_of_locals = given
+    def __init__(self, *settings: Any) -> None:  # noqa: ANN401 - untyped
+        _, _, _, args, return_type, flags, types_of_locals = settings
         unit = (_UNIT.typing, _UNIT.target, _UNIT.library)
         super().__init__(*unit, args, return_type, flags, types_of_locals)
 
@@ -411,7 +411,7 @@ class _PartCompiler(_FunctionCompiler):  # type: ignore[misc] # untyped
 
     def fold_argument_types(self, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
         signature, folded = super().fold_argument_types(args, kws)
-        return signature, tuple(_widest(one) for one in folded)
+        return signature, tuple(_widest(kind) for kind in folded)
 
 
 def _widest(kind: Any) -> Any:  # noqa: ANN401 - untyped
@@ -420,16 +420,16 @@ def _widest(kind: Any) -> Any:  # noqa: ANN401 - untyped
     if isinstance(kind, types.Integer) and kind.signed:
         return types.int64
     if type(kind) in (types.Tuple, types.UniTuple):
-        return types.Tuple([_widest(one) for one in kind.types])
+        return types.Tuple([_widest(item) for item in kind.types])
     return kind
 
 
 def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
     """Return a part that code compiled by `machine_code` can call."""
-    made = njit(pipeline_class=_Pipeline, forceinline=inline, **OPTIONS)(function)
-    options = (made.targetdescr, made.targetoptions, made.locals)
-    made._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - see the module docstring
-    return made
+    dispatcher = njit(pipeline_class=_Pipeline, forceinline=inline, **OPTIONS)(function)
+    options = (dispatcher.targetdescr, dispatcher.targetoptions, dispatcher.locals)
+    dispatcher._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - see the module docstring
+    return dispatcher
 
 
 @global_compiler_lock

@@ -44,22 +44,22 @@ def replica_key(seed: int, replica: int) -> np.uint64:
 
 
 @inlined
-def uniform(key: np.uint64, stream: int, place: int) -> float:
+def uniform(key: np.uint64, stream: int, index: int) -> float:
     """Return a number above 0 and below 1.
 
     Args:
-        place: Position in the stream.
+        index: Position in the stream.
     """
     start = mixed(key + np.uint64(stream + 1) * _FIRST)
-    bits = mixed(start + np.uint64(place + 1) * _WEYL)
+    bits = mixed(start + np.uint64(index + 1) * _WEYL)
     return (np.float64(bits >> _S11) + 0.5) * _STEP
 
 
 @inlined
-def exponential(key: np.uint64, stream: int, place: int) -> float:
+def exponential(key: np.uint64, stream: int, index: int) -> float:
     """Return a draw from the exponential distribution of mean 1, by inverse transform.
 
     Args:
-        place: Position in the stream.
+        index: Position in the stream.
     """
-    return -math.log(uniform(key, stream, place))
+    return -math.log(uniform(key, stream, index))

@@ -23,7 +23,7 @@ class Listener(Protocol):
             seconds: Time it took [s].
         """
 
-    def not_kept(self, folder: str, reason: str) -> None:
+    def not_saved(self, folder: str, reason: str) -> None:
         """Machine code could not be written, so that the next process compiles again."""
 
 
@@ -40,10 +40,10 @@ def listening(listener: Listener) -> Iterator[None]:
         _LISTENERS.remove(listener)
 
 
-def report_not_kept(folder: str, reason: str) -> None:
+def report_not_saved(folder: str, reason: str) -> None:
     """Notify all listeners that machine code could not be written."""
     for listener in tuple(_LISTENERS):
-        listener.not_kept(folder, reason)
+        listener.not_saved(folder, reason)
 
 
 @contextlib.contextmanager

@@ -58,16 +58,16 @@ class Compiled:
             self.machine = self._interpret
             return self._interpret(rows, *others)
 
-    def _interpret(self, *given: NDArray[Any]) -> Any:  # noqa: ANN401 - as above
+    def _interpret(self, *columns: NDArray[Any]) -> Any:  # noqa: ANN401 - as above
         """Return what the function returns, without the compiler."""
         with np.errstate(all="ignore"):
-            return self.function(*given)
+            return self.function(*columns)
 
-    def _called_with_copies(self, given: tuple[NDArray[Any], ...]) -> Any:  # noqa: ANN401 - as above
+    def _called_with_copies(self, columns: tuple[NDArray[Any], ...]) -> Any:  # noqa: ANN401 - as above
         """Return what the function returns for arrays that compiled code cannot receive as is."""
-        used = [column if is_ready(column) else _copy(column) for column in given]
+        used = [column if is_ready(column) else _copy(column) for column in columns]
         result = cast("Callable[..., Any]", self.machine)(*used)
-        for column, copied in zip(given, used, strict=True):
+        for column, copied in zip(columns, used, strict=True):
             if copied is column:
                 continue
             if column.flags.writeable:

@@ -20,7 +20,7 @@ import numpy as np
 from perfatlas.compiled.columns import (
     ArrayLayout,
     ColumnsLayout,
-    Packed,
+    PackedArguments,
     address_of,
     layout_of,
     words_of,
@@ -104,15 +104,15 @@ class Entry:
         else:
             layouts, last = tuple(map(layout_of, args)), self._last
             if last is None or last[0] != layouts:  # faster than the hash of many fields
-                last = self._last = layouts, self._found(layouts)
+                last = self._last = layouts, self._compiled(layouts)
                 self._arrays = _ArrayCall.of(*last)
-            packed = Packed(args)
+            packed = PackedArguments(args)
             failed = last[1](packed.address, ctypes.addressof(result))
         if failed:
             raise RuntimeError(f"{self.function.__qualname__} failed in compiled code")
         return self._result(result.value)
 
-    def _found(self, layouts: tuple[Layout, ...]) -> Native:
+    def _compiled(self, layouts: tuple[Layout, ...]) -> Native:
         """Return the machine code for the layouts of arguments."""
         layout = ColumnsLayout(tuple(zip(self._names, layouts, strict=True)))
         native = self._loaded.get(layout)
@@ -127,8 +127,8 @@ class Entry:
 
     def key(self, layout: ColumnsLayout) -> str:
         """Return a digest of everything that the machine code depends on."""
-        told = (digest(self.function), self._speed_level, layout, _surroundings())
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        key = (digest(self.function), self._speed_level, layout, _surroundings())
+        return hashlib.sha256(repr(key).encode()).hexdigest()
 
     def _native(self, layout: ColumnsLayout) -> Native:
         """Return machine code from disk, compiled first where it is missing."""

@@ -36,32 +36,32 @@ class Reached(NamedTuple):
 
 def reached(function: FunctionType) -> list[Reached]:
     """Return a function and all parts it reaches, each once, callers first."""
-    found = {function: Reached(function, dict(_values(function)))}
+    functions = {function: Reached(function, dict(_values(function)))}
     ahead = [function]
     while ahead:
-        for name, value in found[ahead.pop()].values.items():
-            if not isinstance(value, FunctionType) or value in found or _is_foreign(value):
+        for name, value in functions[ahead.pop()].values.items():
+            if not isinstance(value, FunctionType) or value in functions or _is_foreign(value):
                 continue
             if value not in PARTS:
                 raise TypeError(
                     f"{value.__module__}.{name} is called by compiled code but not marked as a part"
                 )
-            found[value] = Reached(value, dict(_values(value)))
+            functions[value] = Reached(value, dict(_values(value)))
             ahead.append(value)
-    return list(found.values())
+    return list(functions.values())
 
 
 def digest(function: FunctionType) -> str:
     """Return a digest of a function and all parts and values it reaches."""
-    found = reached(function)
-    place = {one.function: number for number, one in enumerate(found)}
+    callees = reached(function)
+    numbers = {callee.function: number for number, callee in enumerate(callees)}
     notes = [
         (
-            code_text(one.function.__code__),
-            repr((one.function.__defaults__, PARTS.get(one.function))),
-            sorted((name, _value_text(value, place)) for name, value in one.values.items()),
+            code_text(callee.function.__code__),
+            repr((callee.function.__defaults__, PARTS.get(callee.function))),
+            sorted((name, _value_text(value, numbers)) for name, value in callee.values.items()),
         )
-        for one in found
+        for callee in callees
     ]
     return hashlib.sha256(repr(notes).encode()).hexdigest()
 
@@ -135,27 +135,27 @@ def _is_foreign(function: FunctionType) -> bool:
     return not str(function.__module__).startswith("perfatlas") and function not in PARTS
 
 
-def _value_text(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
+def _value_text(value: Any, numbers: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
     """Return the value of a name as text that is stable across processes."""
-    if isinstance(value, FunctionType) and value in place:
-        return f"part {place[value]}"
+    if isinstance(value, FunctionType) and value in numbers:
+        return f"part {numbers[value]}"
     if isinstance(value, _SCALAR_TYPES):
         return _constant(value)
     if isinstance(value, tuple | list):
-        return f"{type(value).__name__} {[_value_text(one, place) for one in value]}"
+        return f"{type(value).__name__} {[_value_text(item, numbers) for item in value]}"
     if isinstance(value, np.ndarray):
         return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, np.dtype):
         return f"dtype {value.str} {value.descr if value.names is None else value.fields}"
     if callable(value) and hasattr(value, "__name__"):  # a type or a library function
         name = getattr(value, "__qualname__", value.__name__)
-        return f"named {name} {getattr(value, '_fields', _members(value, place))}"
+        return f"named {name} {getattr(value, '_fields', _members(value, numbers))}"
     raise TypeError(f"compiled code cannot depend on {type(value).__name__} {value!r:.80}")
 
 
-def _members(value: Any, place: dict[FunctionType, int]) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - as above
+def _members(value: Any, numbers: dict[FunctionType, int]) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - as above
     """Return names and values of an enumeration's members; nothing of anything else."""
     if not isinstance(value, EnumType):
         return ()
     members: Mapping[str, Enum] = value.__members__
-    return tuple((name, _value_text(member.value, place)) for name, member in members.items())
+    return tuple((name, _value_text(member.value, numbers)) for name, member in members.items())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Argument(NamedTuple):
     """An argument of the part."""
 
-    place: int  # Its position
+    position: int
 
 
 class Known(NamedTuple):
@@ -79,14 +79,14 @@ def settled_values(
     if not any(isinstance(kind, Columns | Rows) for kind in arguments):
         return {}
     times = Counter(name for name, _ in assignments)
-    found = _Found(arguments)
+    settled = _Settled(arguments)
     for name, assigned in assignments:
         if times[name] == 1:
-            found.follow(name, assigned)
-    return found.values
+            settled.follow(name, assigned)
+    return settled.values
 
 
-class _Found:
+class _Settled:
     """Known contents of variables: columns and settled numbers.
 
     Args:
@@ -105,14 +105,14 @@ class _Found:
     def follow(self, name: str, assigned: Assigned) -> None:
         """Record the value of a variable."""
         match assigned:
-            case Argument(place):
-                self._types[name] = self._arguments[place]
+            case Argument(position):
+                self._types[name] = self._arguments[position]
             case Known(value):
                 self.values[name] = value
             case Alias(variable):
-                for held in (self._types, self.values):
-                    if variable in held:
-                        held[name] = held[variable]
+                for values in (self._types, self.values):
+                    if variable in values:
+                        values[name] = values[variable]
             case Item(variable) if isinstance(kind := self._types.get(variable), Rows):
                 self._types[name] = kind.item
             case Field(variable, field) if isinstance(kind := self._types.get(variable), Columns):

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.compiled.listeners import report_not_kept
+from perfatlas.compiled.listeners import report_not_saved
 from perfatlas.files import atomic_file, user_folder
 from perfatlas.quantities import InvalidSpecError
 
@@ -51,9 +51,9 @@ def read_unit(key: str) -> MachineCode | None:
             if not (_is_private(path.parent.stat()) and _is_private(os.fstat(file.fileno()))):
                 return None
             head, _, code = file.read().partition(b"\n")
-        told = json.loads(head)
-        unit = MachineCode(str(told["name"]), tuple(map(str, told["symbols"])), code)
-        if told["digest"] == _digest(key, unit):
+        header = json.loads(head)
+        unit = MachineCode(str(header["name"]), tuple(map(str, header["symbols"])), code)
+        if header["digest"] == _digest(key, unit):
             with suppress(OSError):
                 os.utime(path)
             return unit
@@ -91,7 +91,7 @@ def write_unit(key: str, unit: MachineCode) -> None:
             scratch.write_bytes(json.dumps(header).encode() + b"\n" + unit.code)
             scratch.chmod(0o600)
     except (OSError, InvalidSpecError) as problem:
-        report_not_kept(str(folder), getattr(problem, "strerror", None) or str(problem))
+        report_not_saved(str(folder), getattr(problem, "strerror", None) or str(problem))
         return
     with suppress(OSError):
         _drop_oldest(folder)

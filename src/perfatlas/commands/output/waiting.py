@@ -164,7 +164,7 @@ class CompileNotice:
         if self._other is not None:
             self._other.start()
 
-    def not_kept(self, folder: str, reason: str) -> None:
+    def not_saved(self, folder: str, reason: str) -> None:
         """Remember why machine code could not be written, to be said once.
 
         Args:
