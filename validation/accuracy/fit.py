@@ -68,7 +68,8 @@ def fitted(pairs: Sequence[quantization.Pair]) -> quantization.AccuracyModel:
 
     Pairs of a family count by the square root of their number, so that one family does not decide.
     """
-    asked, changes = quantization.asked_of(list(pairs)), np.array([pair.change for pair in pairs])
+    cases = quantization.evaluations_of(list(pairs))
+    changes = np.array([pair.change for pair in pairs])
     families = [pair.family for pair in pairs]
     weights = np.array([families.count(name) ** -0.5 for name in families])
     start = np.array([np.log(START[n]) if n in POSITIVE else START[n] for n in SCALARS])
@@ -77,7 +78,7 @@ def fitted(pairs: Sequence[quantization.Pair]) -> quantization.AccuracyModel:
     widths = np.array([*(PRIORS[name] for name in SCALARS), *[OFFSET_PRIOR] * offsets])
 
     def loss(values: FloatArray) -> float:
-        fit = float(weights @ model_of(values).log_likelihood(asked, changes))
+        fit = float(weights @ model_of(values).log_likelihood(cases, changes))
         return float(np.sum(((values - start) / widths) ** 2)) / 2.0 - fit
 
     best = minimize(loss, start, method="L-BFGS-B", options={"maxiter": 60})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantization import EXTRAPOLATED, PERPLEXITY, asked_of, support
+from perfatlas.quantization import EXTRAPOLATED, PERPLEXITY, evaluations_of, support
 from validation.accuracy.fit import fitted
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def score_fold(name: str, held_out: Sequence[Pair], pairs: Sequence[Pair]) -> li
     model_name = name.removeprefix("model ")
     by_model = name.startswith("model ")
     seen = [p for p in pairs if (p.model if by_model else p.family) != model_name]
-    model, asked = fitted(seen), asked_of(list(held_out))
-    supported = support(asked, seen, model)
-    ends = model.quantiles(asked, np.where(supported.extrapolated, EXTRAPOLATED, 1.0))
-    noise = model.repeated_spread(asked)
+    model, cases = fitted(seen), evaluations_of(list(held_out))
+    supported = support(cases, seen, model)
+    ends = model.quantiles(cases, np.where(supported.extrapolated, EXTRAPOLATED, 1.0))
+    noise = model.repeated_spread(cases)
     return [
         Scored(
             pair,

@@ -67,26 +67,26 @@ def known_dies() -> dict[str, Die]:
     return {name: Die(**row) for name, row in chip_data()["dies"].items()}
 
 
-def predicted_area_mm2(die: Die, known: Sequence[Die]) -> float:
+def predicted_area_mm2(die: Die, dies: Sequence[Die]) -> float:
     """Return the area of a die from those of others [mm2].
 
     The area of each unit is fitted to the relative errors of the known dies, none below 0.
 
     Args:
-        known: Dies with published areas, without the predicted one.
+        dies: Dies with published areas, without the predicted one.
 
     Limits: Dies of SMs on the nodes of the known ones; no chiplets, no links between dies.
     """
-    return float(die.features() @ _unit_areas(tuple(known)))
+    return float(die.features() @ _unit_areas(tuple(dies)))
 
 
 @cache
-def _unit_areas(known: tuple[Die, ...]) -> FloatArray:
+def _unit_areas(dies: tuple[Die, ...]) -> FloatArray:
     """Return the area of each unit (F,) [mm2]."""
     from scipy.optimize import nnls
 
-    rows_DF = np.stack([die.features() / die.area_mm2 for die in known])
-    unit_F: FloatArray = nnls(rows_DF, np.ones(len(known)))[0]
+    rows_DF = np.stack([die.features() / die.area_mm2 for die in dies])
+    unit_F: FloatArray = nnls(rows_DF, np.ones(len(dies)))[0]
     return unit_F
 
 
@@ -103,23 +103,23 @@ class ChipCost:
     @property
     def total_usd(self) -> tuple[float, ...]:
         """The cost of the chip, value, low and high [USD]."""
-        return tuple(sum(each) for each in zip(*self.parts_usd.values(), strict=True))
+        return tuple(sum(usd) for usd in zip(*self.parts_usd.values(), strict=True))
 
 
 def chip_note(device: Device) -> str:
     """Return what a chip costs to make, as a sentence; why not, where it is not predicted."""
     try:
-        found = chip_cost(device)
+        cost = chip_cost(device)
     except UnsupportedError as problem:
         return str(problem)
-    parts = ", ".join(f"{name} {usd[0]:,.0f}" for name, usd in found.parts_usd.items())
-    mm2, total, price = found.area_mm2, found.total_usd, found.price_usd
+    parts = ", ".join(f"{name} {usd[0]:,.0f}" for name, usd in cost.parts_usd.items())
+    mm2, total, price = cost.area_mm2, cost.total_usd, cost.price_usd
     limit = chip_data()["costs"]["reticle_mm2"]["value"]
     over = f"; a die above {limit:g} mm2 cannot be exposed in one piece" if mm2[0] > limit else ""
     return (
         f"{total[0]:,.0f} USD to make ({total[1]:,.0f} to {total[2]:,.0f}): {parts}; a die of"
         f" {mm2[0]:.0f} mm2 ({mm2[1]:.0f} to {mm2[2]:.0f}); {price[0]:,.0f} USD at a margin of"
-        f" {found.margin:.0%} ({price[1]:,.0f} to {price[2]:,.0f}){over}"
+        f" {cost.margin:.0%} ({price[1]:,.0f} to {price[2]:,.0f}){over}"
     )
 
 
@@ -143,13 +143,13 @@ def chip_cost(device: Device) -> ChipCost:
         >>> 600 < chip_cost(resolve_system("h100_sxm").device).area_mm2[0] < 1000
         True
     """
-    known = chip_data()["architectures"].get(device.architecture)
-    if device.kind != "gpu" or device.vendor != "NVIDIA" or known is None:
+    architecture = chip_data()["architectures"].get(device.architecture)
+    if device.kind != "gpu" or device.vendor != "NVIDIA" or architecture is None:
         raise UnsupportedError(
             f"the cost of {device.name} is not predicted: areas are known for NVIDIA dies of"
             f" {', '.join(chip_data()['architectures'])}"
         )
-    die, modules = _die_of(device, known)
+    die, modules = _die_of(device, architecture)
     dies = device.packages * device.dies
     area = float(die.features() @ _unit_areas(tuple(known_dies().values())))
     spread = _area_spread()
@@ -157,10 +157,10 @@ def chip_cost(device: Device) -> ChipCost:
     parts: dict[str, list[float]] = {name: [] for name in PARTS}
     prices = []
     for end, mm2 in zip(("value", "low", "high"), areas, strict=True):
-        each = _parts(die.node, mm2, dies, modules * known["module_gb"], end)
-        for name, usd in each.items():
+        usd_by_part = _parts(die.node, mm2, dies, modules * architecture["module_gb"], end)
+        for name, usd in usd_by_part.items():
             parts[name].append(usd)
-        prices.append(sum(each.values()) / (1.0 - _term("margin", end)))
+        prices.append(sum(usd_by_part.values()) / (1.0 - _term("margin", end)))
     return ChipCost(
         area_mm2=areas,
         parts_usd={name: tuple(values) for name, values in parts.items()},
@@ -169,18 +169,18 @@ def chip_cost(device: Device) -> ChipCost:
     )
 
 
-def _die_of(device: Device, known: Mapping[str, Any]) -> tuple[Die, float]:
+def _die_of(device: Device, architecture: Mapping[str, Any]) -> tuple[Die, float]:
     """Return one die of a device, and the stacks of memory of all."""
     dies = device.packages * device.dies
-    modules = math.ceil(device.memory_bytes / GB / known["module_gb"])
+    modules = math.ceil(device.memory_bytes / GB / architecture["module_gb"])
     sms = device.number("sm_count") / dies / _term("enabled_share", "value")
     die = Die(
-        node=known["node"],
+        node=architecture["node"],
         sms=sms,
         flop_per_clock=device.number("flop_per_clock_per_sm"),
         cache_mib=device.number("l2_bytes") / MIB / dies,
-        sm_kib=known["register_kib"] + device.number("shared_memory_bytes") / KIB,
-        channels=modules * known["module_channels"] / dies,
+        sm_kib=architecture["register_kib"] + device.number("shared_memory_bytes") / KIB,
+        channels=modules * architecture["module_channels"] / dies,
     )
     return die, float(modules)
 
@@ -188,10 +188,10 @@ def _die_of(device: Device, known: Mapping[str, Any]) -> tuple[Die, float]:
 @cache
 def _area_spread() -> float:
     """Return the largest relative error of the area of a known die, predicted from the others."""
-    known = tuple(known_dies().values())
+    dies = tuple(known_dies().values())
     errors = []
-    for die in known:
-        others = [one for one in known if one is not die]
+    for die in dies:
+        others = [other for other in dies if other is not die]
         errors.append(abs(predicted_area_mm2(die, others) / die.area_mm2 - 1.0))
     return max(errors)
 
@@ -209,9 +209,9 @@ def _parts(node: str, mm2: float, dies: int, memory_gb: float, end: str) -> dict
     per_wafer = math.pi * (WAFER_MM / 2.0) ** 2 / mm2 - math.pi * WAFER_MM / math.sqrt(2.0 * mm2)
     cluster = _term("cluster", "value")
     good = (1.0 + mm2 / MM2_PER_CM2 * defects / cluster) ** -cluster
-    found = {
+    parts = {
         "dies": dies * wafer / (per_wafer * good),
         "memory": memory_gb * _term("memory_usd_per_gb", end),
         "package": dies * mm2 * _term("package_usd_per_mm2", end),
     }
-    return found | {"test": sum(found.values()) * _term("test_share", end)}
+    return parts | {"test": sum(parts.values()) * _term("test_share", end)}

@@ -53,22 +53,22 @@ def metered_columns(
     Returns:
         Those of the rates that are given anywhere; NaN where unknown.
     """
-    found: dict[str, FloatArray] = {}
+    metered: dict[str, FloatArray] = {}
     tokens_per_hour_C = HOUR_S * columns["output_tokens_per_s_per_gpu"] * columns["gpus"]
     for name, field in METERED.items():
         if np.isfinite(rates[field]).any():
             hourly_C = columns["facility_power_w"] / WATTS_PER_KW * rates[field]
-            found[f"{name}_per_hour"] = hourly_C
-            found[f"{name}_per_million_output_tokens"] = hourly_C / tokens_per_hour_C * MILLION
-    return found
+            metered[f"{name}_per_hour"] = hourly_C
+            metered[f"{name}_per_million_output_tokens"] = hourly_C / tokens_per_hour_C * MILLION
+    return metered
 
 
-def unused_meter_text(given: Mapping[str, float | None], why: str) -> str:
+def unused_meter_text(rates: Mapping[str, float | None], why: str) -> str:
     """Return the warning that PUE, price and carbon of a kWh have no effect.
 
     Args:
-        given: Their values by name, None if not given; not all of them.
+        rates: Their values by name, None if not given; not all of them.
         why: Why no power of nodes is known.
     """
-    named = [f"{name} = {value:g}" for name, value in given.items() if value is not None]
+    named = [f"{name} = {value:g}" for name, value in rates.items() if value is not None]
     return f"{' and '.join(named)} {'have' if named[1:] else 'has'} no effect here: {why}"

@@ -36,8 +36,8 @@ def recovery_factor(rate: float, life_years: float, residual_share: float) -> fl
     """
     if rate == 0.0:
         return (1.0 - residual_share) / life_years
-    left = residual_share * math.pow(1.0 + rate, -life_years)
-    return (1.0 - left) * rate / -math.expm1(-life_years * math.log1p(rate))
+    residual = residual_share * math.pow(1.0 + rate, -life_years)
+    return (1.0 - residual) * rate / -math.expm1(-life_years * math.log1p(rate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +96,11 @@ def owned_cost(capital_usd: float, all_in_w: float, terms: dict[str, float]) -> 
     factor = recovery_factor(terms["rate"], terms["life_years"], terms["residual_share"])
     yearly = factor + terms["upkeep_share_per_year"]
     space = terms["colocation_usd_per_kw_month"] * MONTHS * all_in_w / WATTS_PER_KW
-    beside = terms["network_share"] + terms["host_share"]
+    shares = terms["network_share"] + terms["host_share"]
     included = terms["colocation_includes_power"] != 0.0
     return HourlyCost(
         gpu=(capital_usd * yearly + space) / YEAR_HOURS,
-        network=capital_usd * beside * yearly / YEAR_HOURS,
+        network=capital_usd * shares * yearly / YEAR_HOURS,
         usd_per_kwh=0.0 if included else terms["usd_per_kwh"],
         pue=terms["pue"],
         all_in_w=all_in_w,

@@ -120,7 +120,7 @@ class GpuPrice:
 
 def prices_of(
     systems: Sequence[str],
-    given: Sequence[Any],
+    prices: Sequence[Any],
     pue: Sequence[float | None],
     usd_per_kwh: Sequence[float | None],
 ) -> tuple[list[GpuPrice], NDArray[np.int64]]:
@@ -128,30 +128,30 @@ def prices_of(
 
     Args:
         systems: Name of the system of each candidate (C).
-        given: `usd_per_gpu_hour` of each (C).
+        prices: `usd_per_gpu_hour` of each (C).
         pue: PUE that owners pay for, None for that of the terms (C).
         usd_per_kwh: Tariff that owners pay, None for that of the terms (C) [USD].
     """
     distinct: dict[tuple[Any, ...], int] = {}
-    keys = zip(systems, given, pue, usd_per_kwh, strict=True)
-    places = [distinct.setdefault(key, len(distinct)) for key in keys]
-    found = []
+    keys = zip(systems, prices, pue, usd_per_kwh, strict=True)
+    indexes = [distinct.setdefault(key, len(distinct)) for key in keys]
+    priced = []
     for name, price, overhead, tariff in distinct:
         gpu = gpu_price(name, price)
         if gpu.is_owned:
-            own = {"pue": overhead, "usd_per_kwh": tariff}
-            own = {key: value for key, value in own.items() if value is not None}
-            paid = replace(gpu, costs=tuple(replace(cost, **own) for cost in gpu.costs))
+            terms = {"pue": overhead, "usd_per_kwh": tariff}
+            terms = {key: value for key, value in terms.items() if value is not None}
+            paid = replace(gpu, costs=tuple(replace(cost, **terms) for cost in gpu.costs))
             gpu = replace(paid, note=gpu.note.replace(_amount(gpu), _amount(paid), 1))
-        found.append(gpu)
-    return found, np.array(places, np.int64)
+        priced.append(gpu)
+    return priced, np.array(indexes, np.int64)
 
 
-def price_problem(given: float | str | None) -> InvalidSpecError | None:
+def price_problem(price: float | str | None) -> InvalidSpecError | None:
     """Return why prices cannot be read, None if they can.
 
     Args:
-        given: As `usd_per_gpu_hour`: names of systems and files are looked up.
+        price: As `usd_per_gpu_hour`: names of systems and files are looked up.
 
     Example:
         >>> from perfatlas.cost import price_problem
@@ -159,11 +159,11 @@ def price_problem(given: float | str | None) -> InvalidSpecError | None:
         (None, 'InvalidSpecError')
     """
     try:
-        if isinstance(given, str) and PRICES_BY_SYSTEM in given:
-            for text in _by_system(given).values():
+        if isinstance(price, str) and PRICES_BY_SYSTEM in price:
+            for text in _by_system(price).values():
                 _priced("", text if isinstance(text, str) else None)
-        elif isinstance(given, str):
-            _priced("", given)
+        elif isinstance(price, str):
+            _priced("", price)
     except InvalidSpecError as problem:
         return problem
     return None
@@ -194,34 +194,34 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
     if isinstance(given, str) and PRICES_BY_SYSTEM in given:
         listed, given = given, _by_system(given).get(name)
         if given is None:
-            found = gpu_price(system)
-            note = found.note.replace("cost: ", f"cost: {listed} has none of {name}: ", 1)
-            return replace(found, note=note)
+            priced = gpu_price(system)
+            note = priced.note.replace("cost: ", f"cost: {listed} has none of {name}: ", 1)
+            return replace(priced, note=note)
     if isinstance(given, float):
         return GpuPrice(
             kind="given",
             costs=(HourlyCost(gpu=given),) * 3,
             note=f"cost: {name} {given:g} USD per GPU-hour, as given",
         )
-    found = _priced(name, given)
-    if changed and found.is_known:
-        note = f"{found.note}; the price is that of {name} without its changes"
-        return replace(found, note=note)
-    return found
+    priced = _priced(name, given)
+    if changed and priced.is_known:
+        note = f"{priced.note}; the price is that of {name} without its changes"
+        return replace(priced, note=note)
+    return priced
 
 
 @cache
-def _by_system(given: str) -> dict[str, float | str]:
+def _by_system(prices: str) -> dict[str, float | str]:
     """Return prices or kinds of prices by the name of their system."""
-    pairs = (part.split(PRICES_BY_SYSTEM) for part in given.split(","))
+    pairs = (part.split(PRICES_BY_SYSTEM) for part in prices.split(","))
     return {resolve_system(name).name: read_gpu_price(price) for name, price in pairs}
 
 
-def _priced(name: str, given: str | None) -> GpuPrice:
+def _priced(name: str, price: str | None) -> GpuPrice:
     """Return a price from the shipped list, or from the file that is given."""
-    if given is None or given in PRICE_KINDS:
-        return _shipped_price(name, given or "")
-    prices = _read(files.read_toml(given), given, _shipped())
+    if price is None or price in PRICE_KINDS:
+        return _shipped_price(name, price or "")
+    prices = _read(files.read_toml(price), price, _shipped())
     return _listed_price(name, prices.kind, prices)
 
 
@@ -230,31 +230,31 @@ def _shipped_price(name: str, kind: str) -> GpuPrice:
     return _listed_price(name, kind, _shipped())
 
 
-def _listed_price(name: str, asked: str, prices: PriceList) -> GpuPrice:
+def _listed_price(name: str, wanted: str, prices: PriceList) -> GpuPrice:
     """Return the price of a kind, "" for the first kind of rent that is known."""
-    kinds = (asked,) if asked else tuple(k for k in PRICE_KINDS if k != "owned")
+    kinds = (wanted,) if wanted else tuple(k for k in PRICE_KINDS if k != "owned")
     for kind in kinds:
         quoted = CAPITAL if kind == "owned" else kind
-        own = [quote for quote in prices.quotes if (quote.system, quote.kind) == (name, quoted)]
-        if own and not (kind == "owned" and name not in prices.power_w):
-            return _from_quotes(name, kind, own, prices)
-    return GpuPrice(note=_without_price(name, asked))
+        quotes = [quote for quote in prices.quotes if (quote.system, quote.kind) == (name, quoted)]
+        if quotes and not (kind == "owned" and name not in prices.power_w):
+            return _from_quotes(name, kind, quotes, prices)
+    return GpuPrice(note=_without_price(name, wanted))
 
 
-def _without_price(name: str, asked: str) -> str:
+def _without_price(name: str, wanted: str) -> str:
     """Return what to do about a system without a price."""
-    kind = f" of kind {asked}" if asked else ""
-    if asked == "owned":
+    kind = f" of kind {wanted}" if wanted else ""
+    if wanted == "owned":
         kind += " (owning needs a row of kind capital and its all_in_power_w)"
     return (
         f"cost: no price{kind} of {name}: set usd_per_gpu_hour = {name}=PRICE or a TOML of prices"
     )
 
 
-def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) -> GpuPrice:
+def _from_quotes(name: str, kind: str, quotes: Sequence[Quote], prices: PriceList) -> GpuPrice:
     """Return the median price of the newest year of quotes, with their range as its interval."""
-    newest = max(quote.date for quote in own)
-    recent = [quote for quote in own if (newest - quote.date).days <= DAYS_PER_YEAR]
+    newest = max(quote.date for quote in quotes)
+    recent = [quote for quote in quotes if (newest - quote.date).days <= DAYS_PER_YEAR]
     middle = median((quote.usd + quote.high) / 2.0 for quote in recent)
     ends = (middle, min(quote.usd for quote in recent), max(quote.high for quote in recent))
     if kind == "owned":
@@ -302,12 +302,12 @@ def _note(
         return f"{head}, power included"
     term = prices.terms["value"]
     power = "includes" if term["colocation_includes_power"] else "does not include"
-    own = f"; terms set by the user: {', '.join(prices.set_terms)}" if prices.set_terms else ""
+    by_user = f"; terms set by the user: {', '.join(prices.set_terms)}" if prices.set_terms else ""
     return (
         f"{head}: {ends[0]:,.0f} USD per GPU, {term['rate']:.0%} per year over"
         f" {term['life_years']:g} years with {term['residual_share']:.0%} left, utilization"
         f" {term['utilization']:g}, goodput {term['goodput']:g}; the colocation rate {power}"
-        f" power{own}"
+        f" power{by_user}"
     )
 
 
@@ -331,34 +331,34 @@ def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> Price
         _quote(row, f"{where}: price") for row in files.sub_tables(table.get("price", []), where)
     ]
     named = {(quote.system, quote.kind) for quote in quotes}
-    kept = () if base is None else base.quotes
-    kept = tuple(quote for quote in kept if (quote.system, quote.kind) not in named)
+    inherited = () if base is None else base.quotes
+    inherited = tuple(quote for quote in inherited if (quote.system, quote.kind) not in named)
     power = dict(table.get("all_in_power_w", {}))
     power.pop("source", None)
     watts = files.Named(of=_POSITIVE).read(power, f"{where}: all_in_power_w")
-    terms, own = _terms(table.get("ownership", {}), f"{where}: ownership", base)
+    terms, set_terms = _terms(table.get("ownership", {}), f"{where}: ownership", base)
     return PriceList(
-        quotes=(*quotes, *kept),
+        quotes=(*quotes, *inherited),
         power_w=({} if base is None else dict(base.power_w)) | watts,
         terms=terms,
         kind=kind,
-        set_terms=() if base is None else own,
+        set_terms=() if base is None else set_terms,
     )
 
 
 def _quote(row: Mapping[str, Any], where: str) -> Quote:
-    found = files.read_fields(row, _ROW, where)
-    usd, high = found["usd"], found.get("high", found["usd"])
+    fields = files.read_fields(row, _ROW, where)
+    usd, high = fields["usd"], fields.get("high", fields["usd"])
     if high < usd:
         raise InvalidSpecError(f"{where}: high = {high:g} is below usd = {usd:g}")
-    text = found["date"]
+    text = fields["date"]
     try:
         date = dt.date.fromisoformat(text if len(text) > len("2026-09") else f"{text}-01")
     except ValueError:
         raise InvalidSpecError(
             f"{where}: date = {repr_for_error(text)}: expected one such as 2026-09-25 or 2026-09"
         ) from None
-    return Quote(found["system"], found["kind"], usd, high, date, found["ref"])
+    return Quote(fields["system"], fields["kind"], usd, high, date, fields["ref"])
 
 
 def _terms(
@@ -369,14 +369,14 @@ def _terms(
     A value without an interval, as a user writes it, holds at both ends.
     """
     table = files.sub_table(raw, where)
-    found = {end: {} if base is None else dict(base.terms[end]) for end in ENDS}
+    terms = {end: {} if base is None else dict(base.terms[end]) for end in ENDS}
     for name, value in table.items():
         if name not in _TERMS:
             raise InvalidSpecError(
                 f"{where}: unknown term {repr_for_error(name)}; terms are {', '.join(_TERMS)}"
             )
-        each = value if isinstance(value, dict) else {"value": value}
+        by_end = value if isinstance(value, dict) else {"value": value}
         for end in ENDS:
-            number = each.get(end, each.get("value"))
-            found[end][name] = _TERMS[name].read(number, f"{where}.{name}")
-    return found, tuple(table)
+            number = by_end.get(end, by_end.get("value"))
+            terms[end][name] = _TERMS[name].read(number, f"{where}.{name}")
+    return terms, tuple(table)

@@ -60,15 +60,15 @@ class PoolPrices(NamedTuple):
         Args:
             end: 0 for the value, 1 and 2 for the low and high end of prices.
         """
-        found = {name: np.full(self.place_C.shape, np.nan) for name in PARTS}
+        parts = {name: np.full(self.place_C.shape, np.nan) for name in PARTS}
         for index, price in enumerate(self.prices):
             if not price.is_known:
                 continue
-            each = price.costs[end].parts(self.busy_w, self.idle_w)
+            hourly = price.costs[end].parts(self.busy_w, self.idle_w)
             own_C = self.place_C == index
-            for name, value in each.items():
-                found[name] = np.where(own_C, value, found[name])
-        return {name: self.share * value_C for name, value_C in found.items()}
+            for name, value in hourly.items():
+                parts[name] = np.where(own_C, value, parts[name])
+        return {name: self.share * value_C for name, value_C in parts.items()}
 
 
 def hourly_usd(pools: Sequence[PoolPrices], end: int = 0) -> FloatArray:
@@ -103,7 +103,7 @@ def cost_columns(
         pools: All pools.
         prompt_share: Share of prompts in the GPU time (C,); None where the first pool runs them.
     """
-    found: dict[str, FloatArray] = {}
+    costs: dict[str, FloatArray] = {}
     has_cached = bool(np.any(np.greater(tokens.cached, 0.0)))
     for end, (suffix, slower) in enumerate(ENDS):
         each_C = hourly_usd(pools, end)
@@ -111,18 +111,18 @@ def cost_columns(
         if input_C is None:
             input_C = _total(pools[:1], end) / _total(pools, end)
         million_C = each_C / (HOUR_S * columns[f"{RATE}{slower}"]) * MILLION
-        found[f"usd_per_hour{suffix}"] = each_C * columns["gpus"]
-        found[f"{COST}{suffix}"] = million_C
-        found[f"decode_{COST}{suffix}"] = million_C * (1.0 - input_C)
+        costs[f"usd_per_hour{suffix}"] = each_C * columns["gpus"]
+        costs[f"{COST}{suffix}"] = million_C
+        costs[f"decode_{COST}{suffix}"] = million_C * (1.0 - input_C)
         prompts_C = million_C * input_C * (tokens.output / tokens.computed)
         new_share = np.subtract(1.0, tokens.cached_share)
-        found[f"usd_per_million_input_tokens{suffix}"] = prompts_C * new_share
+        costs[f"usd_per_million_input_tokens{suffix}"] = prompts_C * new_share
         if has_cached:
             cached = np.where(np.greater(tokens.cached, 0.0), tokens.cached, np.nan)
-            found[f"{CACHED_COST}{suffix}"] = (
+            costs[f"{CACHED_COST}{suffix}"] = (
                 prompts_C * tokens.cached_share * (tokens.computed / cached)
             )
-    return found
+    return costs
 
 
 def cost_parts(results: Mapping[str, Any], pools: Sequence[PoolPrices]) -> dict[str, float] | None:
@@ -138,6 +138,6 @@ def cost_parts(results: Mapping[str, Any], pools: Sequence[PoolPrices]) -> dict[
     if million is None:
         return None
     parts = [pool.parts(0) for pool in pools]
-    each = {name: sum(float(part[name][0]) for part in parts) for name in PARTS}
-    total = sum(each.values())
-    return {name: million * usd / total for name, usd in each.items()}
+    sums = {name: sum(float(part[name][0]) for part in parts) for name in PARTS}
+    total = sum(sums.values())
+    return {name: million * usd / total for name, usd in sums.items()}

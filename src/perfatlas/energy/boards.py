@@ -84,38 +84,38 @@ def board_energy(device: Device) -> BoardEnergy:
     """
     match = find_calibration(device, "gemm", "", PEAK)
     lender = device.name if match is None else match.calibration.device
-    own = _generation(device)
+    row = _generation(device)
     other = None if lender == device.name else _generation(resolve_system(lender).device)
     # clocks compare between generations of equal energies alone: most energies are assumed
-    compares = own and other and all(own[e]["value"] == other[e]["value"] for e in COMPARED)
+    compares = row and other and all(row[e]["value"] == other[e]["value"] for e in COMPARED)
     return _board(device, lender if compares else "")
 
 
 def _generation(device: Device) -> Mapping[str, Any] | None:
     data = energy_data()
-    found: Mapping[str, Any] | None = data["generation"].get(
+    row: Mapping[str, Any] | None = data["generation"].get(
         data["generation_of"].get(device.name, device.architecture)
     )
-    return found
+    return row
 
 
 @lru_cache(maxsize=KEPT)
 def _board(device: Device, lender: str) -> BoardEnergy:
-    own, data = _generation(device), energy_data()
+    generation, data = _generation(device), energy_data()
     limit_w = min(device.tdp_w, device.calibrated_tdp_w)
-    if own is None:
+    if generation is None:
         return _unpredicted(device, data)
     fitted = shipped_table("data/energy/boards.toml").get(device.name, {})
     scale = fitted.get("scale", 1.0)
-    memory = data["memory"][data["memory_of"].get(device.name) or own["memory"]]
+    memory = data["memory"][data["memory_of"].get(device.name) or generation["memory"]]
     link = data["link"].get(device.scale_up.link_type, data["link"]["other"])
-    flop_j = {name: scale * own[name]["value"] for name in FORMATS}
-    flop_j |= {name: one["value"] * flop_j[one["nearest"]] for name, one in data["format"].items()}
-    sram_j, memory_j = scale * own["sram"]["value"], scale * memory["value"]
-    awake_w = fitted.get("awake_w", own["awake"]["value"] * device.calibrated_tdp_w)
+    flop_j = {name: scale * generation[name]["value"] for name in FORMATS}
+    flop_j |= {name: row["value"] * flop_j[row["nearest"]] for name, row in data["format"].items()}
+    sram_j, memory_j = scale * generation["sram"]["value"], scale * memory["value"]
+    awake_w = fitted.get("awake_w", generation["awake"]["value"] * device.calibrated_tdp_w)
     on_w = min(device.idle_w + awake_w, device.tdp_w)
     low, high = fitted.get("interval") or (
-        sum(own[name][end] / own[name]["value"] for name in COMPARED) / len(COMPARED)
+        sum(generation[name][end] / generation[name]["value"] for name in COMPARED) / len(COMPARED)
         for end in ("low", "high")
     )
     borrowed: dict[str, float] = {}
@@ -137,51 +137,51 @@ def _board(device: Device, lender: str) -> BoardEnergy:
         sram_j_per_byte=sram_j,
         memory_j_per_byte=memory_j,
         link_j_per_byte=scale * link["value"],
-        issue_w=scale * own["issue"]["value"] * issuing_units(device),
-        **_interval("voltage_slope", own),
-        **_interval("voltage_floor", own),
+        issue_w=scale * generation["issue"]["value"] * issuing_units(device),
+        **_interval("voltage_slope", generation),
+        **_interval("voltage_floor", generation),
         peak_clock=device.peak_clock_hz / device.boost_clock_hz,
-        highest_clock=own["highest_clock"]["value"],
+        highest_clock=generation["highest_clock"]["value"],
         idle_w=device.idle_w,
         on_w=on_w,
         **limits | borrowed,
         lender=lender,
         low=low,
         high=high,
-        notes=(_note(device, own, fitted),),
-        sources=_sources(own),
+        notes=(_note(device, generation, fitted),),
+        sources=_sources(generation),
     )
 
 
 def _unpredicted(device: Device, data: Mapping[str, Any]) -> BoardEnergy:
-    known = ", ".join(n for n in data["generation"] if n not in data["generation_of"].values())
+    names = ", ".join(n for n in data["generation"] if n not in data["generation_of"].values())
     note = (
         f"power of {device.name} is not predicted: no energies are known of {device.architecture}"
-        f" (known: {known})"
+        f" (known: {names})"
     )
-    found: dict[str, Any] = {f.name: math.nan for f in fields(BoardEnergy) if f.type == "float"}
-    found |= {"flop_j": dict.fromkeys((*FORMATS, *data["format"]), math.nan), "notes": (note,)}
-    found |= {"idle_w": device.idle_w, "cap_w": device.tdp_w, "clock_limit_w": device.tdp_w}
-    found |= {"calibrated_w": device.calibrated_tdp_w, "compute_size": 1.0, "memory_size": 1.0}
-    return BoardEnergy(**found)
+    values: dict[str, Any] = {f.name: math.nan for f in fields(BoardEnergy) if f.type == "float"}
+    values |= {"flop_j": dict.fromkeys((*FORMATS, *data["format"]), math.nan), "notes": (note,)}
+    values |= {"idle_w": device.idle_w, "cap_w": device.tdp_w, "clock_limit_w": device.tdp_w}
+    values |= {"calibrated_w": device.calibrated_tdp_w, "compute_size": 1.0, "memory_size": 1.0}
+    return BoardEnergy(**values)
 
 
-def _interval(name: str, own: Mapping[str, Any]) -> dict[str, float]:
-    value, low, high = (own[name][end] for end in ("value", "low", "high"))
+def _interval(name: str, generation: Mapping[str, Any]) -> dict[str, float]:
+    value, low, high = (generation[name][end] for end in ("value", "low", "high"))
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
-def _note(device: Device, own: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
+def _note(device: Device, generation: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
     by_kind: dict[str, list[str]] = {}
     for name, label in LABELS.items():
-        by_kind.setdefault(own[name]["kind"], []).append(label)
+        by_kind.setdefault(generation[name]["kind"], []).append(label)
     kinds = ", ".join(f"{' and '.join(names)} {kind}" for kind, names in by_kind.items())
     compared = fitted.get("note", "never compared with measured watts of this device")
     return f"power of {device.name}: energies of {device.architecture}: {kinds}; {compared}"
 
 
-def _sources(own: Mapping[str, Any]) -> tuple[str, ...]:
-    cited = (v["ref"] for v in own.values() if isinstance(v, dict) and v["kind"] != "assumed")
+def _sources(row: Mapping[str, Any]) -> tuple[str, ...]:
+    cited = (v["ref"] for v in row.values() if isinstance(v, dict) and v["kind"] != "assumed")
     return tuple(dict.fromkeys(f"energies: {ref}" for ref in cited))
 
 
@@ -275,9 +275,7 @@ class PowerColumns:
 
 
 def power_columns(
-    devices: DeviceColumns,
-    limit_w_C: FloatArray | None = None,
-    locked_C: FloatArray | None = None,
+    devices: DeviceColumns, limit_w_C: FloatArray | None = None, locked_C: FloatArray | None = None
 ) -> PowerColumns:
     """Return the power of the device of each candidate.
 
@@ -288,15 +286,17 @@ def power_columns(
         locked_C: Clock that a user locks over the highest (C,); 1 locks none.
     """
     boards = [board_energy(device) for device in devices.devices]
-    found = {
+    power_w = {
         f.name: np.array([getattr(b, f.name.removeprefix("sustained_")) for b in boards])[
             devices.index_C
         ]
         for f in fields(PowerColumns)
     }
     if limit_w_C is not None:
-        found |= {name: np.minimum(found[name], limit_w_C) for name in ("cap_w", "clock_limit_w")}
-    power = PowerColumns(**found)
+        power_w |= {
+            name: np.minimum(power_w[name], limit_w_C) for name in ("cap_w", "clock_limit_w")
+        }
+    power = PowerColumns(**power_w)
     return power if locked_C is None else replace(power, on_w=power.on_at(locked_C))
 
 

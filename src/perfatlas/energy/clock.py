@@ -108,16 +108,16 @@ def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> Fl
     """Return the half-width of ln(`energy_share`) by the voltage curve, 0 at ratio 1 (..., C)."""
     if not np.any(ratio != 1.0):
         return np.zeros_like(ratio)
-    own, *ends = (
+    predicted, *ends = (
         np.log(np.maximum(energy_share(full, ratio, curve), _MIN_FLOAT))
         for curve in (power, *power.voltage_curves())
     )
-    width: FloatArray = np.max([np.abs(end - own) for end in ends], axis=0)
+    width: FloatArray = np.max([np.abs(end - predicted) for end in ends], axis=0)
     return width
 
 
 def capped_clock_ratio(
-    at: Callable[[FloatArray], StepEnergy],
+    at_ratio: Callable[[FloatArray], StepEnergy],
     full: StepEnergy,
     power: PowerColumns,
     calibrated: StepEnergy | None = None,
@@ -134,7 +134,7 @@ def capped_clock_ratio(
     energy of its chip are linear in the period of the clock.
 
     Args:
-        at: Totals of the steps at clocks over the sustained clock (..., C).
+        at_ratio: Totals of the steps at clocks over the sustained clock (..., C).
         full: Totals at the sustained clock.
         calibrated: Totals with the energies of random values, `full` by default.
 
@@ -145,7 +145,7 @@ def capped_clock_ratio(
     state = _measured_state(random, power)
     less = (full.chip_j < random.chip_j) | (power.clock_limit_w > power.calibrated_w)
     most = np.where(less, np.fmax(power.highest_clock / state.clock, 1.0), 1.0)
-    start = full if np.all(most == 1.0) else at(most)
+    start = full if np.all(most == 1.0) else at_ratio(most)
     watts = state.power_w(start, most, power)
     binds = watts > power.clock_limit_w * (1.0 + LIMIT_ROUNDING)
     ratio, lowest_w = most.copy(), np.full_like(most, np.nan)
@@ -156,8 +156,8 @@ def capped_clock_ratio(
     slow, fast, open_ = np.full_like(ratio, lowest_clock()), most.copy(), binds
     for _ in range(MAX_EVALUATIONS):
         ratio = np.where(open_, line.ratio_at(aim_w, state, power, (slow, fast)), ratio)
-        found = at(ratio)
-        watts = state.power_w(found, ratio, power)
+        energy = at_ratio(ratio)
+        watts = state.power_w(energy, ratio, power)
         above = watts > aim_w
         short = open_ & above & (ratio <= lowest_clock())
         lowest_w = np.where(short, watts, lowest_w)
@@ -166,13 +166,13 @@ def capped_clock_ratio(
         open_ = open_ & ~near & ~short & (fast - slow > _MIN_FLOAT)
         if not open_.any():
             break
-        line = line.through(1.0 / ratio, found)
-    line, widths = line.through(1.0 / ratio, found), []
+        line = line.through(1.0 / ratio, energy)
+    line, widths = line.through(1.0 / ratio, energy), []
     for curve in power.voltage_curves():
         ends = (np.full_like(ratio, lowest_clock()), most)
         reached = line.crossing(aim_w, _measured_state(random, curve), curve, ends)
         later_s = line.time_slope * (1.0 / reached - 1.0 / ratio)
-        longer = 1.0 + later_s / np.maximum(found.time_s, _MIN_FLOAT)
+        longer = 1.0 + later_s / np.maximum(energy.time_s, _MIN_FLOAT)
         widths.append(np.abs(np.log(np.maximum(longer, _MIN_FLOAT))))
     return CappedClock(ratio, lowest_w, np.where(binds, np.max(widths, axis=0), 0.0))
 
@@ -187,9 +187,9 @@ class _Line(NamedTuple):
 
     def through(self, period: FloatArray, totals: StepEnergy) -> _Line:
         """Return the lines through the last point and a new one."""
-        apart = period - self.period
-        moved = np.abs(apart) > 1e-9
-        step = np.where(moved, apart, 1.0)
+        distance = period - self.period
+        moved = np.abs(distance) > 1e-9
+        step = np.where(moved, distance, 1.0)
         time_slope = np.where(moved, (totals.time_s - self.totals.time_s) / step, self.time_slope)
         chip_slope = np.where(moved, (totals.chip_j - self.totals.chip_j) / step, self.chip_slope)
         return _Line(period, totals, time_slope, chip_slope)
@@ -224,7 +224,7 @@ class _Line(NamedTuple):
         return state.power_w(totals, ratio, power)
 
 
-def locked_ratio(left: FloatArray, locked: FloatArray) -> FloatArray:
+def locked_ratio(ratio: FloatArray, locked: FloatArray) -> FloatArray:
     """Return the clocks of steps, of which power leaves some, with a lock; 1 locks none (..., C).
 
     Example:
@@ -234,5 +234,5 @@ def locked_ratio(left: FloatArray, locked: FloatArray) -> FloatArray:
         >>> locked_ratio(left, np.array([1.0, 0.7, 1.2, 1.0, 0.9])).tolist()
         [0.8, 0.7, 1.2, 1.1, 0.9]
     """
-    both = np.where(left == 1.0, locked, np.minimum(left, locked))
-    return np.where(locked == 1.0, left, both)
+    both = np.where(ratio == 1.0, locked, np.minimum(ratio, locked))
+    return np.where(locked == 1.0, ratio, both)

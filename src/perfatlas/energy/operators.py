@@ -136,14 +136,14 @@ def node_power(node: Node, end: str = "value") -> NodePower:
     Source: data/energy/nodes.toml, one source per value.
     Limits: Processors and switches draw the same power at any load.
     """
-    own = shipped_table("data/energy/nodes.toml").get(node.name)
-    if own is None:
+    node_data = shipped_table("data/energy/nodes.toml").get(node.name)
+    if node_data is None:
         return NodePower(devices=node.devices, host_w=math.nan, factor=math.nan)
-    host_w = sum(own[name][end] for name in HOST if name in own)
+    host_w = sum(node_data[name][end] for name in HOST if name in node_data)
     return NodePower(
         devices=node.devices,
-        host_w=host_w + node.nics * own["nic"][end],
-        factor=(1.0 + own["fans"][end]) / own["efficiency"][OPPOSITE[end]],
+        host_w=host_w + node.nics * node_data["nic"][end],
+        factor=(1.0 + node_data["fans"][end]) / node_data["efficiency"][OPPOSITE[end]],
     )
 
 
@@ -163,19 +163,19 @@ def node_columns(
         metered_C: Whether a price or the carbon of its energy is asked for (C,).
         limit_w_C: Power limit of a node, which no end of an interval exceeds (C,) [W].
     """
-    found: dict[str, FloatArray] = {}
+    powers: dict[str, FloatArray] = {}
     shown_C = metered_C | np.isfinite(pue_C)
     overhead_C = np.where(shown_C, np.where(np.isfinite(pue_C), pue_C, 1.0), np.nan)
     distinct = {id(node): node for node in nodes}
-    places = {key: index for index, key in enumerate(distinct)}
-    place_C = np.array([places[id(node)] for node in nodes], np.int64)
+    positions = {key: index for index, key in enumerate(distinct)}
+    place_C = np.array([positions[id(node)] for node in nodes], np.int64)
     for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-        own = [node_power(node, end) for node in distinct.values()]
-        rows = [(float(power.devices), power.host_w, power.factor) for power in own]
+        nodes_power = [node_power(node, end) for node in distinct.values()]
+        rows = [(float(power.devices), power.host_w, power.factor) for power in nodes_power]
         devices_C, host_w_C, factor_C = np.reshape(rows, (-1, 3))[place_C].T
         drawn_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C
-        found[f"node_power_w{suffix}"] = node_w_C = np.minimum(drawn_w_C, limit_w_C)
+        powers[f"node_power_w{suffix}"] = node_w_C = np.minimum(drawn_w_C, limit_w_C)
         if shown_C.any():
             share_C = overhead_C * columns["gpus"] / devices_C
-            found[f"facility_power_w{suffix}"] = share_C * node_w_C
-    return found
+            powers[f"facility_power_w{suffix}"] = share_C * node_w_C
+    return powers

@@ -67,12 +67,12 @@ def resolve_engine(text: str) -> EngineProfile:
 
 def runs_on(engine: EngineProfile, device: Device) -> bool:
     """Return whether an engine runs on a device; the ideal one runs on all."""
-    kind, own = KINDS[device.kind], engine.runs_on
+    kind, limits = KINDS[device.kind], engine.runs_on
     if kind.engine or engine.name == "ideal":
         return engine.name == "ideal" or kind.engine in ("", engine.name)
-    if own is None:
+    if limits is None:
         return not kind.own_engines
-    return device.vendor in own.vendors and device.kind in (own.kinds or (device.kind,))
+    return device.vendor in limits.vendors and device.kind in (limits.kinds or (device.kind,))
 
 
 def engines_on(device: Device, runs: str) -> tuple[str, ...]:
@@ -87,13 +87,13 @@ def engines_on(device: Device, runs: str) -> tuple[str, ...]:
         >>> engines_on(resolve_system("tpu_v6e").device, "language_models")
         ('vllm_tpu', 'jetstream', 'ideal')
     """
-    found = [
+    profiles = [
         profile
         for profile in map(resolve_engine, engine_names())
         if profile.runs in (runs, "all") and runs_on(profile, device)
     ]
-    found.sort(key=lambda profile: profile.date, reverse=True)
-    return tuple(profile.name for profile in sorted(found, key=lambda one: one.name == "ideal"))
+    profiles.sort(key=lambda profile: profile.date, reverse=True)
+    return tuple(profile.name for profile in sorted(profiles, key=lambda p: p.name == "ideal"))
 
 
 def default_engine(device: Device, runs: str, stored: str | None = None) -> str:
@@ -145,43 +145,43 @@ def _read_profile(path: str, stamp: tuple[int, int]) -> EngineProfile:
             f"engine file {path}: base = {repr_for_error(base)}; it must be an engine of"
             " `perfatlas catalog engines`, such as vllm@0.24"
         )
-    found = _catalog_profile(base)
-    shipped = _shipped_table(found.borrowed or found.id)
+    parent = _catalog_profile(base)
+    shipped = _shipped_table(parent.borrowed or parent.id)
     return profile_of(path, _merged(shipped, table, path))
 
 
-def _merged(base: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a table with the values of another one where its own has none.
 
     A table of values with a reference needs a reference of its own, since that of the base does
     not document other values.
     """
-    found = dict(base)
-    for key, value in own.items():
+    merged = dict(base)
+    for key, value in changes.items():
         if isinstance(value, dict) and isinstance(base.get(key), dict):
-            place = f"{where}: {key}"
+            field = f"{where}: {key}"
             if "ref" in base[key] and "ref" not in value:
                 raise InvalidSpecError(
-                    f"engine file {place} changes values of its base and has no ref; add"
+                    f"engine file {field} changes values of its base and has no ref; add"
                     ' ref = "where the values come from"'
                 )
-            found[key] = _merged(base[key], value, place)
+            merged[key] = _merged(base[key], value, field)
         else:
-            found[key] = value
-    return found
+            merged[key] = value
+    return merged
 
 
 @cache
 def _catalog_profile(text: str) -> EngineProfile:
     dated = sorted(engine_ids(), key=_version_key)
     newest = {profile_id.split("@")[0]: profile_id for profile_id in dated}
-    known = newest | {profile_id: profile_id for profile_id in dated}
+    profiles = newest | {profile_id: profile_id for profile_id in dated}
     name, _, version = text.lower().partition("@")
-    unknown = name in newest and RELEASE.fullmatch(version) and f"{name}@{version}" not in known
+    unknown = name in newest and RELEASE.fullmatch(version) and f"{name}@{version}" not in profiles
     if unknown and _load(newest[name]).kernel_family:  # ideal is no program with releases
         return _of_release(name, version.removeprefix("v"))
     lists = "`perfatlas catalog engines` lists all"
-    return _load(known[resolve_name(text, tuple(known), what="engine", lists=lists)])
+    return _load(profiles[resolve_name(text, tuple(profiles), what="engine", lists=lists)])
 
 
 def _of_release(name: str, version: str) -> EngineProfile:
@@ -190,24 +190,24 @@ def _of_release(name: str, version: str) -> EngineProfile:
     Releases are ordered by their numbers, and the nearest is one of both neighbours: of those on
     the same side of every changed default, if there is one.
     """
-    own = sorted(
+    releases = sorted(
         (engine_id for engine_id in engine_ids() if engine_id.split("@")[0] == name),
         key=_version_key,
     )
-    if f"{name}@{version}" in own:
+    if f"{name}@{version}" in releases:
         return _load(f"{name}@{version}")
-    begun = [text for text in own if text.split("@")[1].startswith(f"{version}.")]
+    begun = [text for text in releases if text.split("@")[1].startswith(f"{version}.")]
     if begun:
         return _load(begun[-1])
-    asked = _version_key(f"{name}@{version}")
-    older = [text for text in own if _version_key(text) <= asked]
-    newer = [text for text in own if _version_key(text) > asked]
+    version_key = _version_key(f"{name}@{version}")
+    older = [text for text in releases if _version_key(text) <= version_key]
+    newer = [text for text in releases if _version_key(text) > version_key]
     near = [*older[-1:], *newer[:1]]
-    near = [text for text in near if "" not in _gains_between(name, text, asked)] or near
-    nearest = min(near, key=lambda text: _release_distance(_version_key(text), asked))
+    near = [text for text in near if "" not in _gains_between(name, text, version_key)] or near
+    nearest = min(near, key=lambda text: _release_distance(_version_key(text), version_key))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
-    gains = _gains_between(name, nearest, asked)
+    gains = _gains_between(name, nearest, version_key)
     return replace(
         _load(nearest),
         id=f"{name}@{version}",
@@ -219,23 +219,23 @@ def _of_release(name: str, version: str) -> EngineProfile:
     )
 
 
-def _gains_between(name: str, profile_id: str, asked: tuple[int, ...]) -> dict[str, float]:
+def _gains_between(name: str, profile_id: str, version: tuple[int, ...]) -> dict[str, float]:
     """Return the published gains of changed defaults between two releases.
 
     Vendor of the devices on which alone they changed, "" for all -> product of gains.
     """
-    found: dict[str, float] = {}
-    first, last = sorted((_version_key(profile_id), asked))
+    gains: dict[str, float] = {}
+    first, last = sorted((_version_key(profile_id), version))
     for change in shipped_table(CHANGES)["change"]:
         if change["engine"] == name and first < _version_key(f"@{change['version']}") <= last:
             vendor = change.get("vendor", "")
-            found[vendor] = found.get(vendor, 1.0) * change.get("gain", 1.0)
-    return found
+            gains[vendor] = gains.get(vendor, 1.0) * change.get("gain", 1.0)
+    return gains
 
 
-def _release_distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _release_distance(version: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Return how far two releases are apart, the most significant number first."""
-    return tuple(abs(a - b) for a, b in zip_longest(one, other, fillvalue=0))
+    return tuple(abs(a - b) for a, b in zip_longest(version, other, fillvalue=0))
 
 
 def all_reduce_groups(profile: EngineProfile, *, pcie: bool = False) -> dict[str, tuple[int, ...]]:

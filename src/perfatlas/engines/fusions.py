@@ -84,12 +84,11 @@ FUSION: Final = Record(
         "formats": needed(NAMES, *OPERATORS),
         "model_types": perhaps(NAMES, *OPERATORS),
         "into": needed(
-            Text(choices=("norm", "activation", "attention", "elementwise", "product")),
-            *OPERATORS,
+            Text(choices=("norm", "activation", "attention", "elementwise", "product")), *OPERATORS
         ),
         "ref": REF,
     },
-    build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),
+    build=lambda *, model_types=(), **fields: Fusion(model_types=model_types, **fields),
 )
 SEPARATE: Final = Record(
     fields={
@@ -98,5 +97,5 @@ SEPARATE: Final = Record(
         "model_types": perhaps(NAMES, *OPERATORS),
         "ref": REF,
     },
-    build=lambda *, model_types=(), **given: SeparateKernels(model_types=model_types, **given),
+    build=lambda *, model_types=(), **fields: SeparateKernels(model_types=model_types, **fields),
 )

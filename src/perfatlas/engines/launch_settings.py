@@ -51,23 +51,23 @@ def with_launch_settings(
             f"sampling_penalties: {profile.id} has no host time of penalties; use an engine with"
             " host.per_penalized_token, such as vllm, or leave sampling_penalties out"
         )
-    found = replace(profile, **changes) if changes else profile
+    launched = replace(profile, **changes) if changes else profile
     if wanted != "none":
-        _refuse(found, wanted)
-    return found
+        _refuse(launched, wanted)
+    return launched
 
 
 def _refuse(profile: EngineProfile, wanted: str) -> None:
     """Refuse an overlap that the engine does not run."""
-    known = {
+    families = {
         name: setting
         for name in ("two_batch", "single_batch")
         if (setting := getattr(profile.batch_overlap, name)) is not None
     }
-    if wanted not in known:
-        others = f"; it supports {' and '.join(known)}" if known else ""
+    if wanted not in families:
+        others = f"; it supports {' and '.join(families)}" if families else ""
         raise InvalidSpecError(f"{profile.id} has no batch_overlap = {wanted}{others}")
-    exchanges = known[wanted].exchanges
+    exchanges = families[wanted].exchanges
     if profile.expert_exchange not in exchanges:
         raise InvalidSpecError(
             f"batch_overlap = {wanted} of {profile.id} needs expert_exchange ="

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.engines.fusions import (
-        AttentionSpeed,
-        Fusion,
-        GraphKernels,
-        SeparateKernels,
-    )
+    from perfatlas.engines.fusions import AttentionSpeed, Fusion, GraphKernels, SeparateKernels
     from perfatlas.operators import FloatArray
 
 
@@ -329,11 +324,11 @@ class SchedulerDefaults:
     def limits_on(self, name: str, memory_bytes: float) -> DeviceLimits:
         """Return the default limits on a device with a memory [bytes]."""
         first, *larger = self.by_memory
-        found = first
+        chosen = first
         for limits in larger:
             if memory_bytes >= limits.memory_bytes and name not in limits.excludes:
-                found = limits
-        return found
+                chosen = limits
+        return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,19 +415,19 @@ class EngineProfile:
         earlier = self.earlier_kernels
         if earlier is None:
             return self.kernel_family
-        last, own = _numbers(earlier.through), _numbers(self.version)
+        last, version = _numbers(earlier.through), _numbers(self.version)
         return (
             f"{self.kernel_family}@{earlier.through}"
-            if own[: len(last)] <= last
+            if version[: len(last)] <= last
             else self.kernel_family
         )
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
         """Return the format that the engine uses on a device, or None if it is unchanged."""
-        found = self.format_aliases.get(format_name)
-        if found is None or (found.architectures and architecture not in found.architectures):
+        alias = self.format_aliases.get(format_name)
+        if alias is None or (alias.architectures and architecture not in alias.architectures):
             return None
-        return found
+        return alias
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -49,8 +49,8 @@ BATCH_OVERLAPS: Final = files.Record(
         "single_batch": field_readers.perhaps(_SINGLE_BATCH),
         "ref": field_readers.REF,
     },
-    build=lambda *, two_batch=None, single_batch=None, **given: profile.BatchOverlaps(
-        two_batch=two_batch, single_batch=single_batch, **given
+    build=lambda *, two_batch=None, single_batch=None, **fields: profile.BatchOverlaps(
+        two_batch=two_batch, single_batch=single_batch, **fields
     ),
 )
 NO_OVERLAP: Final = profile.BatchOverlaps(
@@ -64,18 +64,18 @@ def refuse_misplaced(table: Mapping[str, object], paths: Iterable[str], where: s
     Args:
         paths: Paths of all fields, as `profile_fields` has them.
     """
-    known = list(paths)
+    names = list(paths)
     scheduler = table.get("scheduler")
     tables = {"": table, "scheduler.": scheduler if isinstance(scheduler, dict) else {}}
-    for place, keys in tables.items():
+    for prefix, keys in tables.items():
         for key in keys:
-            if any(path.split("[")[0].startswith(f"{place}{key}") for path in known):
+            if any(path.split("[")[0].startswith(f"{prefix}{key}") for path in names):
                 continue
-            places = [path.rpartition(".") for path in known]
-            homes = [_header(home) for home, _, name in places if name == key and home]
+            parts = [path.rpartition(".") for path in names]
+            homes = [_header(home) for home, _, name in parts if name == key and home]
             if homes:
                 raise InvalidSpecError(
-                    f"{where}: {place}{key} has no effect: {key} belongs to"
+                    f"{where}: {prefix}{key} has no effect: {key} belongs to"
                     f" {' or '.join(homes)}; write it below that line"
                 )
 
@@ -94,8 +94,8 @@ _FORMAT: Final = files.Record(
         "architectures": field_readers.perhaps(field_readers.NAMES, *field_readers.OPERATORS),
         "ref": field_readers.REF,
     },
-    build=lambda *, architectures=(), **given: profile.FormatAlias(
-        architectures=architectures, **given
+    build=lambda *, architectures=(), **fields: profile.FormatAlias(
+        architectures=architectures, **fields
     ),
 )
 _HOST: Final = files.Record(
@@ -150,7 +150,7 @@ _FRONT: Final = files.Record(
         "assumed": field_readers.perhaps(files.Flag(), *field_readers.BATCHING),
         "ref": field_readers.REF,
     },
-    build=lambda *, per, **given: profile.FrontEnd(per_rank=per == "rank", **given),
+    build=lambda *, per, **fields: profile.FrontEnd(per_rank=per == "rank", **fields),
 )
 _COMPRESSED_PAGES: Final = files.Record(
     fields={
@@ -202,8 +202,8 @@ _MEMORY: Final = files.Record(
         "compressed_pages": field_readers.perhaps(_COMPRESSED_PAGES),
         "ref": field_readers.REF,
     },
-    build=lambda *, expert_multiples=None, **given: profile.EngineMemory(
-        expert_multiples=expert_multiples or {}, **given
+    build=lambda *, expert_multiples=None, **fields: profile.EngineMemory(
+        expert_multiples=expert_multiples or {}, **fields
     ),
 )
 
@@ -235,7 +235,7 @@ _DEVICE_LIMITS: Final = files.Record(
             field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
         ),
     },
-    build=lambda *, excludes=(), **given: profile.DeviceLimits(excludes=excludes, **given),
+    build=lambda *, excludes=(), **fields: profile.DeviceLimits(excludes=excludes, **fields),
 )
 _TOKENS: Final = files.Record(
     fields={
@@ -252,8 +252,8 @@ _TOKENS: Final = files.Record(
             field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
         ),
     },
-    build=lambda **given: profile.TokenSum(
-        **{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}
+    build=lambda **fields: profile.TokenSum(
+        **{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **fields}
     ),
 )
 _RECEIVE: Final = files.Record(
@@ -296,8 +296,8 @@ _RECIPE: Final = files.Record(
         "scheduler_recv_interval": field_readers.perhaps(_RECEIVE),
         "ref": field_readers.REF,
     },
-    build=lambda **given: profile.Recipe(
-        **{"least_gpus": 1, "most_gpus": math.inf, **dict.fromkeys(_LAUNCH), **given}
+    build=lambda **fields: profile.Recipe(
+        **{"least_gpus": 1, "most_gpus": math.inf, **dict.fromkeys(_LAUNCH), **fields}
     ),
 )
 
@@ -306,17 +306,17 @@ def _scheduler(
     *,
     graph_sizes: Any,  # noqa: ANN401 - as read
     rules: Any,  # noqa: ANN401 - as read
-    **given: Any,  # noqa: ANN401 - as read
+    **fields: Any,  # noqa: ANN401 - as read
 ) -> profile.SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
     documented = ("mixes", "holds_prompts", "shared_by_ranks", *OF_RANKS)
-    values = {name: given.pop(name)["value"] for name in documented}
+    values = {name: fields.pop(name)["value"] for name in documented}
     return profile.SchedulerDefaults(
         graph_sizes=tuple(sizes),
         rules=rules["value"],
         chunked_prefill=rules["chunked_prefill"],
         **values,
-        **given,
+        **fields,
     )
 
 
@@ -388,10 +388,10 @@ class _NormFusion:
     def read(self, value: object, where: str) -> dict[str, Any]:
         table = files.sub_table(value, where)
         *named, every = self.fields
-        own = {key: table[key] for key in table if key in named}
+        values = {key: table[key] for key in table if key in named}
         limits = {key: table[key] for key in table if key not in named}
-        given = files.read_fields(own, {key: self.fields[key] for key in named}, where)
-        return {**given, "limits": files.Named(of=self.fields[every].reader).read(limits, where)}
+        fields = files.read_fields(values, {key: self.fields[key] for key in named}, where)
+        return {**fields, "limits": files.Named(of=self.fields[every].reader).read(limits, where)}
 
 
 _PROFILE: Final[dict[str, files.Field[Any]]] = {
@@ -416,7 +416,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 "ref": field_readers.REF,
             },
             build=profile.RunsOn,
-        ),
+        )
     ),
     "runs": field_readers.perhaps(files.Text(choices=("language_models", "graphs", "all"))),
     "graph_formats": field_readers.perhaps(field_readers.NAMES),
@@ -437,7 +437,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 "ref": field_readers.REF,
             },
             build=AttentionSpeed,
-        ),
+        )
     ),
     "graph_kernels": field_readers.perhaps(
         files.Record(
@@ -467,7 +467,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 "ref": field_readers.REF,
             },
             build=GraphKernels,
-        ),
+        )
     ),
     "overlap": field_readers.perhaps(files.Array(of=OVERLAP), into="overlaps"),
     "batch_overlap": field_readers.perhaps(BATCH_OVERLAPS),
@@ -485,7 +485,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 "ref": field_readers.REF,
             },
             build=profile.Disaggregation,
-        ),
+        )
     ),
     "recipe": field_readers.perhaps(files.Array(of=_RECIPE), into="recipes"),
     "full_attention": field_readers.perhaps(
@@ -497,7 +497,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 "ref": field_readers.REF,
             },
             build=profile.FullAttention,
-        ),
+        )
     ),
 }
 
@@ -516,10 +516,10 @@ def profile_fields() -> dict[str, field_readers.ProfileField[Any]]:
 
 
 def _leaves(
-    fields: Mapping[str, files.Field[Any]], place: str
+    fields: Mapping[str, files.Field[Any]], prefix: str
 ) -> Iterator[tuple[str, field_readers.ProfileField[Any]]]:
     for key, field in fields.items():
-        reader, path = field.reader, f"{place}{key}"
+        reader, path = field.reader, f"{prefix}{key}"
         while True:
             inner = getattr(reader, "of", None)
             if isinstance(inner, files.Record):
@@ -541,16 +541,16 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> profile.EnginePr
     """
     where = f"engine profile {profile_id}"
     refuse_misplaced(table, profile_fields(), where)
-    given = files.read_fields(table, _PROFILE, where)
-    exchange = given.pop("expert_exchange")
-    kernels = given.pop("all_reduce")
-    own = bool(given["kernel_family"]) and kernels["implementation"] == "custom"
-    if own != ("group_sizes" in kernels):
+    fields = files.read_fields(table, _PROFILE, where)
+    exchange = fields.pop("expert_exchange")
+    kernels = fields.pop("all_reduce")
+    custom = bool(fields["kernel_family"]) and kernels["implementation"] == "custom"
+    if custom != ("group_sizes" in kernels):
         raise InvalidSpecError(
             f"engine profile {profile_id}: all_reduce.group_sizes must be set if the all_reduce"
             " implementation is custom, and only then"
         )
-    rules = _all_reduce(kernels, given.pop("all_reduce_norm_fusion", {}))
+    rules = _all_reduce(kernels, fields.pop("all_reduce_norm_fusion", {}))
     left_out: dict[str, Any] = {
         "fusions": (),
         "separate_kernels": (),
@@ -559,10 +559,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> profile.EnginePr
         "batch_overlap": NO_OVERLAP,
     }
     return profile.EngineProfile(
-        id=profile_id,
-        expert_exchange=exchange["value"],
-        all_reduce=rules,
-        **(left_out | given),
+        id=profile_id, expert_exchange=exchange["value"], all_reduce=rules, **(left_out | fields)
     )
 
 

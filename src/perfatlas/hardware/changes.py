@@ -38,8 +38,8 @@ def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
         )
     changes: dict[str, Entry] = {}
     for part in filter(str.strip, body.split(",")):
-        left, equals, value = part.partition("=")
-        path = left.strip()
+        key, equals, value = part.partition("=")
+        path = key.strip()
         if not equals:
             raise InvalidSpecError(
                 f"system {repr_for_error(text)}: {repr_for_error(part.strip())} is not field=value"
@@ -69,10 +69,7 @@ def _scaled(entry: Entry, ratio: float, why: str) -> Entry:
 
 
 def _rescale(
-    kind: DeviceKind,
-    old: Mapping[str, Entry],
-    new: dict[str, Entry],
-    changed: frozenset[str],
+    kind: DeviceKind, old: Mapping[str, Entry], new: dict[str, Entry], changed: frozenset[str]
 ) -> None:
     """Keep peak = units x clock x FLOP per clock and unit, and bandwidth = links x rate of a link.
 

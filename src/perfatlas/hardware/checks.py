@@ -45,16 +45,16 @@ def _missing(spec: Spec, kind: DeviceKind) -> list[str]:
 
 def _check_kind(spec: Spec, kind: DeviceKind) -> None:
     """Check that devices of a kind have the stated fields, and their choices."""
-    known = fields_of(kind)
+    fields = fields_of(kind)
     for path, entry in spec.entries.items():
-        if path not in known:
+        if path not in fields:
             others = [name for name, other in KINDS.items() if path in other.fields]
             raise InvalidSpecError(
                 f"{spec.origin}: {path} applies only to device.kind = {' or '.join(others)}; this"
                 f" device is of kind {kind.name}"
             )
-        if isinstance(known[path].reader, Text):
-            known[path].reader.read(entry.value, f"{spec.origin}: {path}")
+        if isinstance(fields[path].reader, Text):
+            fields[path].reader.read(entry.value, f"{spec.origin}: {path}")
 
 
 def _check_order(spec: Spec, kind: DeviceKind) -> None:

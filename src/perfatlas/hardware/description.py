@@ -102,8 +102,8 @@ def field_values(system: System) -> dict[str, Value]:
     parts |= {"node": system.node, "fabric": system.fabric}
     values: dict[str, Value] = {"node": system.node.name, "fabric": system.fabric.name}
     for section, part in parts.items():
-        found = {**device.further, **vars(part)}
-        values |= {path: found[name] for name, path in attributes_of(section, kind).items()}
+        attributes = {**device.further, **vars(part)}
+        values |= {path: attributes[name] for name, path in attributes_of(section, kind).items()}
     values |= {f"device.peak.{name}": peak for name, peak in device.peak_flop_per_s.items()}
     return values | {"device.year": str(device.year)}
 

@@ -89,11 +89,11 @@ def parse_topology(text: str, where: str) -> Matrix:
     return matrix
 
 
-def _check_path(word: str, place: int, other: int, where: str) -> None:
-    known = word in PCIE_PATHS or _LINKS.fullmatch(word) is not None
-    if not (known or (word == "X" and place == other)):
+def _check_path(word: str, gpu: int, other: int, where: str) -> None:
+    valid = word in PCIE_PATHS or _LINKS.fullmatch(word) is not None
+    if not (valid or (word == "X" and gpu == other)):
         raise InvalidSpecError(
-            f"{where}: GPU{place} to GPU{other} is {repr_for_error(word)}; expected NV followed by"
+            f"{where}: GPU{gpu} to GPU{other} is {repr_for_error(word)}; expected NV followed by"
             f" the number of links, {', '.join(PCIE_PATHS)}"
         )
 
@@ -123,11 +123,11 @@ def read_topology(value: str) -> Matrix:
         return parse_topology(value, "node.topology")
     file = Path(value)
     try:
-        found = file.is_file()
-        text = file.read_text("utf-8")[:MAX_TOPOLOGY_LENGTH] if found else ""
+        is_file = file.is_file()
+        text = file.read_text("utf-8")[:MAX_TOPOLOGY_LENGTH] if is_file else ""
     except (OSError, ValueError) as error:
         raise InvalidSpecError(f"node.topology = {repr_for_error(value)}: {error}") from error
-    if not found:
+    if not is_file:
         raise InvalidSpecError(
             f"node.topology = {repr_for_error(value)} is neither a board nor a file"
             f"{did_you_mean(value[:80], boards())}; {_HOW}"

@@ -100,13 +100,13 @@ def _looks_like_path(text: str) -> bool:
 
 def _attributes(entries: Mapping[str, Entry], section: str) -> dict[str, Any]:
     """Return the stated fields of a section as attributes; counts become `int`."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name, path in attributes_of(section, kind_of(entries, section)).items():
         if path not in entries:  # an optional field with a default in `device`
             continue
         value = entries[path].value
-        found[name] = int(value) if _is_whole(path) else value
-    return found
+        attributes[name] = int(value) if _is_whole(path) else value
+    return attributes
 
 
 def _is_whole(path: str) -> bool:
@@ -169,8 +169,8 @@ def _system(spec: Spec, name: str) -> System:
 
 @cache
 def _catalog_system(name: str) -> System:
-    spec, found = catalog_spec(name), find_slice(name)
-    return _system(_with_defaults(spec), found.name if found else spec.name)
+    spec, pod_slice = catalog_spec(name), find_slice(name)
+    return _system(_with_defaults(spec), pod_slice.name if pod_slice else spec.name)
 
 
 @lru_cache(maxsize=4096)  # a block of a sweep, with and without its changes
@@ -256,7 +256,7 @@ def with_values(system: System, values: Mapping[str, float]) -> System:
     """
     head, _, tail = system.name.partition("{")
     parts = [part.strip() for part in tail.rstrip().removesuffix("}").split(",")]
-    kept = [part for part in parts if part and part.partition("=")[0].strip() not in values]
+    changes = [part for part in parts if part and part.partition("=")[0].strip() not in values]
     for path, value in values.items():
-        kept.append(f"{path}={round(value) if _is_whole(path) else float(value)!r}")
-    return resolve_system(f"{head.strip()}{{{', '.join(kept)}}}" if kept else head.strip())
+        changes.append(f"{path}={round(value) if _is_whole(path) else float(value)!r}")
+    return resolve_system(f"{head.strip()}{{{', '.join(changes)}}}" if changes else head.strip())

@@ -74,24 +74,26 @@ def register_kind(kind: device_fields.DeviceKind) -> None:
     """
     if kind.name in KINDS:
         raise InvalidSpecError(f"device kind {kind.name} already exists; rename it")
-    merged = {path: _merged(FIELDS.get(path, own), own, path) for path, own in kind.fields.items()}
+    merged = {
+        path: _merged(FIELDS.get(path, added), added, path) for path, added in kind.fields.items()
+    }
     KINDS[kind.name] = kind
-    known = {path: field for path, field in FIELDS.items() if path not in NODE_FIELDS}
+    fields = {path: field for path, field in FIELDS.items() if path not in NODE_FIELDS}
     FIELDS.clear()
-    FIELDS.update({**known, **merged, **NODE_FIELDS})
+    FIELDS.update({**fields, **merged, **NODE_FIELDS})
 
 
 def _merged(
-    known: device_fields.SpecField, own: device_fields.SpecField, path: str
+    current: device_fields.SpecField, added: device_fields.SpecField, path: str
 ) -> device_fields.SpecField:
     """Return a field that several kinds have; choices are those of all of them."""
-    reader, other = known.reader, own.reader
+    reader, other = current.reader, added.reader
     if isinstance(reader, Text) and isinstance(other, Text):
         choices = tuple(dict.fromkeys((*reader.choices, *other.choices)))
-        return replace(known, reader=replace(reader, choices=choices))
-    if (reader, known.into) != (other, own.into):
+        return replace(current, reader=replace(reader, choices=choices))
+    if (reader, current.into) != (other, added.into):
         raise InvalidSpecError(f"{path} has another unit, range or attribute in another kind")
-    return known
+    return current
 
 
 def kind_of(entries: Mapping[str, Entry], origin: str) -> device_fields.DeviceKind:
@@ -112,7 +114,7 @@ def fields_of(kind: device_fields.DeviceKind) -> dict[str, device_fields.SpecFie
 
 def is_section(path: str) -> bool:
     """Return whether a path is a table of fields."""
-    return any(known.startswith(f"{path}.") for known in FIELDS)
+    return any(field.startswith(f"{path}.") for field in FIELDS)
 
 
 def attributes_of(section: str, kind: device_fields.DeviceKind) -> dict[str, str]:

@@ -50,7 +50,7 @@ def find_slice(name: str) -> Slice | None:
     """
     text = name.strip().casefold()
     matched = _NAME.fullmatch(text)
-    found = next(
+    pair = next(
         (
             (system, row)
             for system, row in shipped_table(SLICES).items()
@@ -58,20 +58,20 @@ def find_slice(name: str) -> Slice | None:
         ),
         None,
     )
-    if matched is None or found is None:
+    if matched is None or pair is None:
         return None
-    system, row = found
-    asked, cores = matched[2], int(row["cores"])
-    if "x" not in asked and not cores:
+    system, row = pair
+    size, cores = matched[2], int(row["cores"])
+    if "x" not in size and not cores:
         example = f"{matched[1]}-{row['topologies'][5]}"
         raise InvalidSpecError(
             f"system {repr_for_error(name)}: slices of {system} are named by their topology, as"
             f" {example}; one chip has two devices, so that a number could count either"
         )
-    shape = tuple(map(int, asked.split("x"))) if "x" in asked else ()
-    chips = prod(shape) if shape else int(asked) // cores
+    shape = tuple(map(int, size.split("x"))) if "x" in size else ()
+    chips = prod(shape) if shape else int(size) // cores
     topology = slice_shape(max(chips, 1), len(row["topologies"][0].split("x")))
-    counted = chips > 0 and (bool(shape) or int(asked) % cores == 0)
+    counted = chips > 0 and (bool(shape) or int(size) % cores == 0)
     if not counted or not _exists(topology, row) or (shape and tuple(sorted(shape)) != topology):
         names = ", ".join(_names(matched[1], row))
         raise InvalidSpecError(
@@ -94,8 +94,8 @@ def slice_chips(system: object) -> int | None:
         >>> slice_chips("v5p-128{device.tdp=300W}"), slice_chips("tpu_v5p")
         (64, None)
     """
-    found = find_slice(system.partition("{")[0]) if isinstance(system, str) else None
-    return found and found.chips
+    pod_slice = find_slice(system.partition("{")[0]) if isinstance(system, str) else None
+    return pod_slice and pod_slice.chips
 
 
 def is_pod(system: System) -> bool:
@@ -165,7 +165,7 @@ def _divisors(number: int) -> Iterator[int]:
 
 def _exists(shape: tuple[int, ...], row: Mapping[str, Any]) -> bool:
     """Return whether a slice of this shape exists."""
-    listed = [tuple(sorted(map(int, one.split("x")))) for one in row["topologies"]]
+    listed = [tuple(sorted(map(int, topology.split("x")))) for topology in row["topologies"]]
     cubes = gcd(*shape) % CUBE == 0 and len(shape) > 2
     return shape in listed or (cubes and prod(shape) <= max(map(prod, listed)))
 

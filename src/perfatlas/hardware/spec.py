@@ -31,12 +31,12 @@ def nearest_field(path: str) -> str:
         path: Path as the user wrote it, with or without its table.
     """
     table, _, key = path.rpartition(".")
-    places = [known for known in FIELDS if "." in known and known.rpartition(".")[2] == key]
-    if not places:
-        keys = [known.rpartition(".")[2] for known in FIELDS]
+    matches = [name for name in FIELDS if "." in name and name.rpartition(".")[2] == key]
+    if not matches:
+        keys = [name.rpartition(".")[2] for name in FIELDS]
         # a shared table alone makes no two names similar
         return did_you_mean(path, FIELDS) if did_you_mean(key, keys) else ""
-    nearest = max(places, key=lambda known: known.startswith(table))
+    nearest = max(matches, key=lambda name: name.startswith(table))
     return f"; did you mean {nearest!r} ({key} in the table [{nearest.rpartition('.')[0]}])?"
 
 
@@ -134,15 +134,15 @@ def catalog_spec(name: str) -> Spec:
         "`perfatlas catalog systems` lists all; for any other device, `perfatlas catalog systems"
         " new FILE.toml --base NAME` writes a hardware file to fill in from its datasheet"
     )
-    if found := find_slice(name):
-        spec = catalog_spec(found.system)
-        source = quantities.Source(kind="datasheet", ref=found.ref, note=found.note)
-        domain = {"device.scale_up.domain_size": files.Entry(found.chips, source)}
-        return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, found.note))
-    known = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
-    if known != name:
-        spec = catalog_spec(known)
-        remarks = () if name.casefold() == known else (f"system {name} resolved to {known}",)
+    if pod := find_slice(name):
+        spec = catalog_spec(pod.system)
+        source = quantities.Source(kind="datasheet", ref=pod.ref, note=pod.note)
+        domain = {"device.scale_up.domain_size": files.Entry(pod.chips, source)}
+        return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, pod.note))
+    system = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
+    if system != name:
+        spec = catalog_spec(system)
+        remarks = () if name.casefold() == system else (f"system {name} resolved to {system}",)
         return replace(spec, notes=(*spec.notes, *remarks))
     return _read_spec(_shipped(f"devices/{name}.toml"), name, None)
 

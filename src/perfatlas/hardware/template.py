@@ -50,8 +50,8 @@ def system_template(base: str | None = None, kind: str | None = None) -> str:
     values: dict[str, Value] = {} if system is None else field_values(system)
     head = {} if system is None else {"base": system.name}
     if kind not in (None, *KINDS):
-        known = ", ".join(KINDS)
-        raise InvalidSpecError(f"kind = {repr_for_error(kind)} is not known; use {known}")
+        kinds = ", ".join(KINDS)
+        raise InvalidSpecError(f"kind = {repr_for_error(kind)} is not known; use {kinds}")
     if system is not None and kind not in (None, system.device.kind):
         raise InvalidSpecError(
             f"base = {system.name} is of kind {system.device.kind}; leave out kind, or use"

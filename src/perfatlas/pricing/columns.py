@@ -112,7 +112,7 @@ def _parts_of(kind: type[DataclassInstance]) -> Mapping[str, Part]:
 
 
 def unpriced(
-    kind: type[Record], shape: tuple[int, int], **given: Values | tuple[Any, ...]
+    kind: type[Record], shape: tuple[int, int], **columns: Values | tuple[Any, ...]
 ) -> Record:
     """Return a record in which nothing is priced except the given columns.
 
@@ -124,9 +124,9 @@ def unpriced(
     missing = {
         name: _constant(shape[1:] if column.per_operator else shape, column)
         for name, column in columns_of(kind).items()
-        if name not in given
+        if name not in columns
     }
-    return kind(**missing, **given)
+    return kind(**missing, **columns)
 
 
 def _constant(shape: tuple[int, ...], column: Column) -> Values:
@@ -141,18 +141,18 @@ def _is_unpriced(values: Values) -> bool:
     return values.strides == (0, 0)
 
 
-def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, ...]) -> Record:
+def of_one_operator(kind: type[Record], size: int, **columns: Values | tuple[Any, ...]) -> Record:
     """Return the record of one operator at many shapes, each a candidate (U, 1).
 
     Args:
         **given: Columns (U,), values per operator (1,), and parts; the others are unpriced.
     """
-    known = columns_of(kind)
+    fields = columns_of(kind)
     shaped = {
         name: values[:, None]
-        if name in known and not known[name].per_operator and isinstance(values, np.ndarray)
+        if name in fields and not fields[name].per_operator and isinstance(values, np.ndarray)
         else values
-        for name, values in given.items()
+        for name, values in columns.items()
     }
     return unpriced(kind, (size, 1), **shaped)
 
@@ -204,21 +204,21 @@ def join(records: Sequence[Record]) -> Record:
 def _concatenated(values: Sequence[Values]) -> Values:
     """Return a column of several records; it is unpriced if it is in all of them."""
     if all(map(_is_unpriced, values)):
-        shape = (values[0].shape[0], sum(each.shape[1] for each in values))
+        shape = (values[0].shape[0], sum(values.shape[1] for values in values))
         return np.broadcast_to(values[0][:1, :1], shape)
     return np.concatenate(values, axis=-1)
 
 
-def merge(records: Sequence[Record], places: Sequence[IntArray]) -> Record:
+def merge(records: Sequence[Record], positions: Sequence[IntArray]) -> Record:
     """Return a record of all candidates, from records of some of them.
 
     Counts add up; other values per operator are those of the first record.
 
     Args:
         records: Records of the same operators.
-        places: Positions of the candidates of each record; together, every candidate once.
+        positions: Positions of the candidates of each record; together, every candidate once.
     """
-    size = sum(each.size for each in places)
+    size = sum(rows.size for rows in positions)
     columns: dict[str, Values] = {}
     for name, column in columns_of(type(records[0])).items():
         values = _placed(records, name, column)
@@ -229,8 +229,8 @@ def merge(records: Sequence[Record], places: Sequence[IntArray]) -> Record:
             columns[name] = np.broadcast_to(values[0][:1, :1], (size, values[0].shape[1]))
         else:
             into = np.empty((size, values[0].shape[1]), column.dtype)
-            for places_X, each in zip(places, values, strict=True):
-                into[places_X] = each
+            for places_X, rows in zip(positions, values, strict=True):
+                into[places_X] = rows
             columns[name] = into
     return with_fields(records[0], **columns, **_combined_parts(records))
 
@@ -274,33 +274,33 @@ def scatter(
     for name, column in columns_of(kind).items():
         values = _placed(records, name, column)
         if column.per_operator:
-            for ((_, operator_R), _, _), each in zip(pieces, values, strict=True):
-                getattr(whole, name)[operator_R] = each[0]
+            for ((_, operator_R), _, _), rows in zip(pieces, values, strict=True):
+                getattr(whole, name)[operator_R] = rows[0]
         elif not all(map(_is_unpriced, values)):
             into = np.full(shape, column.unpriced, column.dtype)
-            for at_R, (_, shape_R, _), each in zip(flat, pieces, values, strict=True):
-                into.reshape(-1)[at_R] = each[:, 0][shape_R]
+            for at_R, (_, shape_R, _), rows in zip(flat, pieces, values, strict=True):
+                into.reshape(-1)[at_R] = rows[:, 0][shape_R]
             columns[name] = into
     return with_fields(whole, **columns, **_combined_parts(records))
 
 
-def write(record: Record, at: Places, **rows: Values) -> None:
+def write(record: Record, positions: Places, **rows: Values) -> None:
     """Write rows into the columns of a record in place.
 
     Args:
         record: A record that is not shared yet.
-        at: Candidate and operator of each row.
+        positions: Candidate and operator of each row.
         **rows: Values by the name of their column, each (R,).
     """
     flat: dict[int, IntArray] = {}  # one index is faster than two
     for name, values_R in rows.items():
         into = getattr(record, name)
         if not into.flags.c_contiguous:
-            into[at] = values_R
+            into[positions] = values_R
             continue
         width = into.shape[1]
         if width not in flat:
-            flat[width] = at[0] * width + at[1]
+            flat[width] = positions[0] * width + positions[1]
         into.reshape(-1)[flat[width]] = values_R
 
 
@@ -312,8 +312,8 @@ def _placed(records: Sequence[DataclassInstance], name: str, column: Column) -> 
     sizes = [len(getattr(record, column.positions_in)) for record in records]
     first = accumulate(sizes[:-1], initial=0)
     return [
-        np.where(each >= 0, each + start, -1) if start else each
-        for each, start in zip(values, first, strict=True)
+        np.where(matches >= 0, matches + start, -1) if start else matches
+        for matches, start in zip(values, first, strict=True)
     ]
 
 
@@ -324,8 +324,8 @@ def _combined_parts(
     parts: dict[str, tuple[Any, ...]] = {}
     for name, part in _parts_of(type(records[0])).items():
         if part.distinct:
-            kept = [r for n, r in enumerate(records) if not used or used[n]]
-            parts[name] = tuple(dict.fromkeys(each for r in kept for each in getattr(r, name)))
+            chosen = [r for n, r in enumerate(records) if not used or used[n]]
+            parts[name] = tuple(dict.fromkeys(item for r in chosen for item in getattr(r, name)))
         else:
-            parts[name] = tuple(each for r in records for each in getattr(r, name))
+            parts[name] = tuple(item for r in records for item in getattr(r, name))
     return parts

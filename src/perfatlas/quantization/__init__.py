@@ -6,8 +6,8 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.quantization.change import (
-        ACCURACY, DEFAULT_BENCHMARK, DEFAULT_METHOD, FIT_SOURCE, Change, Pair, Quantized, asked_of,
-        benchmark_names, change_columns, format_change, published_pairs, support,
+        ACCURACY, DEFAULT_BENCHMARK, DEFAULT_METHOD, FIT_SOURCE, Change, Pair, Quantized,
+        benchmark_names, change_columns, evaluations_of, format_change, published_pairs, support,
     )
     from perfatlas.quantization.model import (
         EXTRAPOLATED, METHODS, MODEL, PERPLEXITY, TASKS, AccuracyModel, Evaluations, shipped_model,

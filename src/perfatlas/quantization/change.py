@@ -77,7 +77,7 @@ class Pair(NamedTuple):
 @cache
 def published_pairs() -> tuple[tuple[Pair, ...], dict[str, int]]:
     """Return the usable published pairs, and the number of declined ones by reason."""
-    known = shipped_table(BENCHMARKS)
+    benchmarks = shipped_table(BENCHMARKS)
     pairs, declined = [], dict[str, int]()
     for row in csv.DictReader(shipped_text(PAIRS).splitlines()):
         if row["declined"]:
@@ -97,7 +97,7 @@ def published_pairs() -> tuple[tuple[Pair, ...], dict[str, int]]:
                 roundings=Roundings(row["weights"], row["activations"], row["kv"]),
                 method=row["method"],
                 benchmark=row["benchmark"],
-                questions=float(row["n_eval"] or known[row["benchmark"]]["questions"]),
+                questions=float(row["n_eval"] or benchmarks[row["benchmark"]]["questions"]),
                 baseline=before,
                 change=change,
                 source=row["source"],
@@ -106,14 +106,14 @@ def published_pairs() -> tuple[tuple[Pair, ...], dict[str, int]]:
     return tuple(pairs), declined
 
 
-def asked_of(pairs: list[Pair] | tuple[Pair, ...]) -> Evaluations:
+def evaluations_of(pairs: list[Pair] | tuple[Pair, ...]) -> Evaluations:
     """Return the questions that pairs answer.
 
     Args:
         pairs: Published pairs (N).
     """
-    known = shipped_table(BENCHMARKS)
-    rows = [known[pair.benchmark] for pair in pairs]
+    benchmarks = shipped_table(BENCHMARKS)
+    rows = [benchmarks[pair.benchmark] for pair in pairs]
     return Evaluations(
         roundings=[pair.roundings for pair in pairs],
         methods=[pair.method for pair in pairs],
@@ -134,23 +134,23 @@ class Support(NamedTuple):
     declined: NDArray[np.bool_]
 
 
-def support(asked: Evaluations, pairs: Sequence[Pair], model: AccuracyModel) -> Support:
+def support(cases: Evaluations, pairs: Sequence[Pair], model: AccuracyModel) -> Support:
     """Return how far pairs support predictions: the one rule of extrapolation and refusal.
 
     Args:
-        asked: Questions (N).
+        cases: Questions (N).
         pairs: Pairs that the model is fitted to.
         model: The model that weighs noise.
     """
     cells = {pair.cell for pair in pairs}
-    tasks = set(asked_of(tuple(pairs)).tasks)
-    published = model.total_noise(asked_of(tuple(pairs)))
-    total_N = model.total_noise(asked)
+    tasks = set(evaluations_of(tuple(pairs)).tasks)
+    published = model.total_noise(evaluations_of(tuple(pairs)))
+    total_N = model.total_noise(cases)
     beyond_N = (total_N > MAX_NOISE_RATIO * published.max()) | (
         total_N * MAX_NOISE_RATIO < published.min()
     )
-    unknown_N = np.array([name not in tasks for name in asked.tasks])
-    named = zip(asked.roundings, asked.methods, strict=True)
+    unknown_N = np.array([name not in tasks for name in cases.tasks])
+    named = zip(cases.roundings, cases.methods, strict=True)
     return Support(
         extrapolated=np.array([cell not in cells for cell in named]),
         declined=(total_N > 0.0) & (beyond_N | unknown_N),
@@ -211,11 +211,11 @@ def benchmark_names() -> tuple[str, ...]:
 
 
 @cache
-def format_change(asked: Quantized) -> Change:
+def format_change(case: Quantized) -> Change:
     """Return the change of a benchmark and of perplexity by number formats.
 
     Args:
-        asked: Formats, method, benchmark and size.
+        case: Formats, method, benchmark and size.
 
     Raises:
         InvalidSpecError: There is no such benchmark.
@@ -230,27 +230,27 @@ def format_change(asked: Quantized) -> Change:
     """
     row = shipped_table(BENCHMARKS)[
         resolve_name(
-            asked.benchmark,
+            case.benchmark,
             benchmark_names(),
             what="benchmark",
             lists=", ".join(benchmark_names()),
             error=InvalidSpecError,
         )
     ]
-    kv = get_format(asked.kv).rounding[0]
-    choices = [Roundings(*get_format(name).rounding, kv) for name in (asked.gemm, asked.moe)]
+    kv = get_format(case.kv).rounding[0]
+    choices = [Roundings(*get_format(name).rounding, kv) for name in (case.gemm, case.moe)]
     worst = max(
-        choices, key=lambda roundings: float(tensor_noise([roundings], [asked.method]).sum())
+        choices, key=lambda roundings: float(tensor_noise([roundings], [case.method]).sum())
     )
-    weights, activations, cache_noise = tensor_noise([worst], [asked.method])[0].tolist()
+    weights, activations, cache_noise = tensor_noise([worst], [case.method])[0].tolist()
     each = (weights, activations, cache_noise)
     if worst.exact:
         return Change(NOTHING, (1.0, 1.0, 1.0), 0.0, "exact", worst, each)
     questions = Evaluations(
         roundings=[worst, worst],
-        methods=[asked.method, asked.method],
+        methods=[case.method, case.method],
         tasks=[row["task"], PERPLEXITY],
-        parameters_b=np.full(2, asked.parameters_b),
+        parameters_b=np.full(2, case.parameters_b),
         scores=np.array([row["score"], 0.0], np.float64),
         chances=np.array([row["chance"], 0.0], np.float64),
         questions=np.array([row["questions"], 0.0], np.float64),
@@ -272,15 +272,15 @@ def format_change(asked: Quantized) -> Change:
     )
 
 
-def change_columns(asked: list[Quantized]) -> dict[str, FloatArray]:
+def change_columns(candidates: list[Quantized]) -> dict[str, FloatArray]:
     """Return the change of a benchmark of each deployment with its interval, by name (C,).
 
     Args:
-        asked: Formats of each, few of them distinct (C).
+        candidates: Formats of each, few of them distinct (C).
 
     Returns:
         Points, NaN where declined.
     """
-    delta_C3 = np.array([format_change(quantized).delta for quantized in asked]).reshape(-1, 3)
+    delta_C3 = np.array([format_change(case).delta for case in candidates]).reshape(-1, 3)
     low_C, middle_C, high_C = delta_C3.T
     return dict(zip(ACCURACY, (middle_C, low_C, high_C), strict=True))

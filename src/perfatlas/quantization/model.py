@@ -77,51 +77,51 @@ class AccuracyModel:
     methods: Mapping[str, float]  # Change by method
     tasks: Mapping[str, float]  # Change by kind of task
 
-    def total_noise(self, asked: Evaluations) -> FloatArray:
+    def total_noise(self, cases: Evaluations) -> FloatArray:
         """Return the weighted noise over signal of weights, activations and cache (N,)."""
-        weights_N, activations_N, kv_N = tensor_noise(asked.roundings, asked.methods).T
+        weights_N, activations_N, kv_N = tensor_noise(cases.roundings, cases.methods).T
         total_N: FloatArray = self.weights * weights_N + activations_N + self.kv * kv_N
         return total_N
 
-    def log_damage(self, asked: Evaluations) -> FloatArray:
+    def log_damage(self, cases: Evaluations) -> FloatArray:
         """Return the logarithm of the damage of each question, -inf without noise (N,)."""
-        by_method_N = np.array([self.methods[name] for name in asked.methods])
-        by_task_N = np.array([self.tasks[name] for name in asked.tasks])
-        size_N = self.size * np.log(asked.parameters_b / REFERENCE_PARAMETERS_B)
+        by_method_N = np.array([self.methods[name] for name in cases.methods])
+        by_task_N = np.array([self.tasks[name] for name in cases.tasks])
+        size_N = self.size * np.log(cases.parameters_b / REFERENCE_PARAMETERS_B)
         with np.errstate(divide="ignore"):
-            log_noise_N = np.log(self.total_noise(asked))
+            log_noise_N = np.log(self.total_noise(cases))
         log_N: FloatArray = self.level + self.exponent * log_noise_N + by_method_N + by_task_N
         return log_N + size_N
 
-    def repeated_spread(self, asked: Evaluations) -> FloatArray:
+    def repeated_spread(self, cases: Evaluations) -> FloatArray:
         """Return the standard deviation of a difference between repeated evaluations (N,).
 
         In points, or of the logarithm of a ratio of perplexities. Answers change where the margin
         of a token is below the noise, and so their share grows as its amplitude.
         """
-        share_N = asked.scores / PERCENT
-        variance_N = 2.0 * share_N * (1.0 - share_N) / np.maximum(asked.questions, 1.0)
-        changed_N = np.minimum(self.paired * np.sqrt(self.total_noise(asked)), 1.0)
+        share_N = cases.scores / PERCENT
+        variance_N = 2.0 * share_N * (1.0 - share_N) / np.maximum(cases.questions, 1.0)
+        changed_N = np.minimum(self.paired * np.sqrt(self.total_noise(cases)), 1.0)
         points_N = np.hypot(PERCENT * np.sqrt(changed_N * variance_N), self.floor)
-        return np.where(_is_ratio(asked), self.ratio_floor, points_N)
+        return np.where(_is_ratio(cases), self.ratio_floor, points_N)
 
     def outcomes(
-        self, asked: Evaluations, widening: FloatArray | float = 1.0
+        self, cases: Evaluations, widening: FloatArray | float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the change at each value of the spread and the noise about it, both (N, Z).
 
         Args:
             widening: Factor of the spread, above 1 for an extrapolation (N,).
         """
-        spread_NZ = self.spread * np.multiply.outer(widening + 0.0 * asked.scores, SPREAD_Z)
-        damage_NZ = np.exp(np.minimum(self.log_damage(asked)[:, None] + spread_NZ, MAX_LOG_DAMAGE))
-        room_N1 = (asked.scores - asked.chances)[:, None]
-        ratio_N1 = _is_ratio(asked)[:, None]
+        spread_NZ = self.spread * np.multiply.outer(widening + 0.0 * cases.scores, SPREAD_Z)
+        damage_NZ = np.exp(np.minimum(self.log_damage(cases)[:, None] + spread_NZ, MAX_LOG_DAMAGE))
+        room_N1 = (cases.scores - cases.chances)[:, None]
+        ratio_N1 = _is_ratio(cases)[:, None]
         change_NZ = np.where(ratio_N1, damage_NZ, room_N1 * np.expm1(-damage_NZ))
         relative_NZ = np.where(ratio_N1, RELATIVE_NOISE * damage_NZ, 0.0)
-        return change_NZ, np.hypot(self.repeated_spread(asked)[:, None], relative_NZ)
+        return change_NZ, np.hypot(self.repeated_spread(cases)[:, None], relative_NZ)
 
-    def quantiles(self, asked: Evaluations, widening: FloatArray | float = 1.0) -> FloatArray:
+    def quantiles(self, cases: Evaluations, widening: FloatArray | float = 1.0) -> FloatArray:
         """Return the lower end, median and upper end of the 90% interval of each change (N, 3).
 
         Args:
@@ -132,34 +132,34 @@ class AccuracyModel:
         """
         from scipy.special import ndtr  # late: estimates load no scipy
 
-        change_NZ, noise_NZ = self.outcomes(asked, widening)
-        found = []
+        change_NZ, noise_NZ = self.outcomes(cases, widening)
+        quantiles = []
         for share in QUANTILES:
-            low_N = np.full(len(asked.methods), -2.0 * PERCENT)
-            high_N = np.full(len(asked.methods), PERCENT)
+            low_N = np.full(len(cases.methods), -2.0 * PERCENT)
+            high_N = np.full(len(cases.methods), PERCENT)
             for _ in range(BISECTIONS):
                 middle_N = (low_N + high_N) / 2.0
                 below_N = ndtr((middle_N[:, None] - change_NZ) / noise_NZ) @ DENSITY_Z
                 low_N = np.where(below_N < share, middle_N, low_N)
                 high_N = np.where(below_N < share, high_N, middle_N)
-            found.append((low_N + high_N) / 2.0)
-        return np.stack(found, axis=1)
+            quantiles.append((low_N + high_N) / 2.0)
+        return np.stack(quantiles, axis=1)
 
-    def log_likelihood(self, asked: Evaluations, changes: FloatArray) -> FloatArray:
+    def log_likelihood(self, cases: Evaluations, changes: FloatArray) -> FloatArray:
         """Return the logarithm of the density of published changes (N,).
 
         Args:
             changes: As from `quantiles` (N,).
         """
-        change_NZ, noise_NZ = self.outcomes(asked)
-        apart_NZ = (changes[:, None] - change_NZ) / noise_NZ
-        density_NZ = np.exp(-(apart_NZ**2) / 2.0) / noise_NZ
+        change_NZ, noise_NZ = self.outcomes(cases)
+        deviation_NZ = (changes[:, None] - change_NZ) / noise_NZ
+        density_NZ = np.exp(-(deviation_NZ**2) / 2.0) / noise_NZ
         log_N: FloatArray = np.log(density_NZ @ DENSITY_Z + MIN_DENSITY)
         return log_N
 
 
-def _is_ratio(asked: Evaluations) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    return np.array([name == PERPLEXITY for name in asked.tasks])
+def _is_ratio(cases: Evaluations) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.array([name == PERPLEXITY for name in cases.tasks])
 
 
 @cache

@@ -27,7 +27,7 @@ Scale = Literal["none", "exact", "floor", "ceil", "two_level"]
 E4M3: Final = "e4m3"
 
 
-MAX_OF_FORMAT: Final = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
+MAX_VALUE: Final = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
 
 
 # mantissa bits and exponent of the smallest normal number
@@ -86,8 +86,8 @@ class Rounding:
         grouped_GE = values.reshape(-1, self.group or values.size)
         if self.scale == "none":
             return round_float(values, *FLOATS[self.element])
-        found_GE = self._scaled_integers(grouped_GE) if self.bits else self._floats(grouped_GE)
-        return found_GE.reshape(values.shape)
+        rounded_GE = self._scaled_integers(grouped_GE) if self.bits else self._floats(grouped_GE)
+        return rounded_GE.reshape(values.shape)
 
     def _scaled_integers(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
         low_G1, high_G1 = (edge(grouped_GE, axis=1, keepdims=True) for edge in (np.min, np.max))
@@ -97,18 +97,18 @@ class Rounding:
             zero_G1, most_G1 = np.zeros_like(low_G1), np.maximum(high_G1, -low_G1)
             scale_G1 = _positive(most_G1) / (2.0 ** (self.bits - 1) - 1.0)
         codes_GE = np.rint((grouped_GE - zero_G1) / scale_G1)
-        found_GE: NDArray[np.float64] = codes_GE * scale_G1 + zero_G1
-        return found_GE
+        rounded_GE: NDArray[np.float64] = codes_GE * scale_G1 + zero_G1
+        return rounded_GE
 
     def _floats(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
-        most = MAX_OF_FORMAT[self.element]
+        most = MAX_VALUE[self.element]
         top_G1 = _positive(np.max(np.abs(grouped_GE), axis=1, keepdims=True))
         if self.scale == "floor":
             scale_G1 = 2.0 ** (np.floor(np.log2(top_G1)) - math.floor(math.log2(most)))
         elif self.scale == "ceil":
             scale_G1 = 2.0 ** np.ceil(np.log2(top_G1 / most))
         elif self.scale == "two_level":
-            of_tensor = float(np.max(top_G1)) / (MAX_OF_FORMAT[E4M3] * most)
+            of_tensor = float(np.max(top_G1)) / (MAX_VALUE[E4M3] * most)
             block_G1 = np.maximum(top_G1 / most / of_tensor, MIN_SCALE)
             scale_G1 = round_float(block_G1, *FLOATS[E4M3]) * of_tensor
         else:
@@ -171,14 +171,14 @@ def shaped_values(size: int) -> dict[str, NDArray[np.float64]]:
         size: Number of samples, a multiple of 4,096.
     """
     rng = np.random.default_rng(0)
-    found = {
+    shaped = {
         "gauss": rng.standard_normal(size),
         "laplace": rng.laplace(size=size) / math.sqrt(2.0),
         "student_t5": rng.standard_t(5, size=size) * math.sqrt(3.0 / 5.0),
     }
     values = rng.standard_normal((size // CHANNELS, CHANNELS))
     values[:, rng.choice(CHANNELS, OUTLIERS, replace=False)] *= OUTLIER_SCALE
-    return {**found, "outliers": values.reshape(-1)}
+    return {**shaped, "outliers": values.reshape(-1)}
 
 
 def _integers(bits: int, group: int, *, asymmetric: bool = False) -> Rounding:
@@ -261,11 +261,11 @@ def tensor_noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> Floa
         shapes = {**DISTRIBUTIONS, **SPREAD.get(method, {})}
         row = []
         for kind, name in zip(CLASSES, rounding, strict=True):
-            known = resolve_name(
+            resolved = resolve_name(
                 name, ROUNDINGS, what="rounding", lists="ROUNDINGS", error=UnsupportedError
             )
-            exact = known in ("bf16", "fp16")
-            row.append(0.0 if exact else 10.0 ** (-table[known][shapes[kind]] / 10.0))
+            exact = resolved in ("bf16", "fp16")
+            row.append(0.0 if exact else 10.0 ** (-table[resolved][shapes[kind]] / 10.0))
         rows.append(row)
     return np.array(rows, np.float64).reshape(-1, len(CLASSES))
 
