@@ -27,7 +27,7 @@ def test_the_busiest_rank_is_that_of_drawn_steps(starting: float, slots: int, ra
     assert found.most[0] * found.ranks[0] == pytest.approx(
         prompts_SR[some].sum(axis=1).mean(), rel=0.01
     )
-    assert found.own[0] == pytest.approx((prompts_SR[some, 0] > 0).mean(), rel=0.01)
+    assert found.rank_share[0] == pytest.approx((prompts_SR[some, 0] > 0).mean(), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_step_has_no_more_than_all_ranks_have(
         found = how(*columns, alternates=alternates)
         assert 1.0 <= found.most[0] <= slots + 1e-9
         assert 1.0 <= found.ranks[0] <= ranks
-        assert 0.0 < found.own[0] <= 1.0
+        assert 0.0 < found.rank_share[0] <= 1.0
 
 
 def test_more_ranks_have_a_busier_one() -> None:
@@ -85,7 +85,7 @@ def test_more_ranks_have_a_busier_one() -> None:
 def test_full_ranks_are_equal() -> None:
     for how in (rank_prompts, spread_prompts):
         found = how(3.0 * ONE, 3.0 * ONE, 8.0 * ONE, alternates=False)
-        assert (found.most[0], found.ranks[0], found.own[0]) == (3.0, 8.0, 1.0)
+        assert (found.most[0], found.ranks[0], found.rank_share[0]) == (3.0, 8.0, 1.0)
 
 
 @pytest.mark.parametrize(

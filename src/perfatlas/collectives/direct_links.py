@@ -38,7 +38,7 @@ class Axis(NamedTuple):
 
     ranks: int  # Members along it
     ring: bool  # Whether its ends are linked
-    apart: int  # Chips from a member to the next; as many groups share its links
+    stride: int  # Chips from a member to the next; as many groups share its links
 
 
 class Mesh(NamedTuple):
@@ -135,8 +135,8 @@ def torus_levels(
     """
     distinct, index_U, stride_U = systems
     ranks_U = group.ranks_LU[DOMAIN]
-    places = zip(index_U.tolist(), ranks_U.tolist(), stride_U.tolist(), strict=True)
-    meshes = [_mesh(distinct[at].device, int(ranks), int(stride)) for at, ranks, stride in places]
+    rows = zip(index_U.tolist(), ranks_U.tolist(), stride_U.tolist(), strict=True)
+    meshes = [_mesh(distinct[index].device, int(ranks), int(step)) for index, ranks, step in rows]
     mesh_hops_U, mesh_bandwidth_U, exchange_U = np.array(meshes, np.float64).reshape(-1, 3).T
     axis_S = [system.device.scale_up.bandwidth / axes_of(system.device) for system in distinct]
     axis_U = np.array(axis_S)[index_U]
@@ -170,8 +170,8 @@ def _mesh(device: Device, ranks: int, stride: int) -> Mesh:
     axes = axes_of_group(shape, multiple, ranks, stride)
     hops = bandwidth = exchange = 0.0
     for axis in axes:
-        share = (1.0 if axis.ring else 0.5) / axis.apart
-        hops += axis.apart * (axis.ranks / 2.0 if axis.ring else axis.ranks - 1.0)
+        share = (1.0 if axis.ring else 0.5) / axis.stride
+        hops += axis.stride * (axis.ranks / 2.0 if axis.ring else axis.ranks - 1.0)
         bandwidth += share
         exchange = max(exchange, axis.ranks / share)
     if axes and not any(axis.ring for axis in axes):
@@ -196,35 +196,35 @@ def axes_of_group(
     Example:
         >>> from perfatlas.collectives.direct_links import axes_of_group
         >>> axes_of_group((4, 4, 4), 4, 16, 4)
-        (Axis(ranks=4, ring=True, apart=1), Axis(ranks=4, ring=True, apart=1))
+        (Axis(ranks=4, ring=True, stride=1), Axis(ranks=4, ring=True, stride=1))
         >>> axes_of_group((16, 16), 16, 8, 1)
-        (Axis(ranks=8, ring=False, apart=1),)
+        (Axis(ranks=8, ring=False, stride=1),)
     """
     rings = [length % multiple == 0 for length in shape]
     if len(shape) > 2:
         rings = [all(rings)] * len(shape)
-    left = [Axis(length, ring, 1) for length, ring in zip(shape, rings, strict=True) if length > 1]
-    _, left = _taken(left, stride)
-    taken, _ = _taken(left, ranks)
+    axes = [Axis(length, ring, 1) for length, ring in zip(shape, rings, strict=True) if length > 1]
+    _, axes = _split_axes(axes, stride)
+    taken, _ = _split_axes(axes, ranks)
     return tuple(taken)
 
 
-def _taken(left: list[Axis], size: int) -> tuple[list[Axis], list[Axis]]:
+def _split_axes(axes: list[Axis], size: int) -> tuple[list[Axis], list[Axis]]:
     """Return the axes that ranks take, and what is left of the others."""
-    for subset in _subsets(left):
+    for subset in _subsets(axes):
         if prod(axis.ranks for axis in subset) == size:
-            return subset, [axis for axis in left if not any(axis is other for other in subset)]
-    taken, kept = [], []
-    for axis in sorted(left, key=lambda axis: -gcd(axis.ranks, size)):
+            return subset, [axis for axis in axes if not any(axis is other for other in subset)]
+    taken, rest = [], []
+    for axis in sorted(axes, key=lambda axis: -gcd(axis.ranks, size)):
         part = gcd(axis.ranks, size)
         size //= part
         if part > 1:
-            taken.append(Axis(part, axis.ring and part == axis.ranks, axis.apart))
+            taken.append(Axis(part, axis.ring and part == axis.ranks, axis.stride))
         if part < axis.ranks:
-            kept.append(Axis(axis.ranks // part, axis.ring, axis.apart * part))
+            rest.append(Axis(axis.ranks // part, axis.ring, axis.stride * part))
     if size > 1:  # no divisor of the slice: a line
-        taken.append(Axis(size, ring=False, apart=1))
-    return taken, kept
+        taken.append(Axis(size, ring=False, stride=1))
+    return taken, rest
 
 
 def _subsets(axes: list[Axis]) -> Iterable[list[Axis]]:

@@ -325,12 +325,12 @@ def _across_nodes(
 
 def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray) -> list[str]:
     """Return the notes on groups that span nodes."""
-    places = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
-    crossed = [query.systems[index] for index in places]
+    indexes = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
+    crossed = [query.systems[index] for index in indexes]
     hops, many = [], notes.NODES_NOTE
     if query.op in HOP_OPS:
         hops, many = [notes.HOPS_NOTE], notes.CONGESTION_NOTE
     unseen = filter(None, map(notes.unseen_fabric, crossed))
     beyond = np.any(crosses_U & (query.group.ranks_LU[FABRIC] > NODES_MEASURED))
-    found = [notes.FABRIC_NOTE, *hops, *notes.assumed_fabrics(crossed), *unseen]
-    return [*found, *([many] if beyond else [])]
+    remarks = [notes.FABRIC_NOTE, *hops, *notes.assumed_fabrics(crossed), *unseen]
+    return [*remarks, *([many] if beyond else [])]

@@ -68,10 +68,10 @@ def correct_rows(
         if not matches[position].table[0]:
             continue
         some = match_U == position
-        found = residuals.correct(
+        corrected = residuals.correct(
             residuals_of(matches[position]), coordinates(physics.take_rows(shape, some))
         )
-        for all_U, some_U in zip(whole, found, strict=True):
+        for all_U, some_U in zip(whole, corrected, strict=True):
             all_U[some] = some_U
     return whole
 

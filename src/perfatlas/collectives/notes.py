@@ -26,8 +26,8 @@ RANKS_NOTE: Final = (
 )
 NODE_NOTE: Final = (
     "devices of one node in different domains communicate over the host link, with the parameters"
-    " of the library's collectives inside a domain; this is in no fit, and the interval is that of"
-    " unseen fabrics"
+    " of the library's collectives inside a domain; no fit covers this, and the interval is that"
+    " of unseen fabrics"
 )
 FABRIC_NOTE: Final = (
     "inter-node collectives are modelled: NIC efficiency and hop cost come from DeepEP exchanges"
@@ -45,11 +45,11 @@ HOPS_NOTE: Final = (
     " longer"
 )
 CONGESTION_NOTE: Final = (
-    "inter-node transfers were measured on at most 8 nodes; congestion beyond that is left out"
+    "inter-node transfers were measured on at most 8 nodes; congestion beyond that is not modelled"
 )
 SWITCH_NOTE: Final = (
-    "in-network all_reduce cannot be told from rings on the measured ranks; on more ranks the"
-    " switch is assumed to reduce large messages at the algorithm bandwidth reached there"
+    "in-network all_reduce cannot be distinguished from rings on the measured ranks; on more ranks"
+    " the switch is assumed to reduce large messages at the algorithm bandwidth reached there"
 )
 KERNEL_NOTE: Final = (
     "custom all-reduce kernels on more ranks than were measured are extrapolated, with the interval"
@@ -80,7 +80,7 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
         >>> assumed_fabrics([resolve_system("h100_sxm")])
         ()
     """
-    found: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     for system in systems:
         source = system.sources.get("fabric")
         if source is not None and source.kind == "assumed":
@@ -89,8 +89,8 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
                 f" NICs of {significant(system.node.nic_bandwidth / 1e9, 4)} GB/s per node of"
                 f" {system.device.name}"
             )
-            found[note] = None
-    return tuple(found)
+            remarks[note] = None
+    return tuple(remarks)
 
 
 def unseen_fabric(system: System) -> str:
@@ -131,8 +131,8 @@ def library_notes(
         sizes = " or ".join(map(str, query.pcie_groups)) or "no"
         notes.append(f"{kernel} supports groups of {sizes} ranks over PCIe; others use the library")
     if unmeasured_U.any():
-        found = np.unique(query.index_U[unmeasured_U]).tolist()
-        names = ", ".join(query.systems[place].name for place in found)
+        indexes = np.unique(query.index_U[unmeasured_U]).tolist()
+        names = ", ".join(query.systems[index].name for index in indexes)
         notes.append(f"{kernel} was measured on fewer ranks of {names}; larger groups use NCCL")
     if likely_U.any():
         notes.append(

@@ -71,15 +71,11 @@ def cell_format(op: str, format_name: str) -> str:
 
 
 def gather_cells(
-    systems: Sequence[System],
-    operator: str,
-    family: str,
-    format_name: str,
-    kind: type[Parameters],
+    systems: Sequence[System], operator: str, family: str, format_name: str, kind: type[Parameters]
 ) -> Cells[Parameters]:
     """Return the calibrations of the devices of some systems, with parameters of a kind."""
-    found = [_find(system.device, operator, family, format_name) for system in systems]
-    return _noted(_columns(found, kind), systems, operator, [])
+    matches = [_find(system.device, operator, family, format_name) for system in systems]
+    return _noted(_columns(matches, kind), systems, operator, [])
 
 
 def cells_by_ranks(
@@ -97,8 +93,8 @@ def cells_by_ranks(
     cells = gather(systems)
     more_U = (cells.match_S[index_U] >= 0) & (ranks_U > cells.parameters_S.ranks_measured[index_U])
     lent: dict[int, System] = {}
-    for place in sorted(set(index_U[more_U].tolist())):
-        match, device = cells.matches[cells.match_S[place]], systems[place].device
+    for index in sorted(set(index_U[more_U].tolist())):
+        match, device = cells.matches[cells.match_S[index]], systems[index].device
         if match.other_vendor:  # whose links are of another type
             continue
         cell = match.calibration
@@ -107,7 +103,7 @@ def cells_by_ranks(
         if lender != cell.device:
             name = f"{device.name} on more ranks"
             renamed = replace(device, name=name, calibration_relative=lender)
-            lent[place] = replace(systems[place], device=renamed)
+            lent[index] = replace(systems[index], device=renamed)
     if not lent:
         return cells, index_U
     used_S = np.arange(len(systems))
@@ -132,7 +128,7 @@ def all_reduce_cells(systems: Sequence[System], format_name: str) -> Cells[Libra
     Parameters fitted with in-network reduction do not apply to rings. Systems without it use those
     of integers, which switches do not reduce, and the answer notes it.
     """
-    found: list[calibrations.CalibrationMatch | None] = []
+    matches: list[calibrations.CalibrationMatch | None] = []
     rings: list[str] = []
     for system in systems:
         match = _find(system.device, "all_reduce", LIBRARY_FAMILY, format_name)
@@ -140,9 +136,9 @@ def all_reduce_cells(systems: Sequence[System], format_name: str) -> Cells[Libra
         if in_switch and not system.device.scale_up.in_network_reduction:
             match = _find(system.device, "all_reduce", LIBRARY_FAMILY, RING_FORMAT)
             rings.append(system.name)
-        found.append(match)
+        matches.append(match)
     note = f"rings on {', '.join(rings)} use parameters fitted on integers, which no switch reduces"
-    cells = _columns(found, LibraryParameters)
+    cells = _columns(matches, LibraryParameters)
     return _noted(cells, systems, "all_reduce", [note] if rings else [])
 
 
@@ -182,8 +178,10 @@ def _find(
 def _other_links(device: Device) -> bool:
     """Return whether the user gave a device of the catalog links of another type."""
     changed = "device.scale_up.kind" in device.overridden
-    known = changed and device.name in system_names()
-    return known and resolve_system(device.name).device.scale_up.kind != device.scale_up.kind
+    is_catalogued = changed and device.name in system_names()
+    return (
+        is_catalogued and resolve_system(device.name).device.scale_up.kind != device.scale_up.kind
+    )
 
 
 def exchange_cells(systems: Sequence[System], op: str, family: str) -> Cells[LibraryParameters]:
@@ -192,7 +190,7 @@ def exchange_cells(systems: Sequence[System], op: str, family: str) -> Cells[Lib
     Devices without one use that of the device measured for their domain size, otherwise the
     library's all_to_all of the same bytes, and the answer notes it. `family` is "" for the library.
     """
-    found: list[calibrations.CalibrationMatch | None] = []
+    matches: list[calibrations.CalibrationMatch | None] = []
     plain: list[str] = []
     for system in systems:
         match = _find(system.device, op, family, "any") if family else None
@@ -203,8 +201,8 @@ def exchange_cells(systems: Sequence[System], op: str, family: str) -> Cells[Lib
         if match is None:
             match = _find(system.device, "all_to_all", LIBRARY_FAMILY, "any")
             plain += [system.name] if match is not None else []
-        found.append(match)
-    cells = _columns(found, LibraryParameters)
+        matches.append(match)
+    cells = _columns(matches, LibraryParameters)
     note = f"{op} on {', '.join(plain)} is priced as a library all_to_all of the same bytes"
     return _noted(cells, systems, op, [note] if plain else [])
 
@@ -223,7 +221,7 @@ def fabric_cells(systems: Sequence[System], kind: type[Parameters]) -> Cells[Par
             f"the calibration {reference!r}, which prices inter-node collectives, is missing;"
             f" create it with `perfatlas calibrate {FABRIC_REFERENCE} --operator {operator}`"
         )
-    found: list[calibrations.CalibrationMatch | None] = []
+    matches: list[calibrations.CalibrationMatch | None] = []
     for system in systems:
         match = calibrations.find_calibration(system.device, operator, family, "any")
         if match is None or not match.own_kernels:
@@ -236,20 +234,20 @@ def fabric_cells(systems: Sequence[System], kind: type[Parameters]) -> Cells[Par
                 calibration=shipped, own=False, quantiles=_envelope(tails), notes=(note,)
             )
             match = calibrations.with_overheads(match, system.device)
-        found.append(match)
-    return _columns(found, kind)
+        matches.append(match)
+    return _columns(matches, kind)
 
 
 def _columns(
-    found: Sequence[calibrations.CalibrationMatch | None], kind: type[Parameters]
+    cells: Sequence[calibrations.CalibrationMatch | None], kind: type[Parameters]
 ) -> Cells[Parameters]:
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined] # of named tuples
     matches: list[calibrations.CalibrationMatch] = []
-    match_S = np.full(len(found), -1, np.int64)
-    parameters_SP = np.ones((len(found), len(names)))
-    tails_S2 = np.zeros((len(found), 2))
+    match_S = np.full(len(cells), -1, np.int64)
+    parameters_SP = np.ones((len(cells), len(names)))
+    tails_S2 = np.zeros((len(cells), 2))
     notes: dict[str, None] = {}
-    for index, match in enumerate(found):
+    for index, match in enumerate(cells):
         if match is None:
             continue
         match_S[index] = len(matches)
@@ -268,11 +266,8 @@ def _columns(
 
 def _envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the envelope of q05 and q95 over several quantile sets."""
-    known = [quantile for quantile in quantiles if quantile]
-    return {
-        "q05": min(row["q05"] for row in known),
-        "q95": max(row["q95"] for row in known),
-    }
+    measured = [quantile for quantile in quantiles if quantile]
+    return {"q05": min(row["q05"] for row in measured), "q95": max(row["q95"] for row in measured)}
 
 
 def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
@@ -318,8 +313,8 @@ def one_doubling(op: str) -> FloatArray:
         `validation.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
     rows = shipped_table("data/collectives/rank_extrapolation.toml")["extrapolation"]
-    found = next(row for row in rows if row["op"] == cell_operator(op))
-    return np.array([float(found["q05"]), float(found["q95"])])
+    row = next(row for row in rows if row["op"] == cell_operator(op))
+    return np.array([float(row["q05"]), float(row["q95"])])
 
 
 def adds_measured(cells: Cells[Parameters]) -> FloatArray:

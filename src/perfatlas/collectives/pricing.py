@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray, IntArray
 
-MIN_BYTES: Final = "least_bytes"  # of the roofline
+ROOFLINE_ALGORITHM: Final = "least_bytes"
 Tier = Literal["auto", "bound", "physics", "measured"]
 
 
@@ -135,7 +135,7 @@ def price_collectives(
             columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
             priced = price_collectives(
                 with_fields(shapes, **columns),
-                systems=[systems[place] for place in used.tolist()],
+                systems=[systems[index] for index in used.tolist()],
                 system_index_U=index_X,
                 tier=tier,
                 implementation=implementation,
@@ -147,7 +147,8 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return PricedCollectives(
-            prices=_at_bound(bound), algorithms=lambda: np.full(bound.time_s_U.shape, MIN_BYTES)
+            prices=_at_bound(bound),
+            algorithms=lambda: np.full(bound.time_s_U.shape, ROOFLINE_ALGORITHM),
         )
     if any(direct_S):
         (algorithm,) = set(direct_S.tolist())
@@ -381,5 +382,5 @@ def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> Pri
         notes=levels.notes,
     )
     return PricedCollectives(
-        prices=prices, algorithms=lambda: np.where(known_U, levels.algorithms(), MIN_BYTES)
+        prices=prices, algorithms=lambda: np.where(known_U, levels.algorithms(), ROOFLINE_ALGORITHM)
     )

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
-MIN_RINGS: Final = 3  # published rings below which the interval spans those of other paths too
+MIN_PUBLISHED_RINGS: Final = (
+    3  # published rings below which the interval spans those of other paths too
+)
 SAME_SIZE_OCTAVES: Final = 0.5  # octaves of GPUs
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
 NOTE: Final = (
@@ -48,7 +50,7 @@ class Rings(NamedTuple):
     # Shares of one direction of a GPU's link that published rings reach; their median is the price
     shares: tuple[float, ...]
     spanned: tuple[float, ...]  # Shares that the interval spans
-    own: bool  # Whether the machine of the calibration is one of them
+    calibrated: bool  # Whether the machine of the calibration is one of them
     note: str  # What was assumed, "" for nothing
 
 
@@ -79,12 +81,12 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         return inner
     notes: dict[str, None] = {}
     ranks_U = query.group.ranks_LU[DOMAIN]
-    for place in np.unique(query.index_U[inside_U]).tolist():
-        of_system_U = inside_U & (query.index_U == place)
+    for index in np.unique(query.index_U[inside_U]).tolist():
+        of_system_U = inside_U & (query.index_U == index)
         for ranks in np.unique(ranks_U[of_system_U]).tolist():
             where_U = of_system_U & (ranks_U == ranks)
-            rings = rings_of(query.systems[place], int(ranks), query.op)
-            if rings.own:
+            rings = rings_of(query.systems[index], int(ranks), query.op)
+            if rings.calibrated:
                 where_U &= ~inner.measured_U
             if not np.any(where_U):
                 continue
@@ -112,23 +114,23 @@ def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
     kind, rings = ("exchange", "exchanges") if op in EXCHANGES else ("ring", "rings")
     usual = [ring for ring in published if ring["usual"]]
     if ranks <= PAIR:
-        return Rings((), (), own=True, note=PAIR_NOTE)
+        return Rings((), (), calibrated=True, note=PAIR_NOTE)
     if op in EXCHANGES:
         alike, what = _exchanges(route, usual, ranks)
     else:
         alike, what = _alike(route, published)
     if not alike or not (route.path or route.transport):
         typical = _nearest_size(usual, ranks)
-        return Rings(typical, typical, own=True, note=NOTE.format(rings=rings))
+        return Rings(typical, typical, calibrated=True, note=NOTE.format(rings=rings))
     shares = _nearest_size(alike, ranks)
-    few = len(shares) < MIN_RINGS
+    few = len(shares) < MIN_PUBLISHED_RINGS
     spanned = _nearest_size(published, ranks) if few else shares
     note = (
         f"the {kind} of {ranks} GPUs takes {route.path or 'unknown'} paths with {route.transport}:"
         f" priced at the median of published {rings} {what} ({len(shares)}); the interval spans"
         f" {f'all published {rings}' if few else 'them'} (data/collectives/pcie_rings.toml)"
     )
-    return Rings(shares, spanned, own=False, note=note)
+    return Rings(shares, spanned, calibrated=False, note=note)
 
 
 def _exchanges(
@@ -139,15 +141,15 @@ def _exchanges(
     What four GPUs of a socket exchange says nothing of eight on two.
     """
     across = route.path == "SYS"
-    found = [
+    exchanges = [
         exchange
         for exchange in published
         if exchange["transport"] == route.transport
         and (exchange["path"] == "SYS") == across
         and abs(float(np.log2(ranks / exchange["gpus"]))) <= SAME_SIZE_OCTAVES
     ]
-    found = found if len(found) > 1 else []
-    return found, f"with {route.transport} {'across sockets' if across else 'in one socket'}"
+    exchanges = exchanges if len(exchanges) > 1 else []
+    return exchanges, f"with {route.transport} {'across sockets' if across else 'in one socket'}"
 
 
 def _alike(
@@ -212,8 +214,8 @@ def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U:
     if not any(system.node.paths for system in systems):
         return links
     inside_U = (group.ranks_LU[NODE:] == 1.0).all(axis=0)
-    places = zip(index_U.tolist(), group.ranks_LU[DOMAIN].tolist(), strict=True)
-    rate_U = np.array([bridge_rate(systems[place], int(ranks)) for place, ranks in places])
+    groups = zip(index_U.tolist(), group.ranks_LU[DOMAIN].tolist(), strict=True)
+    rate_U = np.array([bridge_rate(systems[index], int(ranks)) for index, ranks in groups])
     joined_U = inside_U & (rate_U > 0.0)
     bandwidth_LU = links.bandwidth_LU.copy()
     bandwidth_LU[DOMAIN] = np.where(joined_U, rate_U, bandwidth_LU[DOMAIN])
@@ -228,15 +230,15 @@ def _bridged(route: Route) -> Rings:
         f"GPUs joined by {route.links} NVLinks: the median of a published run and of NCCL's own"
         " constant; the interval spans both (data/collectives/pcie_rings.toml)"
     )
-    return Rings(shares, shares, own=False, note=note)
+    return Rings(shares, shares, calibrated=False, note=note)
 
 
 def _nearest_size(rings: Sequence[Mapping[str, Any]], ranks: int) -> tuple[float, ...]:
     """Return the shares of the rings whose number of GPUs is nearest, in octaves."""
     distance = [abs(float(np.log2(ranks / ring["gpus"]))) for ring in rings]
     near = min(distance, default=0.0)
-    found = zip(rings, distance, strict=True)
-    return tuple(float(ring["share"]) for ring, far in found if far == near)
+    pairs = zip(rings, distance, strict=True)
+    return tuple(float(ring["share"]) for ring, far in pairs if far == near)
 
 
 def _on_rings(
@@ -249,7 +251,7 @@ def _on_rings(
     moving_U = np.maximum(own_s_U - latency_U, np.finfo(np.float64).tiny)
     own_U = np.divide(wire_s_U, moving_U, out=np.ones_like(wire_s_U), where=where_U)
     drawn = [np.full_like(wire_s_U, share) for share in rings.shares]
-    drawn += [own_U] if rings.own else []
+    drawn += [own_U] if rings.calibrated else []
     typical_U = np.median(np.stack(drawn), axis=0)
     wide_DU = np.stack([*drawn, *(np.full_like(wire_s_U, share) for share in rings.spanned)])
     time_U = latency_U + wire_s_U / typical_U

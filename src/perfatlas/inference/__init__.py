@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         breaks_limits, power_limit_error, unreached_limits, unused_zeros,
     )
     from perfatlas.inference.running_load import (
-        beside_prompt, prompt_rejection, rejects_prompts, served_sequences,
+        max_decodes, prompt_rejection, rejects_prompts, served_sequences,
     )
     from perfatlas.inference.request_mix import RequestClasses, evaluate_mix, with_lengths
     from perfatlas.inference.results import (

@@ -87,7 +87,7 @@ def predicted(
     Args:
         burst: The prompts of clients that start together, None without such clients.
     """
-    known = step_tails(load.question) if tails is None else tails
+    tails = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
     fast_client, slow_client = client_ends(load.question)
 
@@ -96,8 +96,8 @@ def predicted(
         return _compose(load, times, side, None if burst is None else burst.timed(time_s))
 
     latencies = composed(lambda step: step.total_s(), client)
-    low = composed(lambda step: fastest_s(step, known), fast_client)
-    high = composed(lambda step: slowest_s(step, known), slow_client)
+    low = composed(lambda step: fastest_s(step, tails), fast_client)
+    high = composed(lambda step: slowest_s(step, tails), slow_client)
     least = composed(lambda step: step.least_s(), fast_client)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
@@ -105,7 +105,7 @@ def predicted(
     # Clients that start together stay so, where the scheduler runs prompts first and their lengths
     # are equal: TTFT then has the wait that TPOT has otherwise.
     busy_C = np.maximum(load.micro_batches * load.stage_share, 1.0)
-    step_s_C = fastest_s(steps.decode, known)
+    step_s_C = fastest_s(steps.decode, tails)
     alone_s_C = step_s_C * busy_C / load.question.tokens_per_step_to_end
     unknown_C = np.isnan(load.question.load.rounds)  # clients of a benchmark have a known phase
     together_C = load.question.aggregated_C & ~load.mixed() & unknown_C
@@ -160,7 +160,7 @@ def _compose(
         return static
     cost_s, mean_s = _added(load, times, prefill_s)
     joining = Joining(
-        step_s=np.where(load.apart, mean_s, waited_s),
+        step_s=np.where(load.staggered, mean_s, waited_s),
         others=load.served - 1.0,
         ahead=steps_ahead(question) + load.held_steps,
         away_s=client.turnaround_s,
@@ -190,11 +190,11 @@ def _added(
     """
     chunks, step_s = load.chunks, times.step_s
     number = chunks.count + chunks.last_count
-    share = load.beside_share()
+    share = load.concurrent_decode_share()
     beside_s = np.where(share > 0.0, share * step_s, 0.0)
     added_s = np.maximum(prefill_s - number * beside_s, 0.0)
     first_s = np.minimum(np.maximum(times.chunk_s - beside_s, 0.0), added_s)
-    ranks = np.where(load.apart, load.busy_ranks, 1.0)
+    ranks = np.where(load.staggered, load.busy_ranks, 1.0)
     cost_s = prompts_in_stages(load, added_s, first_s) / (load.prompts * ranks)
     chunk_s = np.maximum(prefill_s / number, step_s)
     # a rank that computes prompts alone decodes in fewer of the steps

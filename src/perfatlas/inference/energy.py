@@ -44,14 +44,14 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, ...]:
     step_s, kernels_s = steps.decode.total_s(), _kernels_s(steps.decode)
     cycle_s = step_s * np.maximum(loaded.micro_batches * loaded.stage_share, 1.0)
     decode_s = plan.pp * cycle_s / loaded.micro_batches - kernels_s
-    beside = loaded.beside_share()
+    decode_share = loaded.concurrent_decode_share()
     beside_s, beside_kernels_s = (
-        np.where(beside > 0.0, beside * each_s, 0.0) for each_s in (step_s, kernels_s)
+        np.where(decode_share > 0.0, decode_share * each_s, 0.0) for each_s in (step_s, kernels_s)
     )
-    first_s, last_s = (one.total_s() - beside_s for one in (steps.chunk, steps.last))
+    first_s, last_s = (step.total_s() - beside_s for step in (steps.chunk, steps.last))
     added_s = chunks.count * first_s + chunks.last_count * last_s
     first_kernels_s, last_kernels_s = (
-        _kernels_s(one) - beside_kernels_s for one in (steps.chunk, steps.last)
+        _kernels_s(step) - beside_kernels_s for step in (steps.chunk, steps.last)
     )
     kernels_added_s = chunks.count * first_kernels_s + chunks.last_count * last_kernels_s
     passes_s = prompts_in_stages(loaded, added_s, first_s)
@@ -151,9 +151,9 @@ class TokenEnergy(NamedTuple):
         columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
         columns["energy_per_request_j"] = token_j * osl
         spent_w, room_w = self.dynamic_j * rate, self.cap_w - self.on_w
-        kept = np.divide(room_w, spent_w, out=np.ones_like(spent_w), where=spent_w > room_w)
-        columns["prefill_energy_per_output_token_j"] = kept * self.prefill_j
-        columns["decode_energy_per_output_token_j"] = kept * self.decode_j
+        capped = np.divide(room_w, spent_w, out=np.ones_like(spent_w), where=spent_w > room_w)
+        columns["prefill_energy_per_output_token_j"] = capped * self.prefill_j
+        columns["decode_energy_per_output_token_j"] = capped * self.decode_j
         bubble_j = self.bubble_j(rate)
         columns["awake_energy_per_output_token_j"] = self.on_w / rate - bubble_j
         columns["bubble_energy_per_output_token_j"] = bubble_j
@@ -252,7 +252,7 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
         share * a + (1.0 - share) * b
         for a, b in zip(prefill[len(OF_TOKEN) : -1], decode[len(OF_TOKEN) : -1], strict=True)
     )
-    own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
+    joules = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
     widths = prefill.prefill_width_j, decode.decode_width_j
-    columns = (*own, prefill.prefill_kernels_j, *widths, *means, share)
+    columns = (*joules, prefill.prefill_kernels_j, *widths, *means, share)
     return TokenEnergy(*columns)

@@ -96,15 +96,15 @@ def evaluate(question: step.Candidates, tails: StepTails | None = None) -> Evalu
     """
     context, loaded = question.context(), running_load(question, step.candidate_memory(question))
     chunks = loaded.chunks
-    own, opening = loaded.prefills(context), loaded.opening()
+    prompts, opening = loaded.prefills(context), loaded.opening()
     all_at_once = [] if opening is None else opening.prefills(context)
     # priced together, so that shared shapes are priced once
-    steps = [step.decode_work(context, *loaded.decoding()), *own, *all_at_once]
+    steps = [step.decode_work(context, *loaded.decoding()), *prompts, *all_at_once]
     decode, *others = step.step_costs(steps, context)
-    prefill, last = others[0], others[len(own) - 1]
+    prefill, last = others[0], others[len(prompts) - 1]
     costs = (prefill, last, decode)
     running = load_steps(loaded, costs, alone_shares(decode, prefill))
-    burst = None if opening is None else Burst(opening, others[len(own)], others[-1])
+    burst = None if opening is None else Burst(opening, others[len(prompts)], others[-1])
     latencies, low, high = predicted(loaded, running, tails, burst)
     return Evaluation(
         latencies=latencies,

@@ -52,12 +52,12 @@ def front_ends(question: Candidates) -> tuple[FrontScale, FrontScale]:
     The fastest and the slowest known time; 1 and 1 where only one is known.
     """
     front = question.profile.front
-    known = (
+    bounds = (
         (front.token_s, front.token_fastest_s, front.token_slowest_s),
         (front.request_s, front.request_fastest_s, front.request_slowest_s),
     )
-    fast = (fastest / value if fastest and value else 1.0 for value, fastest, _ in known)
-    slow = (slowest / value if slowest and value else 1.0 for value, _, slowest in known)
+    fast = (fastest / value if fastest and value else 1.0 for value, fastest, _ in bounds)
+    slow = (slowest / value if slowest and value else 1.0 for value, _, slowest in bounds)
     return FrontScale(*fast), FrontScale(*slow)
 
 
@@ -93,8 +93,8 @@ def reading(question: Candidates, text: str) -> Tokenizing | None:
     front = question.profile.front
     if not front.tokenizes:
         return None
-    found = tokenizing(question.model.network.vocab_size, text)
-    return replace(found, token_s=found.token_s * front.tokenizing_ratio)
+    text_cost = tokenizing(question.model.network.vocab_size, text)
+    return replace(text_cost, token_s=text_cost.token_s * front.tokenizing_ratio)
 
 
 def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: bool) -> str:
@@ -117,6 +117,6 @@ def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: boo
     many = "one process handles" if count == 1 else f"{count} processes share"
     queue = "without queueing there" if pooled else f"{many} them in order"
     if front.assumed:
-        queue += ", at a rate that is not known and limits none here"
+        queue += ", at an unknown rate, which limits nothing here"
     sources = "; ".join((front.source, *(() if read is None else (read.source,))))
     return f"{', '.join(parts)}; {queue} (sources: {sources})"

@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas import collectives
-from perfatlas.engines import (
-    release_spread,
-    step_spreads,
-    unseen_kinds,
-    whole_run_spread,
-)
+from perfatlas.engines import release_spread, step_spreads, unseen_kinds, whole_run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +79,9 @@ def step_tails(question: Candidates) -> StepTails:
     if question.profile.name == IDEAL:
         return StepTails(lower=whole.lower, upper=whole.upper)
     placement = question.placement
-    limits = [release_limits(question.profile, one.device.vendor) for one in placement.systems]
+    limits = [
+        release_limits(question.profile, system.device.vendor) for system in placement.systems
+    ]
     faster_C, slower_C = np.array(limits)[placement.index_C].T[::-1]
     unseen, new_C = unseen_kinds(), np.array([bool(kinds) for kinds in _unseen(question)])
     return StepTails(
@@ -134,12 +131,12 @@ def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
 def _unseen(question: Candidates) -> list[tuple[str, ...]]:
     """Return the kinds that no measured run of the engine on the architecture has (C)."""
     ran = {k: runs.get(question.profile.name, ()) for k, runs in unseen_kinds().measured.items()}
-    asked = list(zip(run_kinds(question), architectures(question), strict=True))
-    found = {
+    pairs = list(zip(run_kinds(question), architectures(question), strict=True))
+    unseen = {
         (kinds, where): tuple(kind for kind in kinds if where not in ran.get(kind, ()))
-        for kinds, where in set(asked)
+        for kinds, where in set(pairs)
     }
-    return [found[pair] for pair in asked]
+    return [unseen[pair] for pair in pairs]
 
 
 def architectures(question: Candidates) -> list[str]:

@@ -141,12 +141,12 @@ def _meets(drift: Drift, round_CK: FloatArray) -> FloatArray:
     y (2 + y) / (1 + y) others of a member, 2 y where clients are far apart and y where not.
     """
     window_CK = np.broadcast_to(drift.window[:, None], round_CK.shape)
-    following_CK = drift.others[:, None] * _apart_by_less(window_CK, drift, round_CK) / 2.0
+    following_CK = drift.others[:, None] * _distance_cdf(window_CK, drift, round_CK) / 2.0
     window_CK = window_CK * (1.0 + following_CK / 2.0) / (1.0 + following_CK)
-    return _apart_by_less(window_CK, drift, round_CK)
+    return _distance_cdf(window_CK, drift, round_CK)
 
 
-def _apart_by_less(window_CK: FloatArray, drift: Drift, round_CK: FloatArray) -> FloatArray:
+def _distance_cdf(window_CK: FloatArray, drift: Drift, round_CK: FloatArray) -> FloatArray:
     """Return the probability that two clients are apart by less than some steps (C, K)."""
     steps_C1 = drift.steps[:, None]
     variance_CK = 2.0 * round_CK * drift.deviation[:, None] ** 2

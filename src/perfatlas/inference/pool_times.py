@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
 
-MIN_S: Final = 1e-12  # at a decode worker without remaining work
+MIN_BUSY_S: Final = 1e-12  # at a decode worker without remaining work
 
 
 def cache_link_s(question: Candidates, tokens_C: FloatArray) -> FloatArray:
@@ -220,9 +220,9 @@ class PoolTimes:
             tpot_s = tpot_s + between_s / np.maximum(osl - 1.0, 1.0)
         elif self.first_from == "recomputed":
             first = first + parts.step_s
-        busy_s = np.maximum(parts.joins_s + parts.rest_s, MIN_S)
-        held = np.maximum(self.load.decode_workers * self.decode.sequences, self.load.derived)
-        served = np.minimum(self.prefill_rate(quantile), held / busy_s)
+        busy_s = np.maximum(parts.joins_s + parts.rest_s, MIN_BUSY_S)
+        in_flight = np.maximum(self.load.decode_workers * self.decode.sequences, self.load.derived)
+        served = np.minimum(self.prefill_rate(quantile), in_flight / busy_s)
         rate = np.minimum(served, self.load.concurrency / (last + self.prefill.response_s))
         if quantile == "high":
             first = np.full_like(first, np.nan)  # a lower limit without queueing

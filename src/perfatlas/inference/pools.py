@@ -73,9 +73,9 @@ class PoolRates(Generic[Evaluated]):
 
     def prompt(self) -> Prompt:
         """Return the engine time of a prompt and of a request over both pools."""
-        found = self.times
-        latency_s = found.predicted.request_latency_s
-        return Prompt(found.prefill.latencies, latency_s - found.prefill.late_s)
+        times = self.times
+        latency_s = times.predicted.request_latency_s
+        return Prompt(times.prefill.latencies, latency_s - times.prefill.late_s)
 
     def notes(self) -> str:
         """Return a remark on the assumptions about both pools."""
@@ -89,13 +89,13 @@ class PoolRates(Generic[Evaluated]):
         """Return the result columns of the deployment, each (C,)."""
         columns = self.times.columns()
         columns |= energy_columns(self.energy(), columns, self.decode[0].load.osl)
-        found = self.times
-        alone = (found.decode.osl <= 1.0) & (found.first_from == "prefill")
-        travels_s = np.where(alone, np.nan, found.transfer_s)  # no transfer
+        times = self.times
+        alone = (times.decode.osl <= 1.0) & (times.first_from == "prefill")
+        travels_s = np.where(alone, np.nan, times.transfer_s)  # no transfer
         steps = self.prefill[1].utilization._asdict()
         steps |= {
             name: share_C
             for name, share_C in self.decode[1].utilization._asdict().items()
             if name.startswith("decode")
         }
-        return columns | steps | {"gpus": found.gpus, "kv_transfer_s": travels_s}
+        return columns | steps | {"gpus": times.gpus, "kv_transfer_s": travels_s}

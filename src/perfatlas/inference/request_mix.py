@@ -62,7 +62,7 @@ class RequestClasses:
         """Whether all requests have the same lengths and the same cached tokens."""
         kinds: list[FloatArray] = [self.isl_K[:, None], self.osl_K[:, None]]
         kinds += [] if self.prefix_KC is None else [self.prefix_KC]
-        return all(np.all(each == each[:1]) for each in kinds)
+        return all(np.all(column == column[:1]) for column in kinds)
 
     def prompts(self) -> RequestClasses:
         """Return what prefill workers serve: a single output token for each prompt."""
@@ -115,11 +115,11 @@ def evaluate_mix(
     """
     lengths = list(zip(classes.isl_K.tolist(), classes.osl_K.tolist(), strict=True))
     prefixes = [None] * len(lengths) if classes.prefix_KC is None else list(classes.prefix_KC)
-    own = [with_lengths(question, *pair) for pair in zip(lengths, prefixes, strict=True)]
+    by_class = [with_lengths(question, *pair) for pair in zip(lengths, prefixes, strict=True)]
     if classes.are_equal:
-        return evaluate_loads(own[0], memory, phase)
+        return evaluate_loads(by_class[0], memory, phase)
     among = Among(classes.mean[1])
-    loaded = [running_load(candidates, memory, among) for candidates in own]
+    loaded = [running_load(candidates, memory, among) for candidates in by_class]
     share_K = classes.token_share
     mixed_steps = _weighted([load.mixed_steps for load in loaded], share_K)
     results = [load_results(replace(load, mixed_steps=mixed_steps), phase) for load in loaded]
@@ -137,8 +137,8 @@ def evaluate_mix(
         ),
         utilization=Utilization(
             *(
-                _weighted(one, share_K)
-                for one in zip(*(r.utilization for r in results), strict=True)
+                _weighted(values, share_K)
+                for values in zip(*(r.utilization for r in results), strict=True)
             )
         ),
         energy=energies[0]._replace(

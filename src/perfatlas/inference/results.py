@@ -74,18 +74,18 @@ def pass_results(columns: Mapping[str, FloatArray], osl: FloatArray) -> dict[str
         columns: Results by name, with `gpus`; those of tokens and requests are left out.
         osl: Output tokens of an item (C,); shares of a pass are those of items with one.
     """
-    found: dict[str, FloatArray] = {}
+    results: dict[str, FloatArray] = {}
     for name, values_C in columns.items():
         stem = metrics.stem_of(name)
         renamed, end = PASS_NAMES.get(stem), name.removeprefix(stem)
         if renamed is not None:
             item_C = _of_item(stem, end, columns, osl)
             if renamed == "throughput_per_s_per_gpu":
-                found[f"throughput_per_s{end}"] = item_C * columns["gpus"]
-            found[f"{renamed}{end}"] = item_C
+                results[f"throughput_per_s{end}"] = item_C * columns["gpus"]
+            results[f"{renamed}{end}"] = item_C
         elif not any(word in name for word in _OF_TOKENS):
-            found[name] = values_C
-    return found
+            results[name] = values_C
+    return results
 
 
 def _of_item(stem: str, end: str, columns: Mapping[str, FloatArray], osl: FloatArray) -> FloatArray:
@@ -170,19 +170,21 @@ def common_nodes(*pools: Candidates) -> list[Node]:
     Args:
         *pools: Candidates of each pool (C).
     """
-    found: dict[tuple[int, ...], Node] = {}
+    node_of: dict[tuple[int, ...], Node] = {}
     places_C = list(zip(*(pool.placement.index_C.tolist() for pool in pools), strict=True))
-    for places in dict.fromkeys(places_C):
-        pairs = zip(pools, places, strict=True)
-        own = [pool.placement.systems[place].node for pool, place in pairs]
-        found[places] = own[0] if len(set(own)) == 1 else replace(own[0], name=DIFFERENT_NODES)
-    return [found[places] for places in places_C]
+    for indexes in dict.fromkeys(places_C):
+        pairs = zip(pools, indexes, strict=True)
+        nodes = [pool.placement.systems[index].node for pool, index in pairs]
+        node_of[indexes] = (
+            nodes[0] if len(set(nodes)) == 1 else replace(nodes[0], name=DIFFERENT_NODES)
+        )
+    return [node_of[indexes] for indexes in places_C]
 
 
 def metered_nodes(
     columns: Mapping[str, FloatArray],
     nodes: Sequence[Node],
-    given: Mapping[str, FloatArray],
+    rates: Mapping[str, FloatArray],
     limit_w_C: FloatArray | float = math.inf,
 ) -> dict[str, FloatArray]:
     """Return the power of nodes and facility with its electricity and carbon, each (C,).
@@ -190,14 +192,14 @@ def metered_nodes(
     Args:
         columns: Results with `power_w` and its interval, `gpus` and the output rate per GPU (C,).
         nodes: Node of the accelerators of each candidate (C).
-        given: Those of `PER_KWH` (C,), NaN if not given.
+        rates: Those of `PER_KWH` (C,), NaN if not given.
         limit_w_C: Power limit of a node (C,) [W]; inf for none.
     """
-    metered_C = np.isfinite(given["usd_per_kwh"]) | np.isfinite(given["gco2_per_kwh"])
-    found = node_columns(columns, nodes, given["pue"], metered_C, limit_w_C)
+    metered_C = np.isfinite(rates["usd_per_kwh"]) | np.isfinite(rates["gco2_per_kwh"])
+    results = node_columns(columns, nodes, rates["pue"], metered_C, limit_w_C)
     if metered_C.any():
-        found |= cost.metered_columns({**columns, **found}, given)
-    return found
+        results |= cost.metered_columns({**columns, **results}, rates)
+    return results
 
 
 def one_column(results: Mapping[str, Any], names: Iterable[str]) -> dict[str, FloatArray]:
@@ -207,26 +209,26 @@ def one_column(results: Mapping[str, Any], names: Iterable[str]) -> dict[str, Fl
 
 
 def unused_meter(
-    results: Mapping[str, Any], nodes: Sequence[Node], given: Mapping[str, float | None]
+    results: Mapping[str, Any], nodes: Sequence[Node], rates: Mapping[str, float | None]
 ) -> list[str]:
     """Return a warning if PUE or rates of one answer have no effect, as its power is unknown.
 
     Args:
         results: Results with `node_power_w`.
-        given: Those of `PER_KWH`, None if not given.
+        rates: Those of `PER_KWH`, None if not given.
     """
-    unused = all(value is None for value in given.values())
+    unused = all(value is None for value in rates.values())
     if results.get("node_power_w", 0.0) is not None or unused:
         return []
-    return [unused_meter_note(nodes[0], given)]
+    return [unused_meter_note(nodes[0], rates)]
 
 
-def unused_meter_note(node: Node, given: Mapping[str, float | None]) -> str:
+def unused_meter_note(node: Node, rates: Mapping[str, float | None]) -> str:
     """Return the warning that PUE and rates have no effect without the power of nodes.
 
     Args:
         node: The node, without known power.
-        given: Those of `PER_KWH`, None if not given; not all of them.
+        rates: Those of `PER_KWH`, None if not given; not all of them.
     """
     if node.name == DIFFERENT_NODES:
         why = "no power of nodes is predicted for two pools on different nodes"
@@ -234,7 +236,7 @@ def unused_meter_note(node: Node, given: Mapping[str, float | None]) -> str:
         why = f"the power of processors, switches and fans of {node.name} is unknown"
     else:
         why = "the power of its GPUs is not predicted"
-    return cost.unused_meter_text(given, why)
+    return cost.unused_meter_text(rates, why)
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:

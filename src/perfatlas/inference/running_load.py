@@ -55,7 +55,7 @@ def prompt_rejection(question: Candidates, candidate: int = 0) -> InfeasibleErro
     )
 
 
-def beside_prompt(question: Candidates) -> FloatArray:
+def max_decodes(question: Candidates) -> FloatArray:
     """Return the sequences of a rank that may run when a prompt starts, and it itself (C,).
 
     A prompt that is not split starts only in a step that holds it whole beside the decodes.
@@ -68,23 +68,23 @@ def beside_prompt(question: Candidates) -> FloatArray:
     return running_C
 
 
-def prompt_room(question: Candidates, left: FloatArray) -> FloatArray:
+def prompt_room(question: Candidates, unused: FloatArray) -> FloatArray:
     """Return the tokens of prompts that a full step computes (C,).
 
     A step of an engine that does not split prompts has room for one in any case, as the padding of
     its decodes does not count against the limit; those of a static batch hold whole prompts alone.
 
     Args:
-        left: Tokens of a step that its decodes leave (C,).
+        unused: Tokens of a step that its decodes leave (C,).
 
     Limits: With continuous batching, steps of any engine hold a mean number of prompts, which need
         not be whole.
     """
     if question.profile.scheduler.chunked_prefill:
-        return left
+        return unused
     new_C = question.load.isl - question.load.prefix
-    whole_C = np.maximum(np.floor(left / new_C), 1.0) * new_C
-    room_C: FloatArray = np.where(question.aggregated_C, np.maximum(left, new_C), whole_C)
+    whole_C = np.maximum(np.floor(unused / new_C), 1.0) * new_C
+    room_C: FloatArray = np.where(question.aggregated_C, np.maximum(unused, new_C), whole_C)
     return room_C
 
 
@@ -95,7 +95,7 @@ class RankPrompts(NamedTuple):
     most: FloatArray
     # Prompts of all ranks over those of the busiest, from 1 to the number of ranks (C,)
     ranks: FloatArray
-    own: FloatArray  # Probability that a given rank computes prompts in such a step (C,)
+    rank_share: FloatArray  # Probability that a given rank computes prompts in such a step (C,)
 
 
 def spread_prompts(
@@ -115,18 +115,14 @@ def spread_prompts(
 
     Source: derived; the phases of clients as in `method simulate`.
     """
-    each = starting / (1.0 + np.minimum(starting, 1.0)) if alternates else starting
+    per_rank = starting / (1.0 + np.minimum(starting, 1.0)) if alternates else starting
     most = np.clip(starting, 1.0, np.maximum(slots, 1.0))
-    together = np.clip(ranks * each / most, 1.0, ranks)
+    together = np.clip(ranks * per_rank / most, 1.0, ranks)
     return RankPrompts(most, together, together / ranks)
 
 
 def rank_prompts(
-    starting: FloatArray,
-    slots: FloatArray,
-    ranks: FloatArray,
-    *,
-    alternates: bool,
+    starting: FloatArray, slots: FloatArray, ranks: FloatArray, *, alternates: bool
 ) -> RankPrompts:
     """Return the prompts of the steps with prompts, where requests end independently.
 
@@ -154,8 +150,8 @@ def rank_prompts(
         >>> import numpy as np
         >>> from perfatlas.inference.running_load import rank_prompts
         >>> one = np.ones(1)
-        >>> found = rank_prompts(0.5 * one, one, 2 * one, alternates=False)
-        >>> float(found.most[0]), round(float(found.ranks[0]), 4), round(float(found.own[0]), 4)
+        >>> spread = rank_prompts(0.5 * one, one, 2 * one, alternates=False)
+        >>> tuple(round(float(column[0]), 4) for column in spread)
         (1.0, 1.3333, 0.6667)
     """
     slots = np.floor(np.maximum(slots, 1.0))
@@ -166,12 +162,12 @@ def rank_prompts(
     mean = share * sum(tails)
     highest = sum(1.0 - (1.0 - share * more) ** ranks for more in tails)
     busy = 1.0 - (1.0 - share * some) ** ranks
-    known = busy > 0.0
-    safe = np.where(known, busy, 1.0)
-    most = np.where(known, np.maximum(highest / safe, 1.0), 1.0)
-    together = np.where(known, ranks * mean / safe / most, 1.0)
-    own = np.where(known, share * some / safe, 1.0)
-    return RankPrompts(most, np.clip(together, 1.0, ranks), np.minimum(own, 1.0))
+    active = busy > 0.0
+    safe = np.where(active, busy, 1.0)
+    most = np.where(active, np.maximum(highest / safe, 1.0), 1.0)
+    together = np.where(active, ranks * mean / safe / most, 1.0)
+    given_rank = np.where(active, share * some / safe, 1.0)
+    return RankPrompts(most, np.clip(together, 1.0, ranks), np.minimum(given_rank, 1.0))
 
 
 class HeldPrompts(NamedTuple):
@@ -182,7 +178,7 @@ class HeldPrompts(NamedTuple):
 
 
 def held_prompts(
-    rate: FloatArray, iters: FloatArray, ranks: FloatArray, held: FloatArray
+    rate: FloatArray, iters: FloatArray, ranks: FloatArray, share: FloatArray
 ) -> HeldPrompts:
     """Return the prompts of a step, where they wait until every rank has one, and their wait.
 
@@ -226,7 +222,7 @@ def held_prompts(
         counted = np.where(k < ranks, still * np.maximum(more, 0.0), 0.0)
         number += counted
         waiting += k * counted
-        still = still * held
+        still = still * share
         log_chance = log_chance + log_mean - np.log(k + 1.0)
         more = more - np.exp(np.minimum(log_chance, 0.0))
     return HeldPrompts(number, waiting / np.maximum(rate, MIN_FLOAT) / number)
@@ -281,7 +277,7 @@ class RunningLoad:
     # Whether attention-DP ranks compute prompts in different steps (C,). Those of clients with
     # equal requests run the same steps if they start together, or are held until all ranks have a
     # prompt.
-    apart: NDArray[np.bool_]
+    staggered: NDArray[np.bool_]
     held_steps: FloatArray  # Mean steps that a prompt waits for those of other ranks (C,)
     # Share of the decode steps that also prefill (C,), above 1 where the last chunk of a prompt
     # shares its step with the next prompt; 0 in static mode
@@ -302,10 +298,10 @@ class RunningLoad:
     @property
     def together(self) -> FloatArray:
         """Sequences that wait for each other's prompts (C,): those of all ranks, or of each."""
-        found_C: FloatArray = np.where(self.apart, self.served, self.on_rank)
-        return found_C
+        sequences_C: FloatArray = np.where(self.staggered, self.served, self.on_rank)
+        return sequences_C
 
-    def beside_share(self) -> FloatArray:
+    def concurrent_decode_share(self) -> FloatArray:
         """Return the part of a step with prompts that its decodes would take without them (C,).
 
         All of it where decodes share the steps; otherwise that of ranks without a prompt.
@@ -379,16 +375,16 @@ def running_load(
     osl = question.load.osl if among is None else np.full_like(served, among.mean_osl)
     equal = (question.load.osl_spread == 0.0) & (among is None)
     alike = equal & (np.isfinite(question.load.rounds) | _gathered(question, served, osl))
-    apart = question.aggregated_C & (question.plan.attention_dp > 1) & ~alike
+    staggered = question.aggregated_C & (question.plan.attention_dp > 1) & ~alike
     # pipeline stages process different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
-    chunks, found = _chunks(question, (served, on_rank, batch), osl, (apart, equal))
+    chunks, prompts = _chunks(question, (served, on_rank, batch), osl, (staggered, equal))
     # of the prompts that start while a request decodes
     number, steps = chunks.count + chunks.last_count, question.load.osl / question.tokens_per_step
-    others = np.where(apart, served, on_rank) - 1.0
-    prompts_together = found.most * np.where(apart, found.ranks, 1.0)
+    others = np.where(staggered, served, on_rank) - 1.0
+    prompts_together = prompts.most * np.where(staggered, prompts.ranks, 1.0)
     mixed_steps = number * others / (prompts_together * steps) * question.aggregated_C
     return RunningLoad(
         question=question,
@@ -398,11 +394,11 @@ def running_load(
         micro_batches=micro_batches,
         batch=batch,
         chunks=chunks,
-        prompts=found.most,
-        busy_ranks=found.ranks,
-        own_share=found.own,
-        apart=apart,
-        held_steps=_held_steps(question, steps, apart, served),
+        prompts=prompts.most,
+        busy_ranks=prompts.ranks,
+        own_share=prompts.rank_share,
+        staggered=staggered,
+        held_steps=_held_steps(question, steps, staggered, served),
         mixed_steps=mixed_steps,
         evenly=equal,
     )
@@ -415,8 +411,8 @@ def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDAr
     """
     ranks, iters = question.plan.attention_dp, question.limits.rank_balance_iters
     starting = (served - 1.0) * question.tokens_per_step / osl * iters
-    found: NDArray[np.bool_] = (served >= 2.0 * ranks) & (starting >= ranks) & (iters > 0)
-    return found
+    gathered_C: NDArray[np.bool_] = (served >= 2.0 * ranks) & (starting >= ranks) & (iters > 0)
+    return gathered_C
 
 
 def _all_ranks(question: Candidates, served: FloatArray, on_rank: FloatArray) -> FloatArray:
@@ -450,20 +446,22 @@ def _chunks(
     padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
     others = question.aggregated_C & (on_rank > 1)
     decodes = np.where(others & mixes, padded - queries, 0.0)
-    left = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
-    room = prompt_room(question, left)
+    unused = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
+    room = prompt_room(question, unused)
     reads = question.limits.scheduler_recv_interval
     ending = (on_rank - 1.0) * question.tokens_per_step / osl * reads
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     together = np.where(question.aggregated_C, arriving, on_rank)
-    found = RankPrompts(together, _all_ranks(question, served, on_rank), np.ones_like(room))
-    apart, equal = kind
-    if apart.any():
-        each = (served - 1.0) / question.plan.attention_dp
-        ending = each * question.tokens_per_step / osl * reads
-        among = _among_ranks(question, served, (ending, room / new), equal)
-        found = RankPrompts(*(np.where(apart, a, b) for a, b in zip(among, found, strict=True)))
-    return _with_decodes(prefill_chunks(found.most, new, load.prefix, room), decodes), found
+    prompts = RankPrompts(together, _all_ranks(question, served, on_rank), np.ones_like(room))
+    staggered, equal = kind
+    if staggered.any():
+        per_rank = (served - 1.0) / question.plan.attention_dp
+        ending = per_rank * question.tokens_per_step / osl * reads
+        of_ranks = _among_ranks(question, served, (ending, room / new), equal)
+        prompts = RankPrompts(
+            *(np.where(staggered, a, b) for a, b in zip(of_ranks, prompts, strict=True))
+        )
+    return _with_decodes(prefill_chunks(prompts.most, new, load.prefix, room), decodes), prompts
 
 
 def _among_ranks(
@@ -483,16 +481,16 @@ def _among_ranks(
     ranks, alternates = question.plan.attention_dp, not question.profile.scheduler.mixes
     ending, slots = prompts
     starting = ending * np.ceil(np.maximum(1.0 / slots, 1.0))
-    found = spread_prompts(starting, slots, ranks, alternates=alternates)
+    spread = spread_prompts(starting, slots, ranks, alternates=alternates)
     if not equal.all():
         random = rank_prompts(starting, slots, ranks, alternates=alternates)
-        found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
+        spread = RankPrompts(*(np.where(equal, a, b) for a, b in zip(spread, random, strict=True)))
     if question.limits.rank_balance_iters.any():
-        together = np.clip(_held(question, ranks * ending, served).number, found.ranks, ranks)
-        found = found._replace(ranks=together)
+        together = np.clip(_held(question, ranks * ending, served).number, spread.ranks, ranks)
+        spread = spread._replace(ranks=together)
     # the given sequence needs no prompt any more, so that its rank has fewer
-    own = found.own * (served - ranks) / np.maximum(served - 1.0, 1.0)
-    return found._replace(own=np.clip(own, 0.0, 1.0))
+    share = spread.rank_share * (served - ranks) / np.maximum(served - 1.0, 1.0)
+    return spread._replace(rank_share=np.clip(share, 0.0, 1.0))
 
 
 def _held(question: Candidates, rate: FloatArray, served: FloatArray) -> HeldPrompts:
@@ -510,20 +508,20 @@ def _held(question: Candidates, rate: FloatArray, served: FloatArray) -> HeldPro
 
 
 def _held_steps(
-    question: Candidates, steps: FloatArray, apart: NDArray[np.bool_], served: FloatArray
+    question: Candidates, steps: FloatArray, staggered: NDArray[np.bool_], served: FloatArray
 ) -> FloatArray:
     """Return the mean steps that a prompt waits until other ranks have some (C,).
 
     Args:
         steps: Decode steps of a request (C,).
-        apart: Whether ranks compute prompts in different steps (C,).
+        staggered: Whether ranks compute prompts in different steps (C,).
         served: Sequences of the replica (C,).
     """
     if not question.limits.rank_balance_iters.any():
         return np.zeros_like(steps)
     rate = np.maximum(served - 1.0, 0.0) / steps
-    held: FloatArray = np.where(apart, _held(question, rate, served).wait_steps, 0.0)
-    return held
+    steps_C: FloatArray = np.where(staggered, _held(question, rate, served).wait_steps, 0.0)
+    return steps_C
 
 
 def _with_decodes(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:
@@ -549,6 +547,6 @@ def served_sequences(question: Candidates, memory: MemoryColumns) -> FloatArray:
         new, steps = load.isl - load.prefix, load.osl / question.tokens_per_step
         fed = limits.max_num_batched_tokens * steps / (new + steps * (1.0 + question.drafts))
         on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
-        on_rank = np.minimum(on_rank, beside_prompt(question))
+        on_rank = np.minimum(on_rank, max_decodes(question))
     admitted = on_rank * question.plan.attention_dp
     return np.maximum(np.minimum(load.sequences, admitted), 1.0)

@@ -61,10 +61,10 @@ def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
     Candidates of one load have the same steps, times and energies. Memory may differ.
     """
     differing = [column for column in _columns(loaded) if np.any(column != column[0])]
-    known = [
+    numbers = [
         np.where(np.isnan(column), UNKNOWN, column) for column in differing
     ]  # NaN differs from itself
-    varying = [column for column in known if np.any(column != column[0])]
+    varying = [column for column in numbers if np.any(column != column[0])]
     if not varying:
         return np.zeros(1, np.int64), np.zeros(loaded.served.size, np.int64)
     return unique_rows(np.column_stack(varying))
@@ -74,11 +74,11 @@ def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
     """Yield everything that times and energies of candidates depend on, each (C,)."""
     question, chunks = loaded.question, loaded.chunks
     limits = {name: var for name, var in vars(question.limits).items() if name != BUDGET}
-    tokens, last = _known(chunks.tokens), _known(chunks.last_tokens)
+    tokens, last = _given_columns(chunks.tokens), _given_columns(chunks.last_tokens)
     runs_last = chunks.last_count > 0.0
     last = {name: np.where(runs_last, column, 0.0) for name, column in last.items()}
-    own = {name: getattr(loaded, name) for name in _column_names(loaded)}
-    named = (vars(question.plan), vars(question.load), limits, tokens, last, own)
+    of_load = {name: getattr(loaded, name) for name in _column_names(loaded)}
+    named = (vars(question.plan), vars(question.load), limits, tokens, last, of_load)
     yield from (column for columns in named for column in columns.values())
     yield from (chunks.count, chunks.last_count, question.aggregated_C)
     placed = vars(question.placement).values()
@@ -90,19 +90,19 @@ def _column_names(loaded: RunningLoad) -> list[str]:
     return [name for name, var in vars(loaded).items() if isinstance(var, np.ndarray)]
 
 
-def _known(tokens: StepTokens) -> dict[str, FloatArray]:
+def _given_columns(tokens: StepTokens) -> dict[str, FloatArray]:
     return {name: var for name, var in vars(tokens).items() if var is not None}
 
 
 def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
     """Return the loads of the candidates at the given positions."""
-    own: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _column_names(loaded)}
+    taken: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _column_names(loaded)}
     return replace(
         loaded,
         question=loaded.question.take(index),
         memory=MemoryColumns(**take_columns(loaded.memory, index)),
         chunks=take_chunks(loaded.chunks, index),
-        **own,
+        **taken,
     )
 
 
@@ -118,7 +118,9 @@ def take_chunks(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
 
 def take_tokens(tokens: StepTokens, index: IntArray) -> StepTokens:
     """Return the tokens of the steps at the given positions."""
-    return replace(tokens, **{name: column[index] for name, column in _known(tokens).items()})
+    return replace(
+        tokens, **{name: column[index] for name, column in _given_columns(tokens).items()}
+    )
 
 
 SHARDED: tuple[str, ...] = (
@@ -203,13 +205,13 @@ class _Steps(NamedTuple):
         two = some.take(first_V)
         two = replace(two, plan=replace(two.plan, pp=np.full(first_V.shape, STAGES)))
         step = work.steps(two, first_V)
-        found = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
-        totals = TotalColumns.of(found.cost)
-        longer_U = found.priced.total_s()[place_U] / totals.time_s
-        mfu_V, mbu_V = step_utilization(two, found.priced, work.occupied_U[first_V])
+        staged = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
+        totals = TotalColumns.of(staged.cost)
+        longer_U = staged.priced.total_s()[place_U] / totals.time_s
+        mfu_V, mbu_V = step_utilization(two, staged.priced, work.occupied_U[first_V])
         used = mfu_V[place_U] * longer_U, mbu_V[place_U] * longer_U
-        _, own_U = found.shares(operators_of_ranks(found.priced, two.context()))
-        return cls(found.priced, totals, *used, own_U, found.tier_codes, found)
+        _, own_U = staged.shares(operators_of_ranks(staged.priced, two.context()))
+        return cls(staged.priced, totals, *used, own_U, staged.tier_codes, staged)
 
 
 class _Work(NamedTuple):
@@ -222,7 +224,7 @@ class _Work(NamedTuple):
     launch_s: float  # Host time to launch a transfer between stages [s]
 
 
-def _shares_beside_chunk(decode: _Steps, prefill: _Steps) -> AloneShares:
+def _mixed_step_shares(decode: _Steps, prefill: _Steps) -> AloneShares:
     """Return the shares of decode steps that a mixed step runs in addition to its chunk (U,)."""
     if decode.staged is None:
         return alone_shares(decode.cost, prefill.cost)
@@ -258,8 +260,8 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     first_U, place_C = distinct_loads(loaded)
     if first_U.size == place_C.size:
         return _results_of_each(loaded, phase)
-    found = _results_of_each(take_loads(loaded, first_U), phase)
-    return found.repeated(place_C, loaded.memory, loaded.chunks)
+    results = _results_of_each(take_loads(loaded, first_U), phase)
+    return results.repeated(place_C, loaded.memory, loaded.chunks)
 
 
 def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
@@ -284,7 +286,7 @@ def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
         used[2:] = decode.mfu[step_C], decode.mbu[step_C]
         tiers |= decode.tiers[step_C]
         if prefill is not None:
-            alone = _shares_beside_chunk(decode, prefill).take(step_C)
+            alone = _mixed_step_shares(decode, prefill).take(step_C)
     running = load_steps(loaded, (chunk, last, step), alone)
     latencies, low, high = predicted(loaded, running)
     return LoadResults(
@@ -310,8 +312,8 @@ def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
     first_U, index_C, kind_UD = _distinct(loaded.question, key)
     batch_U, keys_U = batch_C[first_U], keys_C[first_U]
 
-    def steps(some: Candidates, places: IntArray) -> Step:
-        return decode_work(some.context(), batch_U[places], keys_U[places])
+    def steps(some: Candidates, index: IntArray) -> Step:
+        return decode_work(some.context(), batch_U[index], keys_U[index])
 
     work = _Work(steps, kind_UD, loaded.occupied()[first_U], 0.0)
     return _Steps.of(loaded.question.take(first_U), work), index_C
@@ -339,9 +341,9 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     some = loaded.question.take(rows[first_U])
     busy_U = loaded.busy_ranks[rows[first_U]]
 
-    def steps(some: Candidates, places: IntArray) -> Step:
-        tokens = take_tokens(both, first_U[places])
-        return prefill_work(some.context(), tokens, busy_U[places])
+    def steps(some: Candidates, index: IntArray) -> Step:
+        tokens = take_tokens(both, first_U[index])
+        return prefill_work(some.context(), tokens, busy_U[index])
 
     launch_s = some.profile.host.per_operator_prefill_s
     work = _Work(steps, kind_UD, np.ones(first_U.size), launch_s)
@@ -369,8 +371,8 @@ def _distinct(
         placement.index_C.astype(np.float64),
         *(() if clock_C is None else (clock_C,)),
     ]
-    own = columns if rows is None else [column[rows] for column in columns]
-    first_U, place_R = unique_rows(np.column_stack([*own, *key]))
-    kind = [one for name, one in zip(SHARDED, own, strict=False) if name != "pp"]
-    kind += [*own[len(SHARDED) :], *key]
-    return first_U, place_R, np.column_stack([one[first_U] for one in kind])
+    by_row = columns if rows is None else [column[rows] for column in columns]
+    first_U, place_R = unique_rows(np.column_stack([*by_row, *key]))
+    kind = [column for name, column in zip(SHARDED, by_row, strict=False) if name != "pp"]
+    kind += [*by_row[len(SHARDED) :], *key]
+    return first_U, place_R, np.column_stack([column[first_U] for column in kind])

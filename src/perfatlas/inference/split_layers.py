@@ -97,9 +97,9 @@ class SplitLayers:
         return first, second
 
     def _step(self, question: Candidates) -> StepCost:
-        own = question.load
-        batch = own.sequences / question.plan.attention_dp / self.load.micro_batches
-        return decode_step(question.context(), batch, own.isl + own.osl / 2.0)
+        load = question.load
+        batch = load.sequences / question.plan.attention_dp / self.load.micro_batches
+        return decode_step(question.context(), batch, load.isl + load.osl / 2.0)
 
     @cached_property
     def parts(self) -> tuple[Part, Part]:
@@ -167,12 +167,12 @@ class SplitLayers:
 
     def columns(self) -> dict[str, FloatArray]:
         """Return the result columns of the deployment, each (C,)."""
-        found = tuple(self.latencies(quantile) for quantile in Part._fields)
+        parts = tuple(self.latencies(quantile) for quantile in Part._fields)
         osl = self.attention[0].load.osl
-        columns = interval_columns((found[0], found[1], found[2]), self.gpus, osl)
+        columns = interval_columns((parts[0], parts[1], parts[2]), self.gpus, osl)
         columns |= energy_columns(self.energy(), columns, osl)
         busy = {
-            f"{name}_busy": self.load.micro_batches * part.latencies / found[0].tpot_s
+            f"{name}_busy": self.load.micro_batches * part.latencies / parts[0].tpot_s
             for name, part in zip(("attention", "feed_forward"), self.parts, strict=True)
         }
         return columns | busy | {"gpus": self.gpus}

@@ -332,7 +332,7 @@ def _rotation(attention: Attention, ring: Group) -> tuple[Operator, ...]:
     merging = casts, first, scaled, statistics
     sent_C = attention.context_elements() * ACTIVATION_BYTES
     sent = attention.collective("send_recv", sent_C, ring, label="ring")
-    return with_fields(sent, count=first.count, beside=attention.name), *merging
+    return with_fields(sent, count=first.count, window=attention.name), *merging
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,9 +395,7 @@ class LatentAttention(_Softmax):
         pairs = self.batch * self.num_heads * self.visible_pairs()
         row = (self.kv_lora_rank + self.rope_dim) * self.kv_bytes_per_element
         touched = np.where(
-            self.selected > 0,
-            np.minimum(self.kv_len, self.selected * self.q_len),
-            self.kv_len,
+            self.selected > 0, np.minimum(self.kv_len, self.selected * self.q_len), self.kv_len
         )
         width = self.pair_width()
         return Work(

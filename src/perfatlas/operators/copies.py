@@ -36,11 +36,11 @@ def with_fields(record: Record, **fields: Any) -> Record:  # noqa: ANN401 - fiel
         8.0
     """
     copied = object.__new__(type(record))
-    own, values = record.__dict__, copied.__dict__
-    values.update(own)
+    current, values = record.__dict__, copied.__dict__
+    values.update(current)
     values.update(fields)
-    if len(values) != len(own):
-        unknown = ", ".join(sorted(fields.keys() - own.keys()))
+    if len(values) != len(current):
+        unknown = ", ".join(sorted(fields.keys() - current.keys()))
         raise TypeError(f"{type(record).__name__} has no field {unknown}")
     return copied
 

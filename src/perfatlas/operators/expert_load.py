@@ -20,7 +20,7 @@ EXTREME_POWER: Final = 0.7
 CLASSES: Final = 48
 # Most and least popular expert of a power law, as shares of the tokens and in tokens.
 # Source: ai-dynamo/aiconfigurator, collector/helper.py, as for kernels.
-MAX_SHARE: Final = 0.8
+MAX_TOKEN_SHARE: Final = 0.8
 MIN_TOKENS: Final = 1.0
 
 
@@ -66,8 +66,8 @@ def least_active_experts(
         active = experts / ep * (1.0 - (1.0 - share) ** tokens)
     else:
         active = np.minimum(rows, top_k / ep)
-    found: FloatArray = np.minimum(active, experts / ep)
-    return found
+    least: FloatArray = np.minimum(active, experts / ep)
+    return least
 
 
 def busiest_rank(
@@ -124,7 +124,7 @@ def _power_law_deviation(
     """Return the standard deviation of the popularity of experts over its mean (C,)."""
     classes = int(min(np.max(experts), CLASSES))
     share_B = (np.arange(classes) + 0.5) / classes
-    high_C1 = np.maximum(MAX_SHARE * tokens, MIN_TOKENS * 1.001)[:, None]
+    high_C1 = np.maximum(MAX_TOKEN_SHARE * tokens, MIN_TOKENS * 1.001)[:, None]
     exponent = 1.0 - skew
     if abs(exponent) < 1e-6:
         load_CB = MIN_TOKENS * (high_C1 / MIN_TOKENS) ** share_B

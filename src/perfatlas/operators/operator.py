@@ -65,8 +65,8 @@ class WeightMatrix(NamedTuple):
 
     def elements(self) -> FloatArray:
         """Return the elements of all matrices (C,)."""
-        each = self.rows * self.columns
-        return each if self.number is None else each * self.number
+        elements = self.rows * self.columns
+        return elements if self.number is None else elements * self.number
 
 
 class Saving(NamedTuple):
@@ -136,8 +136,8 @@ class Operator(metaclass=_OperatorType):
     @property
     def compute_format(self) -> str:
         """Number format of the arithmetic, whose dense peak applies: `format`, if it has one."""
-        found: str = getattr(self, "format", "bf16")
-        return found
+        name: str = getattr(self, "format", "bf16")
+        return name
 
     @property
     def stream_kind(self) -> str:
@@ -161,8 +161,8 @@ class Operator(metaclass=_OperatorType):
 
     def rows(self) -> FloatArray | None:
         """Return the tokens of a rank (C,); None if `row_columns` is empty."""
-        found: FloatArray | None = getattr(self, self.row_columns[0]) if self.row_columns else None
-        return found
+        column: FloatArray | None = getattr(self, self.row_columns[0]) if self.row_columns else None
+        return column
 
     def split_rows(self, parts: FloatArray) -> Self:
         """Return it over the tokens of one of several ranks with the same weights.
@@ -212,15 +212,15 @@ class Operator(metaclass=_OperatorType):
 
     def weight_elements(self) -> FloatArray:
         """Return the elements of the weights of one execution (C,)."""
-        each = [weight.elements() for weight in self.weights()]
-        return sum(each[1:], each[0]) if each else np.zeros_like(self.count)
+        sizes = [weight.elements() for weight in self.weights()]
+        return sum(sizes[1:], sizes[0]) if sizes else np.zeros_like(self.count)
 
     def weight_bytes(self) -> FloatArray:
         """Return the bytes of its weights over all executions, with scales (C,) [bytes]."""
-        each = [
+        sizes = [
             weight.elements() * self.count * weight.bytes_per_element for weight in self.weights()
         ]
-        return sum(each[1:], each[0]) if each else np.zeros_like(self.count)
+        return sum(sizes[1:], sizes[0]) if sizes else np.zeros_like(self.count)
 
     def saved(self, saving: Saving) -> FloatArray:
         """Return what one execution keeps for its backward pass (C,) [bytes].
@@ -275,7 +275,7 @@ class Collective(Operator):
     bytes: FloatArray
     ranks: FloatArray  # Size of the group (C,)
     stride: FloatArray  # Distance between neighbors (C,)
-    beside: str = ""  # Operator of which one execution runs beside each transfer; "" for none
+    window: str = ""  # Operator of which one execution runs beside each transfer; "" for none
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

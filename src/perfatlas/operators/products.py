@@ -98,14 +98,15 @@ class Gemm(Operator):
 
     def saved(self, saving: Saving) -> FloatArray:
         """Return its input unless it is frozen, its logits and the mask of dropout (C,) [bytes]."""
-        kept = self.m * self.n * LOGIT_BYTES if self.shard == "vocab" else np.zeros_like(self.m)
+        saved_C = self.m * self.n * LOGIT_BYTES if self.shard == "vocab" else 0.0 * self.m
         if saving.frozen:
-            return kept
-        own = self.m * self.k * _saved_bytes_per_element(self, saving)
-        kept = kept + (own / saving.token_ranks if self.shard in ("column", "vocab") else own)
+            return saved_C
+        inputs = self.m * self.k * _saved_bytes_per_element(self, saving)
+        divides = self.shard in ("column", "vocab")
+        saved_C = saved_C + (inputs / saving.token_ranks if divides else inputs)
         if saving.dropout and self.shard == "row":
-            kept = kept + self.m * self.n / saving.token_ranks * MASK_BYTES
-        return kept
+            saved_C = saved_C + self.m * self.n / saving.token_ranks * MASK_BYTES
+        return saved_C
 
     def kept_outputs(self) -> FloatArray:
         """Return its output (C,) [bytes]."""
@@ -194,8 +195,8 @@ class GroupedGemm(Operator):
 
     def weights(self) -> tuple[WeightMatrix, ...]:
         """Return the matrices into and out of the intermediate size."""
-        width, held = self.width(), self.experts / self.ep
-        out = WeightMatrix(width, self.hidden, held, self.weight_bytes_per_element)
+        width, experts = self.width(), self.experts / self.ep
+        out = WeightMatrix(width, self.hidden, experts, self.weight_bytes_per_element)
         into = self.matrices - 1  # with a gate, two matrices stored as one
         return out._replace(rows=into * width, fused=into), out
 
@@ -219,8 +220,8 @@ class GroupedGemm(Operator):
         between = self.activation().read_bytes
         if saving.frozen:
             return between
-        each = _saved_bytes_per_element(self, saving)
-        return self.sent_rows() * ((self.hidden + self.width()) * each) + between
+        element_bytes = _saved_bytes_per_element(self, saving)
+        return self.sent_rows() * ((self.hidden + self.width()) * element_bytes) + between
 
 
 def _saved_bytes_per_element(operator: Gemm | GroupedGemm, saving: Saving) -> FloatArray | float:

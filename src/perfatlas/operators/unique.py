@@ -73,18 +73,18 @@ def _fill(
             mixed ^= (mixed >> 29) & _LOW_BITS
         slot = (mixed ^ (mixed >> 32)) & last
         while True:
-            place = slots_H[slot]
-            if place < 0:
+            index = slots_H[slot]
+            if index < 0:
                 slots_H[slot] = distinct
                 first_R[distinct] = row
                 inverse_R[row] = distinct
                 distinct += 1
                 break
-            other, column = first_R[place], 0
+            other, column = first_R[index], 0
             while column < width and bits_RD[other, column] == bits_RD[row, column]:
                 column += 1
             if column == width:
-                inverse_R[row] = place
+                inverse_R[row] = index
                 break
             slot = (slot + 1) & last
     return distinct

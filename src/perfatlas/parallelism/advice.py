@@ -95,12 +95,12 @@ def _bytes(value: float) -> str:
 
 def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
     load = question.load
-    asked, room = float(load.sequences[0]), float(footprint.max_sequences[0])
+    sequences, room = float(load.sequences[0]), float(footprint.max_sequences[0])
     excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
-    kept = float(footprint.kv_bytes[0])
+    kv_bytes = float(footprint.kv_bytes[0])
     parts = (
         f"weights {_bytes(float(footprint.weights_bytes[0]))},"
-        f"{f' KV cache {_bytes(kept)},' if kept else ''}"
+        f"{f' KV cache {_bytes(kv_bytes)},' if kv_bytes else ''}"
         f" activations {_bytes(float(footprint.activation_bytes[0]))},"
         f" other {_bytes(float(footprint.other_bytes[0]))}"
     )
@@ -121,7 +121,7 @@ def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
             f" {float(load.block_size[0]):g} tokens beside weights, activations and the engine."
         )
     return (
-        f"the load does not fit: {asked:g} sequences of"
+        f"the load does not fit: {sequences:g} sequences of"
         f" {float(load.tokens_per_sequence[0]):g} tokens are requested per attention-DP rank,"
         f" but the KV cache holds {room:g}, in whole blocks"
         f" ({parts}; {usable})."
@@ -135,10 +135,10 @@ def _share(question: MemoryInputs) -> str:
     return f"{part} {whole}" if question.overheads.rule == "total" else f"of {whole}"
 
 
-def _need(footprint: MemoryColumns, at: int) -> str:
+def _need(footprint: MemoryColumns, index: int) -> str:
     return (
-        f"it needs {_bytes(float(footprint.total_bytes[at]))} of"
-        f" {_bytes(float(footprint.capacity_bytes[at]))} per GPU"
+        f"it needs {_bytes(float(footprint.total_bytes[index]))} of"
+        f" {_bytes(float(footprint.capacity_bytes[index]))} per GPU"
     )
 
 
@@ -147,25 +147,25 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: 
     variants = _widened(question, axis, states_gpus=states_gpus)
     footprint = memory_footprint(variants)
     problems = plan_problems(variants.network, variants.plan)
-    for at, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
-        if problem is None and fits and accepts(_plan_change(variants, axis, at)):
-            size = float(getattr(variants.plan, axis)[at])
-            gpus = float(variants.plan.gpus_per_replica[at])
+    for index, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
+        if problem is None and fits and accepts(_plan_change(variants, axis, index)):
+            size = float(getattr(variants.plan, axis)[index])
+            gpus = float(variants.plan.gpus_per_replica[index])
             change = f"{axis} = {size:g}"
             if axis != "pp" and question.network.divides_weights:
                 grown = _grown(question)
-                change += f" with {grown} = {float(getattr(variants.plan, grown)[at]):g}"
+                change += f" with {grown} = {float(getattr(variants.plan, grown)[index]):g}"
             if states_gpus:
-                change += f" and gpus = {float(variants.plan.ranks[at]):g}"
-            return [f"{change} fits: {_need(footprint, at)} on {gpus:g} GPUs per replica."]
+                change += f" and gpus = {float(variants.plan.ranks[index]):g}"
+            return [f"{change} fits: {_need(footprint, index)} on {gpus:g} GPUs per replica."]
     return []
 
 
-def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float | str]:
+def _plan_change(question: MemoryInputs, axis: str, index: int) -> dict[str, float | str]:
     """Return the sizes of a wider plan that differ from the current ones, and its GPUs."""
     names = (axis, "ep", "moe_tp") if question.network.divides_weights and axis != "pp" else (axis,)
-    sizes: dict[str, float | str] = {n: float(getattr(question.plan, n)[at]) for n in names}
-    return sizes | {"gpus": float(question.plan.ranks[at])}
+    sizes: dict[str, float | str] = {n: float(getattr(question.plan, n)[index]) for n in names}
+    return sizes | {"gpus": float(question.plan.ranks[index])}
 
 
 def _widened(question: MemoryInputs, axis: str, *, states_gpus: bool) -> MemoryInputs:
@@ -228,8 +228,8 @@ def _smaller_cache(question: MemoryInputs, accepts: Accepts) -> list[str]:
 def _fewer_sequences(
     question: MemoryInputs, footprint: MemoryColumns, accepts: Accepts
 ) -> list[str]:
-    room, asked = float(footprint.max_sequences[0]), float(question.load.sequences[0])
-    if not 1.0 <= room < asked:
+    room, sequences = float(footprint.max_sequences[0]), float(question.load.sequences[0])
+    if not 1.0 <= room < sequences:
         return []
     replica = room * float(question.plan.attention_dp[0])
     if not accepts({"batch": replica}):
@@ -288,14 +288,14 @@ def _everything(question: MemoryInputs, accepts: Accepts, *, states_gpus: bool) 
     def accepts_both(change: Mapping[str, float | str]) -> bool:
         return accepts({**formats, **change})
 
-    found = [
+    changes = [
         sentence
         for axis in ("tp", "pp")
         for sentence in _wider(squeezed, axis, accepts_both, states_gpus=states_gpus)
     ]
     together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
-    if found:
-        return [together + sentence for sentence in found]
+    if changes:
+        return [together + sentence for sentence in changes]
     if not float(memory_footprint(question).kv_bytes[0]):  # a graph has no sequences
         return [NO_SINGLE_CHANGE.replace("shorter sequences", "smaller inputs")]
     return [NO_SINGLE_CHANGE]

@@ -112,7 +112,7 @@ def paged_bytes_per_sequence(
 
     def state_block(tokens: int) -> int:
         return next(
-            (b for kept, b in pages.state_blocks if tokens <= kept), pages.state_blocks[-1][1]
+            (b for span, b in pages.state_blocks if tokens <= span), pages.state_blocks[-1][1]
         )
 
     layers: dict[float, int] = {}  # of pages with keys of all tokens, by the bytes of a page
@@ -136,8 +136,8 @@ def paged_bytes_per_sequence(
     for window, count in windows.items():
         groups[window, pages.window_block] = max(1, round(count / max(strided.values())))
     held_C = np.ceil(seq_len_C / pages.block)
-    for (kept, block), number in groups.items():
-        reached_C = np.minimum(kept - 1.0 + in_flight_C, seq_len_C)
+    for (span, block), number in groups.items():
+        reached_C = np.minimum(span - 1.0 + in_flight_C, seq_len_C)
         held_C = held_C + number * (np.ceil(reached_C / block) + 1.0)
     paged_C: FloatArray = held_C * stride * stage_share(network, plan)
     return paged_C

@@ -218,8 +218,8 @@ def expert_groups_reached(experts: GroupedGemm) -> FloatArray:
     elsewhere = experts.experts - experts.experts / experts.ep
     missed = np.ones_like(elsewhere)
     for draw in range(int(np.max(experts.top_k))):
-        left = np.maximum(experts.experts - draw, 1.0)
-        step = np.clip((elsewhere - draw) / left, 0.0, 1.0)
+        remaining = np.maximum(experts.experts - draw, 1.0)
+        step = np.clip((elsewhere - draw) / remaining, 0.0, 1.0)
         missed = missed * np.where(draw < experts.top_k, step, 1.0)
     groups: FloatArray = experts.ep * (1.0 - missed)
     return groups

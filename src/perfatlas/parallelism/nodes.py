@@ -39,11 +39,11 @@ def node_gpus(system: System) -> float:
     return float(max(system.device.scale_up.domain_size, system.node.devices))
 
 
-def most_replicas(each: FloatArray, per_node: FloatArray | float, gpus: FloatArray) -> FloatArray:
+def most_replicas(size: FloatArray, per_node: FloatArray | float, gpus: FloatArray) -> FloatArray:
     """Return the replicas that fit on nodes that hold whole ones, or are whole of one (P,).
 
     Args:
-        each: GPUs of a replica (P,).
+        size: GPUs of a replica (P,).
         gpus: All GPUs (P,); the last node may have fewer than the others.
 
     Example:
@@ -53,18 +53,18 @@ def most_replicas(each: FloatArray, per_node: FloatArray | float, gpus: FloatArr
         [6.0, 3.0, 1.0]
     """
     nodes, rest = np.divmod(gpus, per_node)
-    whole = np.ceil(each / per_node)  # nodes of a replica
-    on_nodes = np.floor(nodes / whole) * np.maximum(np.floor(per_node / each), 1.0)
-    left = np.mod(nodes, whole) * per_node + rest
-    most: FloatArray = on_nodes + np.floor(left / each)
+    whole = np.ceil(size / per_node)  # nodes of a replica
+    on_nodes = np.floor(nodes / whole) * np.maximum(np.floor(per_node / size), 1.0)
+    unused = np.mod(nodes, whole) * per_node + rest
+    most: FloatArray = on_nodes + np.floor(unused / size)
     return most
 
 
-def gpus_of_nodes(each: FloatArray, per_node: float, replicas: FloatArray) -> FloatArray:
+def gpus_of_nodes(size: FloatArray, per_node: float, replicas: FloatArray) -> FloatArray:
     """Return the GPUs of the nodes that replicas occupy, idle ones included (P,).
 
     Args:
-        each: GPUs of a replica (P,).
+        size: GPUs of a replica (P,).
         replicas: Replicas (P,).
 
     Example:
@@ -73,10 +73,10 @@ def gpus_of_nodes(each: FloatArray, per_node: float, replicas: FloatArray) -> Fl
         >>> gpus_of_nodes(np.array([6.0, 3.0, 12.0]), 8.0, np.array([3.0, 4.0, 1.0])).tolist()
         [24.0, 16.0, 16.0]
     """
-    on_node = np.maximum(np.floor(per_node / each), 1.0)  # replicas
-    nodes = np.ceil(each / per_node) * np.ceil(replicas / on_node)
-    found: FloatArray = nodes * per_node
-    return found
+    on_node = np.maximum(np.floor(per_node / size), 1.0)  # replicas
+    nodes = np.ceil(size / per_node) * np.ceil(replicas / on_node)
+    gpus: FloatArray = nodes * per_node
+    return gpus
 
 
 @part
@@ -140,8 +140,8 @@ def nodes_of_pools(
         3.0
     """
     least = -(-(sizes[0] * counts[0] + sizes[1] * counts[1]) // per_node)
-    apart = gpus_of_nodes(np.array(sizes), per_node, np.array(counts))  # on nodes of their own
-    most = float(apart.sum()) // per_node
+    separate = gpus_of_nodes(np.array(sizes), per_node, np.array(counts))  # on nodes of their own
+    most = float(separate.sum()) // per_node
     while least < most:  # workers that fit on some nodes fit on more
         middle = (least + most) // 2.0
         if pools_fit(sizes, counts, middle * per_node, per_node):
@@ -163,9 +163,9 @@ def cuts_groups(plan: PlanColumns, per_node: FloatArray | float) -> BoolArray:
         extent = np.prod([getattr(plan, name) for name in names], axis=0)
         inside = (extent <= per_node) & (extent >= 1.0)
         unit = np.lcm(unit.astype(np.int64), np.where(inside, extent, 1.0).astype(np.int64))
-    held = np.floor(per_node / unit) * unit  # GPUs of a node that hold whole groups
-    nodes = np.ceil(gpus / np.maximum(held, 1.0))
-    cut: BoolArray = (gpus > per_node) & ((held == 0.0) | (nodes > np.ceil(gpus / per_node)))
+    whole = np.floor(per_node / unit) * unit  # GPUs of a node that hold whole groups
+    nodes = np.ceil(gpus / np.maximum(whole, 1.0))
+    cut: BoolArray = (gpus > per_node) & ((whole == 0.0) | (nodes > np.ceil(gpus / per_node)))
     return cut
 
 
@@ -182,9 +182,9 @@ def crossing_groups(sizes: Mapping[str, float], per_node: float) -> list[str]:
         >>> crossing_groups({"tp": 8, "pp": 2, "moe_tp": 8}, 8.0)
         ['pp']
     """
-    found = []
+    crossing = []
     for name, names in EXTENTS.items():
-        extent = float(np.prod([sizes.get(each, 1) or 1 for each in names]))
+        extent = float(np.prod([sizes.get(axis, 1) or 1 for axis in names]))
         if (sizes.get(name, 1) or 1) > 1 and extent > per_node:
-            found.append(name)
-    return found
+            crossing.append(name)
+    return crossing

@@ -274,7 +274,7 @@ def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
         _Rule(
             cp / passes > network.denoiser_tokens,
             lambda i: (
-                f"cp = {cp[i]:g}: the denoiser has {network.denoiser_tokens:,.0f} tokens, of which"
+                f"cp = {cp[i]:g}: the denoiser has {network.denoiser_tokens:,.0f} tokens, and"
                 " each GPU needs one"
             ),
             "cp_within_tokens",
@@ -294,13 +294,13 @@ def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
         ]
 
     def sentence(i: int) -> str:
-        left = cp[i] / passes[i]
+        remaining = cp[i] / passes[i]
         by = "cp / guidance_degree" if passes[i] > 1 else "cp"
-        degrees = np.arange(1.0, min(left, _MAX_WAYS) + 1.0)
-        nearest = _on_both_sides(degrees[np.mod(left, degrees) == 0], ring[i])
+        degrees = np.arange(1.0, min(remaining, _MAX_WAYS) + 1.0)
+        nearest = _on_both_sides(degrees[np.mod(remaining, degrees) == 0], ring[i])
         return (
-            f"ring_degree = {ring[i]:g}: must divide {by} = {left:g}, whose other ranks exchange"
-            f" heads; nearest valid ring_degree: {nearest}"
+            f"ring_degree = {ring[i]:g}: must divide {by} = {remaining:g}, whose other ranks"
+            f" exchange heads; nearest valid ring_degree: {nearest}"
         )
 
     return [*rules, _Rule(np.mod(cp, ring * passes) != 0, sentence, "ring_degree_divides_cp")]
@@ -390,9 +390,9 @@ def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
 
 def _divides(size: DividedSize, all_sizes: list[DividedSize], plan: PlanColumns) -> _Rule:
     """Return the rule of one size; its advice considers all sizes that the field divides."""
-    given = getattr(plan, size.by)
-    others = plan.ring_degree * plan.guidance_degree if size.by == "cp" else np.ones_like(given)
-    column = given / others
+    ranks = getattr(plan, size.by)
+    others = plan.ring_degree * plan.guidance_degree if size.by == "cp" else np.ones_like(ranks)
+    column = ranks / others
 
     def sentence(i: int) -> str:
         degrees = [name for name in WITHIN_CONTEXT if getattr(plan, name)[i] > 1]

@@ -146,9 +146,9 @@ def stage_layers(network: Network, stages: int) -> tuple[int, ...]:
 
     Limits: Layers of different kinds take equal time; embedding and head are those of all stages.
     """
-    each, left = divmod(network.num_layers, stages)
-    first = stages - 1 - left
-    return tuple(each + (first <= stage < stages - 1) for stage in range(stages))
+    layers, rest = divmod(network.num_layers, stages)
+    first = stages - 1 - rest
+    return tuple(layers + (first <= stage < stages - 1) for stage in range(stages))
 
 
 def _stage_transfer(

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import (
-    EMBEDDING_BAG,
-    INDEX_BYTES,
-    Group,
-    Operator,
-    Streaming,
-    with_fields,
-)
+from perfatlas.operators import EMBEDDING_BAG, INDEX_BYTES, Group, Operator, Streaming, with_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,11 +43,11 @@ def place_tables(loads_LO: FloatArray, tables_O: FloatArray, groups: int) -> Flo
     """
     cost_O = (loads_LO / np.maximum(loads_LO @ tables_O, 1.0)[:, None]).sum(axis=0)
     held_GO, load_G = np.zeros((groups, tables_O.size)), np.zeros(groups)
-    for place in np.argsort(-cost_O, kind="stable").tolist():
-        for _ in range(int(tables_O[place])):
+    for index in np.argsort(-cost_O, kind="stable").tolist():
+        for _ in range(int(tables_O[index])):
             group = int(np.argmin(load_G))
-            held_GO[group, place] += 1.0
-            load_G[group] += cost_O[place]
+            held_GO[group, index] += 1.0
+            load_G[group] += cost_O[index]
     return held_GO
 
 
@@ -68,12 +61,12 @@ def hold_tables(operators: Sequence[Operator], plan: PlanColumns) -> list[Operat
     tables = _tables(operators)
     if not tables or not bool(np.any(plan.attention_dp > 1)):
         return list(operators)
-    bytes_OC = _column([one.table_rows * one.row_bytes for one in tables.values()])
-    held = {
-        one.name: with_fields(one, count=held_C, table_rows=one.table_rows / plan.moe_tp)
-        for one, held_C in zip(tables.values(), _fullest(tables, bytes_OC, plan), strict=True)
+    bytes_OC = _column([table.table_rows * table.row_bytes for table in tables.values()])
+    sharded = {
+        table.name: with_fields(table, count=held_C, table_rows=table.table_rows / plan.moe_tp)
+        for table, held_C in zip(tables.values(), _fullest(tables, bytes_OC, plan), strict=True)
     }
-    return [held.get(one.name, one) for one in operators]
+    return [sharded.get(table.name, table) for table in operators]
 
 
 def shard_tables(
@@ -118,32 +111,34 @@ def _exchanged(
         plan = replace(plan, ep=plan.attention_dp, moe_tp=np.ones_like(plan.moe_tp))
     lookups_OC, sums_OC = (_moved(operators, name) for name in _MOVED)
 
-    def total(name: str, held: Sequence[FloatArray]) -> FloatArray:
-        each = [held_C * getattr(one, name) for held_C, one in zip(held, operators, strict=True)]
-        summed_C: FloatArray = np.sum(each, axis=0) * plan.attention_dp
+    def total(name: str, fullest: Sequence[FloatArray]) -> FloatArray:
+        sums = [
+            held_C * getattr(table, name) for held_C, table in zip(fullest, operators, strict=True)
+        ]
+        summed_C: FloatArray = np.sum(sums, axis=0) * plan.attention_dp
         return summed_C
 
     def busiest(load_OC: FloatArray) -> tuple[FloatArray, ...]:
         if balanced:
-            return tuple(one.count / plan.ep for one in operators)
+            return tuple(table.count / plan.ep for table in operators)
         return _fullest(tables, load_OC, plan)
 
-    held = busiest(lookups_OC + sums_OC)
-    rows_C = total("gathers", held) / plan.moe_tp
-    cold_C = total("cold_read_bytes", held) / plan.moe_tp
+    fullest = busiest(lookups_OC + sums_OC)
+    rows_C = total("gathers", fullest) / plan.moe_tp
+    cold_C = total("cold_read_bytes", fullest) / plan.moe_tp
     lookup = Streaming(
         name=EMBEDDING_BAG,
         phase=operators[0].phase,
         count=np.where(plan.attention_dp > 1, 1.0, 0.0),
         stream=EMBEDDING_BAG,
-        tokens=total("tokens", held),
-        read_bytes=total("read_bytes", held),
-        write_bytes=total("write_bytes", held),
+        tokens=total("tokens", fullest),
+        read_bytes=total("read_bytes", fullest),
+        write_bytes=total("write_bytes", fullest),
         cold_read_bytes=cold_C,
         gathers=rows_C,
         row_bytes=cold_C / rows_C,
     )
-    sent_C = np.sum([one.count * one.gathers for one in operators], axis=0)
+    sent_C = np.sum([table.count * table.gathers for table in operators], axis=0)
     indices_C = np.maximum(sent_C, rows_C) * INDEX_BYTES
     outputs_C = total("write_bytes", busiest(sums_OC))
     everyone, groups = Group(plan.attention_dp, plan.tp), Group(plan.ep, plan.moe_tp)
@@ -161,22 +156,22 @@ def _fullest(
 ) -> tuple[FloatArray, ...]:
     """Return how many tables of each operator the group with the largest load holds, each (C,)."""
     operators = tuple(tables.values())
-    number_O = np.array([one.count[0] for one in operators])
-    bytes_OC = _column([one.table_rows * one.row_bytes for one in operators])
+    number_O = np.array([table.count[0] for table in operators])
+    bytes_OC = _column([table.table_rows * table.row_bytes for table in operators])
     loads = bytes_OC, *(_moved(operators, name) for name in _MOVED)
     loads_LO = np.stack([load[:, 0] for load in loads])
     held_OC = np.zeros((len(operators), plan.ep.size))
     for groups in np.unique(plan.ep):
         held_GO = place_tables(loads_LO, number_O, int(groups))
-        places = np.flatnonzero(plan.ep == groups)
-        fullest = np.argmax(held_GO @ load_OC[:, places], axis=0)
-        held_OC[:, places] = held_GO[fullest].T
+        candidates = np.flatnonzero(plan.ep == groups)
+        fullest = np.argmax(held_GO @ load_OC[:, candidates], axis=0)
+        held_OC[:, candidates] = held_GO[fullest].T
     return tuple(held_OC)
 
 
 def _moved(operators: Sequence[Streaming], name: str) -> FloatArray:
     """Return a column of several operators as one array (O, C)."""
-    return _column([getattr(one, name) for one in operators])
+    return _column([getattr(table, name) for table in operators])
 
 
 def _column(values: Sequence[FloatArray | float]) -> FloatArray:
@@ -186,7 +181,7 @@ def _column(values: Sequence[FloatArray | float]) -> FloatArray:
 def _tables(operators: Sequence[Operator]) -> dict[str, Streaming]:
     """Return the lookups whose tables are divided, by name."""
     return {
-        one.name: one
-        for one in operators
-        if isinstance(one, Streaming) and bool(np.any(one.table_rows))
+        operator.name: operator
+        for operator in operators
+        if isinstance(operator, Streaming) and bool(np.any(operator.table_rows))
     }

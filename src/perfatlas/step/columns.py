@@ -49,14 +49,14 @@ def decode_steps(chances: Sequence[float], tokens: FloatArray) -> FloatArray:
     """
     drafts = len(chances)
     accepted_K = np.concatenate([[1.0], np.cumprod(chances)])  # the first k drafts at least
-    given_K = accepted_K - np.append(accepted_K[1:], 0.0)
+    exactly_K = accepted_K - np.append(accepted_K[1:], 0.0)
     reach = int(min(tokens.max(initial=0.0), EXACT))
     steps = np.zeros(reach + drafts + 2)  # S(n) at n + drafts + 1
     for n in range(1, reach + 1):
         # S(n - 1), S(n - 2), ... S(n - drafts - 1)
-        steps[n + drafts + 1] = 1.0 + given_K @ steps[n : n + drafts + 1][::-1]
+        steps[n + drafts + 1] = 1.0 + exactly_K @ steps[n : n + drafts + 1][::-1]
     followed = np.minimum(tokens, reach).astype(np.int64)
-    mean = float(given_K @ np.arange(1, drafts + 2))
+    mean = float(exactly_K @ np.arange(1, drafts + 2))
     total_C: FloatArray = steps[followed + drafts + 1] + (tokens - followed) / mean
     return total_C
 

@@ -20,7 +20,7 @@ from perfatlas.energy import (
 )
 from perfatlas.operators import BOUND_COMPUTE, Collective, with_fields
 from perfatlas.pricing import exposed, following_clock
-from perfatlas.step.contention import beside_communication, together
+from perfatlas.step.contention import exposed_computation, exposed_exchange
 from perfatlas.step.cost import StepCost
 from perfatlas.step.gathered import gather_steps
 from perfatlas.step.sums import OperatorSums, StepClock
@@ -44,7 +44,7 @@ TINY: Final = 1e-30  # divides zeros
 PREFIX: Final = "_"  # a name that ends with it stands for all names that begin with it
 
 
-MAX_TAKEN_SHARE: Final = 0.8  # share of the candidates up to which only they are priced again
+MAX_REPRICED_SHARE: Final = 0.8  # share of the candidates up to which only they are priced again
 
 
 def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfile) -> FloatArray:
@@ -64,12 +64,12 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
         if overlap.batch_overlap not in ("", active) or overlap.prefix in taken:
             continue
         hidden = [i for i, op in enumerate(operators) if op.name.startswith(overlap.prefix)]
-        beside = _named(operators, overlap.beside)
+        window = _named(operators, overlap.beside)
         hidden_C = busy_s_CO[:, hidden].sum(axis=1)
         if any(operators[i].communicates for i in hidden):
-            exposed_C = beside_communication(step, busy_s_CO, hidden, beside)
+            exposed_C = exposed_exchange(step, busy_s_CO, hidden, window)
         else:
-            exposed_C = together(step, busy_s_CO, hidden, beside)
+            exposed_C = exposed_computation(step, busy_s_CO, hidden, window)
         part_C = exposed_C / np.maximum(hidden_C, TINY)
         runs_on = [
             not overlap.architectures or d.architecture in overlap.architectures
@@ -78,8 +78,8 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
         runs_C = (tokens_C <= overlap.max_tokens) & np.array(runs_on)[step.devices.index_C]
         share_CO[:, hidden] = np.where(runs_C, part_C, 1.0)[:, None]
     for index, operator in enumerate(operators):
-        if isinstance(operator, Collective) and operator.beside:
-            share_CO[:, index] = _rotated_share(step, busy_s_CO, index, operator.beside)
+        if isinstance(operator, Collective) and operator.window:
+            share_CO[:, index] = _rotated_share(step, busy_s_CO, index, operator.window)
     batches_C = step.step.batches_C
     if batches_C is not None:
         two_CO = (batches_C > 1.0)[:, None]
@@ -87,16 +87,16 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
     return share_CO
 
 
-def _rotated_share(step: PricedStep, busy_s_CO: FloatArray, moved: int, beside: str) -> FloatArray:
+def _rotated_share(step: PricedStep, busy_s_CO: FloatArray, moved: int, label: str) -> FloatArray:
     """Return the fraction of transfers that the operator beside them does not hide (C,).
 
     Source: Assumption: transfers take SMs as an exchange of tokens does (`contention`).
     """
-    window = _named(step.operators, beside)
+    window = _named(step.operators, label)
     runs_CW = np.minimum(step.count_CO[:, [moved]], step.count_CO[:, window])
     window_s_CO = busy_s_CO.copy()
     window_s_CO[:, window] *= runs_CW / np.maximum(step.count_CO[:, window], TINY)
-    exposed_s_C = beside_communication(step, window_s_CO, [moved], window)
+    exposed_s_C = exposed_exchange(step, window_s_CO, [moved], window)
     share_C: FloatArray = exposed_s_C / np.maximum(busy_s_CO[:, moved], TINY)
     return share_C
 
@@ -151,9 +151,9 @@ def _limited(
         )
     last = _Evaluated(np.ones_like(energy.time_s), full)
 
-    def at(ratio_SC: FloatArray) -> StepEnergy:
+    def at_ratio(ratio_SC: FloatArray) -> StepEnergy:
         changed_X = np.flatnonzero((ratio_SC != last.ratio_SC).any(axis=0))
-        if gathered.one_family and changed_X.size < MAX_TAKEN_SHARE * ratio_SC.shape[1]:
+        if gathered.one_family and changed_X.size < MAX_REPRICED_SHARE * ratio_SC.shape[1]:
             steps, _ = gathered.take(changed_X).at(ratio_SC[:, changed_X])
             some = [compose_streams(priced, context.profile) for priced in steps]
             costs = tuple(
@@ -169,12 +169,12 @@ def _limited(
     ones_SC = np.ones_like(energy.time_s)
     capped = CappedClock(ones_SC, np.full_like(ones_SC, np.nan), np.zeros_like(ones_SC))
     if context.power_acts():
-        capped = capped_clock_ratio(at, energy, power, calibrated)
+        capped = capped_clock_ratio(at_ratio, energy, power, calibrated)
     ratio_SC = capped.ratio
     if placement.clock_ratio_C is not None:
         ratio_SC = locked_ratio(ratio_SC, placement.clock_ratio_C)
     if not np.array_equal(ratio_SC, last.ratio_SC):
-        at(ratio_SC)
+        at_ratio(ratio_SC)
     sustained = energy if calibrated is None else calibrated
     share_SC = energy_share(sustained, ratio_SC, power)
     limit_SC = energy_share(sustained, ones_SC, power)
@@ -185,8 +185,8 @@ def _limited(
         energy_width(sustained, ratio_SC, power),
         np.where(ratio_SC == capped.ratio, capped.time_width, 0.0),
     )
-    found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, *widths, strict=True)
-    clocks = (StepClock(*one) for one in found)
+    limited = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, *widths, strict=True)
+    clocks = (StepClock(*columns) for columns in limited)
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 
 
@@ -198,7 +198,7 @@ def _priced_at(
     return gathered.at(ratio_SC, last)
 
 
-def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
+def _replaced(cost: StepCost, some_X: IntArray, repriced: StepCost) -> StepCost:
     """Return the cost of a step with some candidates at another clock."""
 
     def placed(all_: NDArray[Any], some: NDArray[Any]) -> NDArray[Any]:
@@ -207,15 +207,15 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
         return copied
 
     changed = {
-        name: placed(getattr(cost.prices, name), getattr(found.prices, name))
+        name: placed(getattr(cost.prices, name), getattr(repriced.prices, name))
         for name in following_clock(cost.prices)
     }
     return replace(
         cost,
         prices=with_fields(cost.prices, **changed),
-        hidden_s_CO=placed(cost.hidden_s_CO, found.hidden_s_CO),
-        host_s_C=placed(cost.host_s_C, found.host_s_C),
-        priced_sums=OperatorSums(*map(placed, cost.sums, found.sums)),
+        hidden_s_CO=placed(cost.hidden_s_CO, repriced.hidden_s_CO),
+        host_s_C=placed(cost.host_s_C, repriced.host_s_C),
+        priced_sums=OperatorSums(*map(placed, cost.sums, repriced.sums)),
     )
 
 

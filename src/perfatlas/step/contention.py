@@ -18,7 +18,7 @@ from perfatlas.operators import (
     Collective,
     Phase,
 )
-from perfatlas.step.overlap import contended_rate, exposed_beside
+from perfatlas.step.overlap import contended_rate, exposed_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step.cost import PricedStep
 
-MAX_TAKEN_SHARE: Final = 0.99  # of SMs or memory bandwidth: computation never stops
+MAX_CONTENTION: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 # A token that travels is read once and written once on every rank.
 READ_AND_WRITTEN: Final = 2.0
 SHARED_LINK: Final = 0.5  # of a link's rate for each of two transfers
@@ -98,28 +98,28 @@ def rate_beside_exchange(
         own_C = np.maximum(1.0 - links_C, 1e-12)
         kernels_C = contended_rate(
             np.clip(memory_C / own_C, 0.0, 1.0),
-            np.minimum(taken_C, MAX_TAKEN_SHARE),
-            np.minimum(bandwidth_C, MAX_TAKEN_SHARE),
+            np.minimum(taken_C, MAX_CONTENTION),
+            np.minimum(bandwidth_C, MAX_CONTENTION),
         )
         rate_CW[:, index] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)
     slowed_CW: FloatArray = np.minimum(rate_CW, 1.0)
     return slowed_CW
 
 
-def beside_communication(
+def exposed_exchange(
     step: PricedStep, busy_s_CO: FloatArray, moved: Sequence[int], window: Sequence[int]
 ) -> FloatArray:
     """Return the time that an exchange adds to the operators beside it (C,) [s]."""
     rate_C = rate_beside_exchange(step, busy_s_CO, [window], moved)[:, 0]
     moving_s_C, window_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (moved, window))
     added_s_C: FloatArray = np.minimum(
-        exposed_beside(moving_s_C, window_s_C, moving_s_C * (1.0 - rate_C)), moving_s_C
+        exposed_time(moving_s_C, window_s_C, moving_s_C * (1.0 - rate_C)), moving_s_C
     )
     return added_s_C
 
 
-def together(
-    step: PricedStep, busy_s_CO: FloatArray, hidden: Sequence[int], beside: Sequence[int]
+def exposed_computation(
+    step: PricedStep, busy_s_CO: FloatArray, hidden: Sequence[int], window: Sequence[int]
 ) -> FloatArray:
     """Return the time that operators on a second stream add to those beside them (C,) [s].
 
@@ -128,11 +128,11 @@ def together(
 
     Source: derived: a resource has no more than all of its rate to give.
     """
-    hidden_s_C, beside_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (hidden, beside))
+    hidden_s_C, beside_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (hidden, window))
     longer_s_C: FloatArray = np.maximum(hidden_s_C - beside_s_C, 0.0)
     if not step.contends:
         return longer_s_C
-    used = [_used(step, busy_s_CO, some) for some in (hidden, beside)]
+    used = [_used(step, busy_s_CO, some) for some in (hidden, window)]
     slower_C = np.maximum(np.max(used[0] + used[1], axis=0), 1.0)
     both_s_C = np.minimum(hidden_s_C, beside_s_C) * (slower_C - 1.0)
     added_s_C: FloatArray = np.minimum(longer_s_C + both_s_C, hidden_s_C)

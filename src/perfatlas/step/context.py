@@ -98,7 +98,7 @@ class Placement:
         pairs = pairs_2U.astype(np.int64).T.tolist()
         return replace(
             self,
-            systems=tuple(slice_of_pod(self.systems[place], chips) for place, chips in pairs),
+            systems=tuple(slice_of_pod(self.systems[index], chips) for index, chips in pairs),
             index_C=index_C.astype(np.int64).reshape(-1),
         )
 
@@ -110,8 +110,8 @@ class Placement:
         """
         columns: dict[str, Any] = {"index_C": self.index_C[index_R]}
         for name in OPTIONAL:
-            one = getattr(self, name)
-            columns[name] = one if one is None else one[index_R]
+            column = getattr(self, name)
+            columns[name] = column if column is None else column[index_R]
         return replace(self, **columns)
 
 

@@ -46,7 +46,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     formats = {op.name: op.compute_format for op in operators if op.multiplies}
     norm_fused_C = _norm_fused(operators, context)
     # of graphs, the scales of quantized activations are part of the network
-    apart = (
+    separate_share = (
         {}
         if context.network.item
         else {
@@ -66,13 +66,13 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
         elif operator.stream_kind == QUANTIZE:
             gemm = operator.name.removesuffix("_quantize")
             if get_format(formats[gemm]).quantize == "static":
-                result.append(with_fields(operator, count=operator.count * apart[gemm]))
+                result.append(with_fields(operator, count=operator.count * separate_share[gemm]))
         elif (
             isinstance(operator, Gemm)
-            and operator.name in apart
+            and operator.name in separate_share
             and get_format(operator.format).quantize == "dynamic"
         ):
-            result.append(with_fields(operator, quantizes_input=apart[operator.name]))
+            result.append(with_fields(operator, quantizes_input=separate_share[operator.name]))
         else:
             result.append(operator)
     return tuple(result)
@@ -110,17 +110,17 @@ def conversions(product: Operator, profile: EngineProfile) -> tuple[Streaming, .
     weights = product.n * product.k * product.groups * product.weight_bytes_per_element
     written = product.m * product.n * product.output_bytes_per_element
     whole_C = product.input_bytes_per_element != product.weight_bytes_per_element
-    each = (read + weights + written) / CONVERTED
+    moved = (read + weights + written) / CONVERTED
     return (
         Streaming(
             name=f"layout_{product.name}",
             phase=product.phase,
             count=product.count * CONVERTED * whole_C,
             stream="copy",
-            tokens=each / CONVERTED_BLOCK_BYTES,
-            read_bytes=each,
-            write_bytes=each,
-            cold_read_bytes=np.zeros_like(each),
+            tokens=moved / CONVERTED_BLOCK_BYTES,
+            read_bytes=moved,
+            write_bytes=moved,
+            cold_read_bytes=np.zeros_like(moved),
         ),
     )
 
@@ -143,14 +143,14 @@ def split_kernels(operators: Sequence[Operator], context: StepContext) -> tuple[
         if not separate_kernel.model_types or model_type in separate_kernel.model_types
     }
     return tuple(
-        _several(operator, kernels[operator.name])
+        _split(operator, kernels[operator.name])
         if isinstance(operator, Streaming) and operator.name in kernels
         else operator
         for operator in operators
     )
 
 
-def _several(operator: Streaming, kernels: float) -> Streaming:
+def _split(operator: Streaming, kernels: float) -> Streaming:
     return with_fields(
         operator,
         count=operator.count * kernels,
@@ -168,16 +168,16 @@ def _separate_quantization(
     Dynamic quantization is measured and priced with the product it feeds. A norm fused into the
     all-reduce kernel includes only the quantizations that this kernel supports.
     """
-    apart_C = np.ones(norm_fused_C.shape)
+    separate_C = np.ones(norm_fused_C.shape)
     model_type = context.network.model_type
     for fusion in context.profile.fusions:
-        known = not fusion.formats or format_name in fusion.formats
-        known &= not fusion.model_types or model_type in fusion.model_types
-        if known and name in fusion.operators:
+        applies = not fusion.formats or format_name in fusion.formats
+        applies &= not fusion.model_types or model_type in fusion.model_types
+        if applies and name in fusion.operators:
             with_reduce = format_name in context.profile.all_reduce.norm_fusion_formats
             lost_C = norm_fused_C & (fusion.into == "norm") & (not with_reduce)
-            apart_C = np.where(lost_C, apart_C, 0.0)
-    return apart_C
+            separate_C = np.where(lost_C, separate_C, 0.0)
+    return separate_C
 
 
 def _norm_fused(operators: Sequence[Operator], context: StepContext) -> NDArray[np.bool_]:

@@ -80,8 +80,8 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
     for index, link in enumerate(links):
         by_op.setdefault(link.op, []).append(index)
     pieces = []
-    for op, places in by_op.items():
-        same = [links[index] for index in places]
+    for op, indexes in by_op.items():
+        same = [links[index] for index in indexes]
         which_R, candidate_R = np.nonzero(np.stack([link.count for link in same]) > 0)
         if not which_R.size:
             continue
@@ -99,7 +99,7 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
             tier=context.tier,
             implementation=_implementation(context),
         )
-        places_R = (candidate_R, np.array(places)[which_R])
+        places_R = (candidate_R, np.array(indexes)[which_R])
         pieces.append((places_R, inverse_R, priced.prices))
     return scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
 
@@ -118,8 +118,8 @@ def _implementation(context: StepContext) -> collectives.Implementation:
 
 @cache
 def _tiles() -> dict[str, Any]:
-    found: dict[str, Any] = shipped_table(_DATA)
-    return found
+    tiles: dict[str, Any] = shipped_table(_DATA)
+    return tiles
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -128,9 +128,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _has_default_tiles(profile: EngineProfile) -> bool:
     """Return whether a release runs experts without a tuned shape with tiles for many tokens."""
-    data, own = _tiles(), _numbers(profile.version)
+    data, version = _tiles(), _numbers(profile.version)
     last = _numbers(data["through"])
-    return profile.name == data["engine"] and own[: len(last)] <= last
+    return profile.name == data["engine"] and version[: len(last)] <= last
 
 
 def _untuned_experts(
@@ -225,11 +225,11 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         tier=context.tier,
         silicon_version=context.silicon_version,
     )
-    operators = tuple((*own, *between) for own, between in zip(compute, links, strict=True))
+    operators = tuple((*kernels, *between) for kernels, between in zip(compute, links, strict=True))
     return GatheredSteps(
         steps=tuple(steps),
         operators=operators,
-        counts=tuple(np.stack([op.count for op in own], axis=1) for own in operators),
+        counts=tuple(np.stack([op.count for op in kernels], axis=1) for kernels in operators),
         profile=context.profile,
         devices=devices,
         gathered=gathered,
@@ -268,11 +268,11 @@ class GatheredSteps:
         self, ratio_SC: FloatArray, last: ClockPrices | None = None
     ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
         """Return the prices of each step at other clocks, as steps and as their operators."""
-        widths = [own - links for own, links in self._widths()]
-        found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
+        widths = [kernels - links for kernels, links in self._widths()]
+        priced = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
         if not self.one_family:  # another family may be the fastest at another clock
-            return self._priced(found.fastest()), found
-        return self._at_clock(found.families[0]), found
+            return self._priced(priced.fastest()), priced
+        return self._at_clock(priced.families[0]), priced
 
     def take(self, some_X: IntArray) -> GatheredSteps:
         """Return the steps of some candidates."""
@@ -280,8 +280,8 @@ class GatheredSteps:
         return GatheredSteps(
             steps=tuple(take_candidates(step, some_X, every) for step in self.steps),
             operators=tuple(
-                tuple(take_candidates(operator, some_X, every) for operator in own)
-                for own in self.operators
+                tuple(take_candidates(operator, some_X, every) for operator in step)
+                for step in self.operators
             ),
             counts=tuple(count_CO[some_X] for count_CO in self.counts),
             profile=self.profile,
@@ -295,47 +295,47 @@ class GatheredSteps:
     def _widths(self) -> list[tuple[int, int]]:
         """Return the number of operators of each step, and of its collectives (S)."""
         return [
-            (len(own), sum(operator.communicates for operator in own)) for own in self.operators
+            (len(step), sum(operator.communicates for operator in step)) for step in self.operators
         ]
 
     def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
-        found, first, first_link = [], 0, 0
+        steps, first, first_link = [], 0, 0
         for index, (all_, links) in enumerate(self._widths()):
-            own = all_ - links
-            mine = select(prices, slice(first, first + own))
+            kernels = all_ - links
+            mine = select(prices, slice(first, first + kernels))
             theirs = select(self.moved, slice(first_link, first_link + links))
-            found.append(self._step(index, join((mine, theirs)), random=random))
-            first, first_link = first + own, first_link + links
-        return tuple(found)
+            steps.append(self._step(index, join((mine, theirs)), random=random))
+            first, first_link = first + kernels, first_link + links
+        return tuple(steps)
 
     def _at_clock(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
         """Return the prices of each step at other clocks; only what follows the clock is joined."""
-        found, first = [], 0
+        steps, first = [], 0
         for index, ((all_, links), full) in enumerate(
             zip(self._widths(), self._sustained, strict=True)
         ):
-            own = all_ - links
+            kernels = all_ - links
             changed = {
                 name: np.concatenate(
                     (
-                        getattr(prices, name)[:, first : first + own],
-                        getattr(full.prices, name)[:, own:],
+                        getattr(prices, name)[:, first : first + kernels],
+                        getattr(full.prices, name)[:, kernels:],
                     ),
                     axis=1,
                 )
                 for name in following_clock(prices)
             }
-            found.append(self._step(index, with_fields(full.prices, **changed)))
-            first += own
-        return tuple(found)
+            steps.append(self._step(index, with_fields(full.prices, **changed)))
+            first += kernels
+        return tuple(steps)
 
     @cached_property
     def _sustained(self) -> tuple[PricedStep, ...]:
         return self._priced(self.gathered.full())
 
-    def _step(self, place: int, prices: PricedOperators, *, random: bool = False) -> PricedStep:
+    def _step(self, index: int, prices: PricedOperators, *, random: bool = False) -> PricedStep:
         """Return one step with the energies of its operators."""
-        operators, zeros_C = self.operators[place], None if random else self.zeros_C
+        operators, zeros_C = self.operators[index], None if random else self.zeros_C
         if self.contends:  # tier bound has no intervals
             prices = with_untuned_experts(prices, operators, self.profile, self.devices)
             prices = with_attention_speed(prices, operators, self.profile, self.devices)
@@ -343,9 +343,9 @@ class GatheredSteps:
             prices = with_encoder_attention(prices, operators, self.devices)
         return PricedStep(
             operators=operators,
-            count_CO=self.counts[place],
+            count_CO=self.counts[index],
             prices=with_energy(operators, prices, self.devices, zeros_C),
-            step=self.steps[place],
+            step=self.steps[index],
             devices=self.devices,
             contends=self.contends,
         )

@@ -137,7 +137,7 @@ def _block_s(
 
 
 def _repeated_s(
-    operator: Streaming, prices: PricedOperators, place: int, devices: DeviceColumns
+    operator: Streaming, prices: PricedOperators, column: int, devices: DeviceColumns
 ) -> FloatArray:
     """Return the time of rows that memory reads again (C,) [s].
 
@@ -151,7 +151,7 @@ def _repeated_s(
         calibration_match.calibration.parameters.get(_EFFICIENCY, 1.0)
         for calibration_match in prices.matches
     ]
-    efficiency_C = np.array([*fitted, 1.0])[prices.match_CO[:, place]]
+    efficiency_C = np.array([*fitted, 1.0])[prices.match_CO[:, column]]
     bandwidth_C = np.array([device.memory_bandwidth for device in devices.devices])[devices.index_C]
     seconds_C: FloatArray = again_C / (efficiency_C * bandwidth_C)
     return seconds_C

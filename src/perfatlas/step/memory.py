@@ -88,11 +88,11 @@ def candidate_memory(question: Candidates) -> parallelism.MemoryColumns:
 
     With continuous batching, requests queue for memory, so one request must fit.
     """
-    asked = memory_inputs(question)
-    memory = parallelism.memory_footprint(asked)
+    inputs = memory_inputs(question)
+    memory = parallelism.memory_footprint(inputs)
     if not np.any(question.aggregated_C):
         return memory
-    sequences = asked.load.sequences
+    sequences = inputs.load.sequences
     queued = np.where(
         question.aggregated_C, np.clip(memory.max_sequences, 1.0, sequences), sequences
     )
@@ -135,9 +135,9 @@ def _spared_by_sampler(
     fewest = question.profile.memory.sampler_copies_fewest
     if fewest is None:
         return 0.0
-    asked = memory_inputs(question)
-    overheads = replace(asked.overheads, sampler_copies=fewest)
-    smaller = parallelism.memory_footprint(replace(asked, overheads=overheads))
+    inputs = memory_inputs(question)
+    overheads = replace(inputs.overheads, sampler_copies=fewest)
+    smaller = parallelism.memory_footprint(replace(inputs, overheads=overheads))
     spared: FloatArray = memory.activation_bytes - smaller.activation_bytes
     return spared
 
@@ -163,8 +163,8 @@ def does_not_fit(
     """
     columns = question.placement.devices()
     others = alternatives(columns.devices[columns.index_C[0]])
-    asked = memory_inputs(question)
+    inputs = memory_inputs(question)
     sentence, *advice = parallelism.shortfall_advice(
-        asked, devices=others, accepts=accepts, states_gpus=states_gpus
+        inputs, devices=others, accepts=accepts, states_gpus=states_gpus
     )
     return sentence, tuple(advice)

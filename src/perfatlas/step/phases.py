@@ -262,8 +262,8 @@ def works_on_all_tokens(operator: Operator, context: StepContext) -> NDArray[np.
         return np.ones_like(ranks_C, np.bool_)
     gathers = moves(("_dispatch", "_combine")) and context.profile.expert_exchange in GATHERING
     # of two ranks, each receives the tokens of the other: both wait for those of the busiest
-    found_C: NDArray[np.bool_] = (ranks_C != 2) & gathers
-    return found_C
+    gathers_C: NDArray[np.bool_] = (ranks_C != 2) & gathers
+    return gathers_C
 
 
 def _on_busy_ranks(

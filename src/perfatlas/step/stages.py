@@ -185,6 +185,6 @@ def _sums(
 
 def _grouped(two: StepCost, some_O: NDArray[np.bool_]) -> GroupedSums:
     """Return the sums of steps over some of their operators (V)."""
-    places = np.flatnonzero(some_O)
-    count_VX = np.ascontiguousarray(two.count_CO[:, places])
-    return sums_by_group(count_VX, select(two.prices, places), two.clock)
+    columns = np.flatnonzero(some_O)
+    count_VX = np.ascontiguousarray(two.count_CO[:, columns])
+    return sums_by_group(count_VX, select(two.prices, columns), two.clock)

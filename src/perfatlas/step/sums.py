@@ -100,8 +100,8 @@ def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
     groups = deviating_groups(prices)
     candidates, classes = count_CO.shape[0], groups.deviation_K.size
     sums_SC = np.empty((len(OperatorSums._fields), candidates))
-    each = np.empty((TOTALS + classes, count_CO.shape[1])), np.empty(groups.group_M.size)
-    found = np.empty((2, groups.group_M.size, candidates)), np.empty((classes, candidates))
+    scratch = np.empty((TOTALS + classes, count_CO.shape[1])), np.empty(groups.group_M.size)
+    sums = np.empty((2, groups.group_M.size, candidates)), np.empty((classes, candidates))
     _sum(
         count_CO.reshape(-1),
         _Columns(
@@ -109,10 +109,10 @@ def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
         ),
         groups,
         unlimited_share(clock),
-        _Parts(*each, *found),
+        _Parts(*scratch, *sums),
         sums_SC,
     )
-    return GroupedSums(OperatorSums(*sums_SC), *found)
+    return GroupedSums(OperatorSums(*sums_SC), *sums)
 
 
 def deviating_groups(prices: PricedOperators) -> DeviatingGroups:
@@ -223,10 +223,10 @@ def _collect(
         parts.each_SO[3, o] = count * chip_j
         parts.each_SO[4, o] = count * memory_j
         parts.each_SO[5, o] = count * (chip_j * more_C[c] + memory_j)
-        place = none if match < 0 else match
-        if groups.class_M[place] < groups.deviation_K.shape[0]:
-            parts.each_SO[TOTALS + groups.class_M[place], o] = count * time_s
-        group = groups.group_M[place]
+        index = none if match < 0 else match
+        if groups.class_M[index] < groups.deviation_K.shape[0]:
+            parts.each_SO[TOTALS + groups.class_M[index], o] = count * time_s
+        group = groups.group_M[index]
         parts.away_2GC[0, group, c] += count * abs(columns.low_s_CO[c, o] - time_s)
         parts.away_2GC[1, group, c] += count * abs(columns.high_s_CO[c, o] - time_s)
 
@@ -236,8 +236,8 @@ def _pairwise(values: FloatArray) -> float:
     """Return the sum of values in the order in which numpy adds up to 128 contiguous ones."""
     size, total = values.shape[0], 0.0
     if size < LANES:
-        for place in range(size):
-            total += values[place]
+        for i in range(size):
+            total += values[i]
         return float(total)
     a, b, c, d = values[0], values[1], values[2], values[3]
     e, f, g, h = values[4], values[5], values[6], values[7]

@@ -123,7 +123,7 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
     }
     moved = [layers.dispatch, layers.combine]
     rates_CW = rate_beside_exchange(step, busy_s_CO, list(windows.values()), moved)
-    each = {
+    window_s = {
         name: busy_s_CO[:, some].sum(axis=1) / (number * BATCHES) for name, some in windows.items()
     }
     sent_C, returned_C = (busy_s_CO[:, i] / (number * BATCHES) for i in moved)
@@ -133,21 +133,21 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
             moved, ("dispatch", "combine"), (sent_C, returned_C), strict=True
         )
     )
-    each["attention"] = each["attention"] + dispatch.send_s_C + combine.receive_s_C
-    each["experts"] = each["experts"] + dispatch.receive_s_C + combine.send_s_C
+    window_s["attention"] = window_s["attention"] + dispatch.send_s_C + combine.receive_s_C
+    window_s["experts"] = window_s["experts"] + dispatch.receive_s_C + combine.send_s_C
     kernels_s_C = dispatch.total() + combine.total()
     sent_C = np.maximum(sent_C - dispatch.total(), 0.0)
     returned_C = np.maximum(returned_C - combine.total(), 0.0)
     rate = dict(zip(windows, rates_CW.T, strict=True))
-    window_CL = np.tile(np.stack([each[kind] for kind in _KINDS], axis=1), (1, number))
+    window_CL = np.tile(np.stack([window_s[kind] for kind in _KINDS], axis=1), (1, number))
     rate_CL = np.tile(np.stack([rate[kind] for kind in _KINDS], axis=1), (1, number))
     window_CL[:, _KINDS.index("shared")] = 0.0  # no layer before the first
-    window_CL = np.column_stack((window_CL, each["shared"]))
+    window_CL = np.column_stack((window_CL, window_s["shared"]))
     rate_CL = np.column_stack((rate_CL, rate["shared"]))
     transfer_CK = np.tile(np.stack((sent_C, sent_C, returned_C, returned_C), axis=1), (1, number))
     first_N1 = len(_KINDS) * np.arange(number)[:, None]
     ready_K, needed_K = (
-        (first_N1 + np.array(place)).ravel() for place in (_READY_AFTER, _NEEDED_BY)
+        (first_N1 + np.array(positions)).ravel() for positions in (_READY_AFTER, _NEEDED_BY)
     )
     needed_K = np.where(needed_K >= len(_KINDS) * number, window_CL.shape[1], needed_K)
     count = busy_s_CO.shape[0]
@@ -178,8 +178,8 @@ def _kernels_s(step: PricedStep, position: int, label: str, time_s_C: FloatArray
 
 def _sections(step: PricedStep) -> list[_Layers]:
     """Return the layers with experts whose tokens travel, in execution order."""
-    operators, found, begun = step.step.operators, [], 0
-    at = _priced_positions(operators)
+    operators, sections, begun = step.step.operators, [], 0
+    priced = _priced_positions(operators)
     times = _times(step.step)
     for index, operator in enumerate(operators):
         if not operator.routed or operator.name != _EXPERTS:
@@ -190,33 +190,33 @@ def _sections(step: PricedStep) -> list[_Layers]:
             continue
         within = range(dispatch + 1, combine)
         shared = [i for i in within if operators[i].name.startswith(_SHARED)]
-        found.append(
+        sections.append(
             _Layers(
-                attention=[at[i] for i in _before(operators, times, begun, dispatch)],
-                dispatch=at[dispatch],
-                experts=[at[i] for i in within if i not in shared],
-                shared=[at[i] for i in shared],
-                combine=at[combine],
+                attention=[priced[i] for i in _before(operators, times, begun, dispatch)],
+                dispatch=priced[dispatch],
+                experts=[priced[i] for i in within if i not in shared],
+                shared=[priced[i] for i in shared],
+                combine=priced[combine],
                 number=max(round(times[index] / BATCHES), 1),
             )
         )
         begun = combine + 1
-    return found
+    return sections
 
 
 def _priced_positions(operators: Sequence[Operator]) -> list[int]:
     """Return where each operator of a step is once priced: collectives come last."""
     order = sorted(range(len(operators)), key=lambda i: operators[i].communicates)
-    found = [0] * len(operators)
+    positions = [0] * len(operators)
     for position, i in enumerate(order):
-        found[i] = position
-    return found
+        positions[i] = position
+    return positions
 
 
-def _nearest(operators: Sequence[Operator], label: str, places: range) -> int | None:
+def _nearest(operators: Sequence[Operator], label: str, positions: range) -> int | None:
     """Return the first place of an exchange of the experts, None if there is none."""
     named = f"{_EXPERTS}_{label}"
-    return next((i for i in places if operators[i].name == named), None)
+    return next((i for i in positions if operators[i].name == named), None)
 
 
 def _times(step: Step) -> list[float]:
@@ -229,9 +229,9 @@ def _before(
     operators: Sequence[Operator], times: Sequence[float], begun: int, dispatch: int
 ) -> list[int]:
     """Return the operators of the same layers before a dispatch; others run as often or not."""
-    found: list[int] = []
+    indexes: list[int] = []
     for i in range(dispatch - 1, begun - 1, -1):
         if operators[i].name.startswith(OUTER) or times[i] not in (0.0, times[dispatch]):
             break
-        found.insert(0, i)
-    return found
+        indexes.insert(0, i)
+    return indexes

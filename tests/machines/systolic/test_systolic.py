@@ -130,7 +130,7 @@ def test_groups_take_whole_axes() -> None:
     assert [one.ranks for one in axes_of_group((4, 8, 8), 4, 64, 4)] == [8, 8]
     # every fourth chip of a ring: as many groups share its links
     (axis,) = axes_of_group((16,), 16, 4, 4)
-    assert (axis.ranks, axis.ring, axis.apart) == (4, True, 4)
+    assert (axis.ranks, axis.ring, axis.stride) == (4, True, 4)
     # a mesh of 2x2x4 has no ring
     assert not any(axis.ring for axis in axes_of_group((2, 2, 4), 4, 16, 1))
 

@@ -94,11 +94,11 @@ class DeviceColumns:
 
     def gather(self, name: str) -> FloatArray:
         """Return a numeric field of each candidate's device (C,)."""
-        known = self.gathered.get(name)
-        if known is None:
+        column = self.gathered.get(name)
+        if column is None:
             values_D = np.array([d.number(name) for d in self.devices])
-            known = self.gathered[name] = values_D[self.index_C]
-        return known
+            column = self.gathered[name] = values_D[self.index_C]
+        return column
 
     def clock_ratio(self) -> FloatArray:
         """Return the clock relative to the default clock (C,)."""
@@ -118,7 +118,7 @@ class DeviceColumns:
     def only(self, some_X: IntArray) -> DeviceColumns:
         """Return the devices of some candidates (X,), without the devices of the others."""
         used, index_X = np.unique(self.index_C[some_X], return_inverse=True)
-        devices = tuple(self.devices[place] for place in used.tolist())
+        devices = tuple(self.devices[index] for index in used.tolist())
         return replace(self.take(some_X), devices=devices, index_C=index_X, gathered={})
 
     def peak_flop_per_s(self, format_name: str) -> FloatArray:
@@ -127,12 +127,12 @@ class DeviceColumns:
         Raises:
             UnsupportedError: A device has no tensor cores for the format.
         """
-        known = self.gathered.get(f"peak {format_name}")
-        if known is None:
+        peak = self.gathered.get(f"peak {format_name}")
+        if peak is None:
             peaks_D = np.array([device_peak(d, format_name) for d in self.devices])
-            known = peaks_D[self.index_C] * self.clock_ratio()
-            self.gathered[f"peak {format_name}"] = known
-        return known
+            peak = peaks_D[self.index_C] * self.clock_ratio()
+            self.gathered[f"peak {format_name}"] = peak
+        return peak
 
 
 def device_peak(device: Device, format_name: str) -> float:
@@ -155,7 +155,7 @@ def device_peak(device: Device, format_name: str) -> float:
     if tensor_peak not in peaks:
         if stated.substitute_peak in peaks:
             return peaks[stated.substitute_peak]
-        of_products = {known.tensor_peak for known in formats().values()}
+        of_products = {number_format.tensor_peak for number_format in formats().values()}
         supported = ", ".join(sorted(of_products & peaks.keys())) or "no format"
         raise UnsupportedError(
             f"{device.name} does not multiply in {tensor_peak}, as format {format_name!r} needs;"

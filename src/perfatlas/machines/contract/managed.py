@@ -16,11 +16,7 @@ from perfatlas.pricing import PricedOperators, following_clock, take, unpriced
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfatlas.machines.contract.machine import (
-        DeviceColumns,
-        KernelChoice,
-        KernelFamily,
-    )
+    from perfatlas.machines.contract.machine import DeviceColumns, KernelChoice, KernelFamily
     from perfatlas.measurements.calibrations import Schedules
     from perfatlas.operators import FloatArray, IntArray, Operator
 
@@ -77,9 +73,11 @@ class _Repriced:
             same_clock_O = np.flatnonzero(which_O.reshape(-1) == number)
             ratio_C = self.devices.clock_ratio() * clock_C
             devices = replace(self.devices, clock_ratio_C=ratio_C, gathered={})
-            found = self.price([self.operators[index] for index in same_clock_O.tolist()], devices)
+            repriced = self.price(
+                [self.operators[index] for index in same_clock_O.tolist()], devices
+            )
             for name, values in changed.items():
-                values[:, same_clock_O] = getattr(found, name)
+                values[:, same_clock_O] = getattr(repriced, name)
         return with_fields(last, **changed)
 
 

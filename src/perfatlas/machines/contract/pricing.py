@@ -55,8 +55,8 @@ class GatheredOperators:
                 np.ones_like(ratio_CO), tuple(family.full for family in self.families)
             )
         pairs = zip(self.families, last.families, strict=True)
-        found = tuple(family.at(ratio_CO, last.ratio_CO, prices) for family, prices in pairs)
-        return ClockPrices(ratio_CO, found)
+        priced = tuple(family.at(ratio_CO, last.ratio_CO, prices) for family, prices in pairs)
+        return ClockPrices(ratio_CO, priced)
 
 
 class ClockPrices(NamedTuple):
@@ -213,9 +213,9 @@ class _Mixed:
         """Return the operators of some candidates (X,)."""
         parts = []
         for own_X, family in self.parts:
-            kept = np.flatnonzero(np.isin(some_X, own_X))
-            if kept.size:
-                parts.append((kept, family.take(np.searchsorted(own_X, some_X[kept]))))
+            positions = np.flatnonzero(np.isin(some_X, own_X))
+            if positions.size:
+                parts.append((positions, family.take(np.searchsorted(own_X, some_X[positions]))))
         return _Mixed(tuple(parts))
 
     def at(
@@ -224,7 +224,7 @@ class _Mixed:
         """Return the prices at clocks, from those at the last ones."""
         changed = {name: getattr(last, name).copy() for name in following_clock(last)}
         for some_X, family in self.parts:
-            found = family.at(ratio_CO[some_X], last_CO[some_X], take(last, some_X))
+            repriced = family.at(ratio_CO[some_X], last_CO[some_X], take(last, some_X))
             for name, values in changed.items():
-                values[some_X] = getattr(found, name)
+                values[some_X] = getattr(repriced, name)
         return with_fields(last, **changed)

@@ -8,7 +8,7 @@ from typing import Final
 from perfatlas.compiled import part
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
-MIN_TILE: Final = 16.0  # query rows
+MIN_TILE_ROWS: Final = 16.0  # query rows
 OUTPUT_BYTES: Final = 2.0  # attention outputs are 16-bit
 KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
 
@@ -16,7 +16,7 @@ KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
 @part
 def tile_size(q_len: float, largest: float) -> float:
     """Return the queries per tile: q_len rounded up to a power of two, within the limits."""
-    size = MIN_TILE
+    size = MIN_TILE_ROWS
     while size < q_len and size < largest:
         size *= 2.0
     return size

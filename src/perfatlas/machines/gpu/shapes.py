@@ -30,7 +30,7 @@ BEYOND_RANGE: Final = "data/beyond_range.toml"
 ROUNDING: Final = 1e-6  # octaves
 
 
-class _Found(NamedTuple):
+class _Declarations(NamedTuple):
     """Declarations by operator type, and module and shapes of each calibration operator."""
 
     by_kind: Mapping[type[Operator], list[declarations.OperatorKernels]]
@@ -39,23 +39,23 @@ class _Found(NamedTuple):
 
 
 @cache
-def _found() -> _Found:
+def _declarations() -> _Declarations:
     """Return the declarations of all modules of kernels."""
     by_kind: dict[type[Operator], list[declarations.OperatorKernels]] = {}
     modules: dict[str, str] = {}
     shapes: dict[str, declarations.KernelShape] = {}
-    for found in iter_modules(kernels.__path__):
-        name = f"{kernels.__name__}.{found.name}"
+    for module in iter_modules(kernels.__path__):
+        name = f"{kernels.__name__}.{module.name}"
         for declaration in import_module(name).DECLARATIONS:
             by_kind.setdefault(declaration.kind, []).append(declaration)
             modules |= dict.fromkeys(declaration.shapes, name)
             shapes |= declaration.shapes
-    return _Found(by_kind, modules, shapes)
+    return _Declarations(by_kind, modules, shapes)
 
 
 def kernel_shapes() -> Mapping[str, declarations.KernelShape]:
     """Return the shape properties of all calibration operators."""
-    return _found().shapes
+    return _declarations().shapes
 
 
 AXES: Final[Mapping[str, tuple[declarations.Axis, ...]]] = {
@@ -66,13 +66,13 @@ AXES: Final[Mapping[str, tuple[declarations.Axis, ...]]] = {
 @cache
 def physics_model(calibration_operator: str) -> declarations.KernelTime:
     """Return the time of the kernels of a calibration operator."""
-    module = import_module(_found().modules[calibration_operator])
+    module = import_module(_declarations().modules[calibration_operator])
     time_s: declarations.KernelTime = getattr(module, f"{calibration_operator}_time_s")
     return time_s
 
 
 def _declared(operator: Operator) -> declarations.OperatorKernels | None:
-    for operator_kernels in _found().by_kind.get(type(operator), ()):
+    for operator_kernels in _declarations().by_kind.get(type(operator), ()):
         if operator_kernels.accepts(operator):
             return operator_kernels
     return None

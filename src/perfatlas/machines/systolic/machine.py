@@ -117,7 +117,7 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
         fitted = _of_training(fitted)
     constants = [calibration_match.calibration.parameters for calibration_match in fitted.matches]
     own_M3 = [
-        tuple(constant.get(name, known) for name, known in CONSTANTS.items())
+        tuple(constant.get(name, default) for name, default in CONSTANTS.items())
         for constant in constants
     ]
     # the last one without a calibration
@@ -138,7 +138,7 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
     experts_O = np.array([operator.routed for operator in operators]) & serves_O
     notes = [NOTE, *([SERVICE_NOTE] if unknown_CO.any() else [])]
     notes += [EXPERTS_NOTE] if experts_O.any() else []
-    found = contract.with_step_errors(
+    priced = contract.with_step_errors(
         with_fields(
             prices,
             time_s_CO=running_CO + waits_CO,
@@ -150,7 +150,7 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
         devices.index_C,
     )
     slower_CO = np.where(unknown_CO | experts_O, SLOWER_SERVICE, 1.0)
-    return with_fields(found, high_s_CO=found.high_s_CO * slower_CO)
+    return with_fields(priced, high_s_CO=priced.high_s_CO * slower_CO)
 
 
 def _of_training(fitted: calibrations.Schedules) -> calibrations.Schedules:
@@ -239,11 +239,11 @@ def _groups_flop(operator: Gemm, devices: contract.DeviceColumns) -> FloatArray:
         groups, whose weights are masked; that the cheaper way is taken is an assumption.
     """
     rows, groups = operator.m / operator.groups, operator.groups
-    apart_C = groups * product_flop(rows, (operator.k, operator.n), operator, devices)
+    separate_C = groups * product_flop(rows, (operator.k, operator.n), operator, devices)
     if not operator.has_weights:
-        return apart_C
+        return separate_C
     whole = (operator.k * groups, operator.n * groups)
-    return np.minimum(apart_C, product_flop(rows, whole, operator, devices))
+    return np.minimum(separate_C, product_flop(rows, whole, operator, devices))
 
 
 def _fewest_rows(devices: contract.DeviceColumns) -> FloatArray:
@@ -271,8 +271,8 @@ def _read_again(operator: Gemm, vmem_C: FloatArray) -> FloatArray:
 def _experts_flop(operator: GroupedGemm, devices: contract.DeviceColumns) -> FloatArray:
     """Return the arithmetic of the products of all active experts of a rank (C,) [FLOP]."""
     hidden, width = operator.hidden, operator.width()
-    each = operator.matrices * hidden * width * operator.weight_bytes_per_element
-    active_C = np.maximum(operator.work().cold_bytes / each, 1.0)
+    expert_bytes = operator.matrices * hidden * width * operator.weight_bytes_per_element
+    active_C = np.maximum(operator.work().cold_bytes / expert_bytes, 1.0)
     rows_C = operator.sent_rows() / active_C
     into_C = product_flop(rows_C, (hidden, width * (operator.matrices - 1)), operator, devices)
     return active_C * (into_C + product_flop(rows_C, (width, hidden), operator, devices))

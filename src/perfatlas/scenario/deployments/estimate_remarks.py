@@ -382,7 +382,7 @@ def _unknown_pages(question: Candidates) -> Notes:
 
 def _whole_prompts(question: Candidates, evaluation: inference.Evaluation) -> Notes:
     """Yield a warning if prompts that are not split wait for decodes to end."""
-    load, limits, beside_C = question.load, question.limits, inference.beside_prompt(question)
+    load, limits, beside_C = question.load, question.limits, inference.max_decodes(question)
     on_rank_C = np.ceil(load.sequences / question.plan.attention_dp)
     others_C = np.minimum(evaluation.memory.max_sequences, limits.max_num_seqs)
     waits_C = question.aggregated_C & (beside_C < np.minimum(on_rank_C, others_C))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.step.overlap.contention import contended_rate, exposed_beside, exposed_in_tiles
+    from perfatlas.step.overlap.contention import contended_rate, exposed_in_tiles, exposed_time
     from perfatlas.step.overlap.streams import ON_START, Exposed, Streams, exposed_communication
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -51,7 +51,7 @@ def contended_rate(
     return 1.0 / ((1.0 - memory_bound) / (1.0 - sm_share) + memory_bound / (1.0 - bandwidth_share))
 
 
-def exposed_beside(time_s: FloatArray, window_s: FloatArray, held_back_s: FloatArray) -> FloatArray:
+def exposed_time(time_s: FloatArray, window_s: FloatArray, held_back_s: FloatArray) -> FloatArray:
     """Return the time that a transfer adds beside computation that does not wait for it [s].
 
     What is added is the longer of what the transfer has left when the computation has ended, and
@@ -67,9 +67,9 @@ def exposed_beside(time_s: FloatArray, window_s: FloatArray, held_back_s: FloatA
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.step.overlap import exposed_beside
+        >>> from perfatlas.step.overlap import exposed_time
         >>> # 3 ms beside 4 ms: 2.7 ms of work are done in 3 ms, 1.3 ms are left: 4.3 ms in all
-        >>> float(exposed_beside(np.array(3e-3), np.array(4e-3), np.array(0.3e-3)).round(6))
+        >>> float(exposed_time(np.array(3e-3), np.array(4e-3), np.array(0.3e-3)).round(6))
         0.0003
     """
     added_s: FloatArray = np.maximum(time_s - window_s, held_back_s)
@@ -99,4 +99,4 @@ def exposed_in_tiles(
         0.001
     """
     share = (tiles - 1.0) / tiles
-    return time_s / tiles + exposed_beside(time_s * share, window_s * share, held_back_s * share)
+    return time_s / tiles + exposed_time(time_s * share, window_s * share, held_back_s * share)

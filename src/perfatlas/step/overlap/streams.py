@@ -65,53 +65,53 @@ class _Running(NamedTuple):
 
 
 @part
-def _find_needed(at: _Running, c: int) -> None:
+def _find_needed(run: _Running, c: int) -> None:
     """Write the last transfer that must have ended before each window."""
-    windows = at.window_CL.shape[1]
+    windows = run.window_CL.shape[1]
     for w in range(windows):
-        at.last_L[w] = -1
-    for k in range(at.transfer_CK.shape[1]):
-        if at.needed_CK[c, k] < windows:
-            at.last_L[at.needed_CK[c, k]] = k
+        run.last_L[w] = -1
+    for k in range(run.transfer_CK.shape[1]):
+        if run.needed_CK[c, k] < windows:
+            run.last_L[run.needed_CK[c, k]] = k
     for w in range(1, windows):
-        at.last_L[w] = max(at.last_L[w], at.last_L[w - 1])
+        run.last_L[w] = max(run.last_L[w], run.last_L[w - 1])
 
 
 @part
-def _run(at: _Running, c: int) -> None:
+def _run(run: _Running, c: int) -> None:
     """Run both streams of a candidate from one end of a window or transfer to the next."""
-    windows, transfers = at.window_CL.shape[1], at.transfer_CK.shape[1]
+    windows, transfers = run.window_CL.shape[1], run.transfer_CK.shape[1]
     w, k, now, both = 0, 0, 0.0, 0.0
-    work = at.window_CL[c, 0] if windows > 0 else 0.0
-    left = at.transfer_CK[c, 0] if transfers > 0 else 0.0
+    work = run.window_CL[c, 0] if windows > 0 else 0.0
+    unsent = run.transfer_CK[c, 0] if transfers > 0 else 0.0
     while w < windows or k < transfers:
-        computes = w < windows and at.last_L[w] < k
-        sends = k < transfers and at.ready_CK[c, k] < w
+        computes = w < windows and run.last_L[w] < k
+        sends = k < transfers and run.ready_CK[c, k] < w
         rate, send_rate = 1.0, 1.0
         if computes and sends:
-            rate, send_rate = at.rate_CL[c, w], at.rate_C[c]
+            rate, send_rate = run.rate_CL[c, w], run.rate_C[c]
         to_end = work / rate if computes else np.inf
-        to_sent = left / send_rate if sends else np.inf
+        to_sent = unsent / send_rate if sends else np.inf
         passed = min(to_end, to_sent)
         now += passed
         both += passed if computes and sends else 0.0
         work -= min(passed * rate, work) if computes else 0.0
-        left -= min(passed * send_rate, left) if sends else 0.0
+        unsent -= min(passed * send_rate, unsent) if sends else 0.0
         if computes and to_end <= passed:
             w += 1
-            work = at.window_CL[c, w] if w < windows else 0.0
+            work = run.window_CL[c, w] if w < windows else 0.0
         if sends and to_sent <= passed:
             k += 1
-            left = at.transfer_CK[c, k] if k < transfers else 0.0
-    at.result_C2[c, 0], at.result_C2[c, 1] = now, both
+            unsent = run.transfer_CK[c, k] if k < transfers else 0.0
+    run.result_C2[c, 0], run.result_C2[c, 1] = now, both
 
 
 @entry
-def _run_all(at: _Running) -> None:
+def _run_all(run: _Running) -> None:
     """Run the streams of all candidates."""
-    for c in range(at.window_CL.shape[0]):
-        _find_needed(at, c)
-        _run(at, c)
+    for c in range(run.window_CL.shape[0]):
+        _find_needed(run, c)
+        _run(run, c)
 
 
 def exposed_communication(streams: Streams) -> Exposed:
@@ -142,7 +142,7 @@ def exposed_communication(streams: Streams) -> Exposed:
     """
     _check(streams)
     count, windows = np.shape(streams.window_s_CL)
-    at = _Running(
+    run = _Running(
         window_CL=_floats(streams.window_s_CL),
         transfer_CK=_floats(streams.transfer_s_CK),
         ready_CK=np.array(streams.ready_after_CK, dtype=np.int64, order="C"),
@@ -152,9 +152,9 @@ def exposed_communication(streams: Streams) -> Exposed:
         result_C2=np.zeros((count, 2)),
         last_L=np.zeros(max(windows, 1), dtype=np.int64),
     )
-    _run_all(at)
-    total_C, both_C = at.result_C2.T.copy()
-    alone_C = at.window_CL.sum(axis=1)
+    _run_all(run)
+    total_C, both_C = run.result_C2.T.copy()
+    alone_C = run.window_CL.sum(axis=1)
     exposed_C = np.maximum(total_C - alone_C, 0.0)
     return Exposed(
         total_s_C=total_C,

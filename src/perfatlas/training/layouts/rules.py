@@ -67,8 +67,8 @@ def _divides(size: DividedSize, layouts: Layouts, name: str) -> Problem:
     """Return the rule that a size divides a number of the model."""
     sizes_C, whole, what = getattr(layouts, name), size.size, size.noun
 
-    def sentence(at: int) -> str:
-        wanted = sizes_C[at]
+    def sentence(i: int) -> str:
+        wanted = sizes_C[i]
         return (
             f"{name} = {wanted:g} must divide the {whole:,} {what}; the nearest that does is"
             f" {name} = {nearest_divisor(whole, wanted)}"
@@ -97,8 +97,8 @@ def _divides_or_copies(size: DividedSize, layouts: Layouts, name: str) -> Proble
     return Problem(
         f"{name}_divides_kv_heads",
         ~size.allows(sizes_C),
-        lambda at: (
-            f"{name} = {sizes_C[at]:g} must divide the {whole} {size.noun} or be a multiple of them"
+        lambda i: (
+            f"{name} = {sizes_C[i]:g} must divide the {whole} {size.noun} or be a multiple of them"
         ),
     )
 
@@ -106,11 +106,11 @@ def _divides_or_copies(size: DividedSize, layouts: Layouts, name: str) -> Proble
 def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
     each_C = layouts.dp * layouts.micro_batch
 
-    def batch(at: int) -> str:
-        least = each_C[at] * max(round(layouts.global_batch[at] / each_C[at]), 1)
+    def batch(i: int) -> str:
+        least = each_C[i] * max(round(layouts.global_batch[i] / each_C[i]), 1)
         return (
-            f"global_batch = {layouts.global_batch[at]:,.0f} must be a multiple of dp x micro_batch"
-            f" = {layouts.dp[at]:,.0f} x {layouts.micro_batch[at]:g}; the nearest is global_batch ="
+            f"global_batch = {layouts.global_batch[i]:,.0f} must be a multiple of dp x micro_batch"
+            f" = {layouts.dp[i]:,.0f} x {layouts.micro_batch[i]:g}; the nearest is global_batch ="
             f" {least:,.0f}"
         )
 
@@ -119,19 +119,19 @@ def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
     yield Problem(
         "cp_divides_sequence",
         np.mod(layouts.sequence_length, parts_C) != 0,
-        lambda at: (
-            f"sequence_length = {layouts.sequence_length[at]:,.0f} must be a multiple of 2 x cp ="
-            f" {parts_C[at]:g}: each rank holds an early and a late part of the sequence; the"
+        lambda i: (
+            f"sequence_length = {layouts.sequence_length[i]:,.0f} must be a multiple of 2 x cp ="
+            f" {parts_C[i]:g}: each rank holds an early and a late part of the sequence; the"
             " nearest is sequence_length ="
-            f" {_nearest_multiple(layouts.sequence_length[at], parts_C[at]):,}"
+            f" {_nearest_multiple(layouts.sequence_length[i], parts_C[i]):,}"
         ),
     )
     yield Problem(
         "tp_divides_tokens",
         np.mod(layouts.tokens, layouts.token_ranks) != 0,
-        lambda at: (
-            f"the {layouts.tokens[at]:,.0f} tokens of a micro-batch must be a multiple of tp ="
-            f" {layouts.tp[at]:g} with sequence_parallel; set sequence_parallel = false or another"
+        lambda i: (
+            f"the {layouts.tokens[i]:,.0f} tokens of a micro-batch must be a multiple of tp ="
+            f" {layouts.tp[i]:g} with sequence_parallel; set sequence_parallel = false or another"
             " tp"
         ),
     )
@@ -143,11 +143,11 @@ def _pipeline_rules(network: Network, layouts: Layouts, schedule: str) -> Iterat
     yield Problem(
         "stages_within_layers",
         chunks_C > layers + END_LAYERS,
-        lambda at: (
-            f"pp x vpp = {layouts.pp[at]:g} x {layouts.vpp[at]:g} chunks need as many layers, and"
-            f" the model has {layers}; the largest vpp is {max(layers // int(layouts.pp[at]), 1)}"
-            if layouts.pp[at] <= layers
-            else f"pp = {layouts.pp[at]:g} stages need as many layers, and the model has {layers};"
+        lambda i: (
+            f"pp x vpp = {layouts.pp[i]:g} x {layouts.vpp[i]:g} chunks need as many layers, and"
+            f" the model has {layers}; the largest vpp is {max(layers // int(layouts.pp[i]), 1)}"
+            if layouts.pp[i] <= layers
+            else f"pp = {layouts.pp[i]:g} stages need as many layers, and the model has {layers};"
             f" the largest is pp = {layers}"
         ),
     )
@@ -156,9 +156,9 @@ def _pipeline_rules(network: Network, layouts: Layouts, schedule: str) -> Iterat
     yield Problem(
         "passes_within_limit",
         passes_C > MAX_PASSES,
-        lambda at: (
-            f"{layouts.micro_batches[at]:,.0f} micro-batches through pp x vpp = {chunks_C[at]:g}"
-            f" stages are {passes_C[at]:,.0f} forward passes, and at most {MAX_PASSES:,.0f} are"
+        lambda i: (
+            f"{layouts.micro_batches[i]:,.0f} micro-batches through pp x vpp = {chunks_C[i]:g}"
+            f" stages are {passes_C[i]:,.0f} forward passes, and at most {MAX_PASSES:,.0f} are"
             " scheduled;"
             " lower global_batch, or raise micro_batch or dp"
         ),
@@ -171,21 +171,21 @@ def _pipeline_rules(network: Network, layouts: Layouts, schedule: str) -> Iterat
     yield Problem(
         "schedule",
         refused_D[index_C],
-        lambda at: reasons[index_C[at]] + _nearest_batch(layouts, schedule, at),
+        lambda i: reasons[index_C[i]] + _nearest_batch(layouts, schedule, i),
     )
 
 
-def _nearest_batch(layouts: Layouts, schedule: str, at: int) -> str:
+def _nearest_batch(layouts: Layouts, schedule: str, i: int) -> str:
     """Return the nearest batch that a schedule runs on a layout, "" where batches do not decide."""
-    asked, ranks = int(layouts.micro_batches[at]), int(layouts.pp[at])
-    counts_N = np.arange(max(asked - 2 * ranks, 1), asked + 2 * ranks + 1)
-    sizes = (np.full_like(counts_N, ranks), counts_N, np.full_like(counts_N, layouts.vpp[at]))
+    micro_batches, ranks = int(layouts.micro_batches[i]), int(layouts.pp[i])
+    counts_N = np.arange(max(micro_batches - 2 * ranks, 1), micro_batches + 2 * ranks + 1)
+    sizes = (np.full_like(counts_N, ranks), counts_N, np.full_like(counts_N, layouts.vpp[i]))
     refusals = pipeline_refusals([schedule] * counts_N.size, *sizes)
     runs = [int(count) for count, why in zip(counts_N, refusals, strict=True) if not why]
     if not runs:
         return ""
-    nearest = min(runs, key=lambda count: (abs(count - asked), count))
-    batch = nearest * layouts.dp[at] * layouts.micro_batch[at]
+    nearest = min(runs, key=lambda count: (abs(count - micro_batches), count))
+    batch = nearest * layouts.dp[i] * layouts.micro_batch[i]
     return f"; the nearest is global_batch = {batch:,.0f}"
 
 
@@ -195,17 +195,17 @@ def _table_rules(network: Network, layouts: Layouts) -> Iterator[Problem]:
     yield Problem(
         "tables_on_all_ranks",
         ways_C != layouts.dp,
-        lambda at: (
-            f"ep x expert_tp = {layouts.ep[at]:g} x {layouts.expert_tp[at]:g} must equal dp ="
-            f" {layouts.dp[at]:,.0f}: all ranks divide the embedding tables, ep by table and"
+        lambda i: (
+            f"ep x expert_tp = {layouts.ep[i]:g} x {layouts.expert_tp[i]:g} must equal dp ="
+            f" {layouts.dp[i]:,.0f}: all ranks divide the embedding tables, ep by table and"
             " expert_tp by row"
         ),
     )
     yield Problem(
         "ep_within_tables",
         layouts.ep > network.tables,
-        lambda at: (
-            f"ep = {layouts.ep[at]:g}: the model has {network.tables} embedding tables; ep is at"
+        lambda i: (
+            f"ep = {layouts.ep[i]:g}: the model has {network.tables} embedding tables; ep is at"
             f" most {network.tables}, and expert_tp divides their rows"
         ),
     )
@@ -219,8 +219,8 @@ def _expert_rules(network: Network, layouts: Layouts) -> Iterator[Problem]:
         yield Problem(
             "dense_without_ep",
             (layouts.ep > 1) | (layouts.expert_tp > 1),
-            lambda at: (
-                f"ep = {layouts.ep[at]:g} and expert_tp = {layouts.expert_tp[at]:g} apply to MoE"
+            lambda i: (
+                f"ep = {layouts.ep[i]:g} and expert_tp = {layouts.expert_tp[i]:g} apply to MoE"
                 " models; this model is dense"
             ),
         )
@@ -230,8 +230,8 @@ def _expert_rules(network: Network, layouts: Layouts) -> Iterator[Problem]:
     yield Problem(
         "experts_divide_ranks",
         np.mod(ranks_C, layouts.ep * layouts.expert_tp) != 0,
-        lambda at: (
-            f"ep x expert_tp = {layouts.ep[at]:g} x {layouts.expert_tp[at]:g} must divide the"
-            f" {ranks_C[at]:,.0f} ranks of a stage (tp x cp x dp)"
+        lambda i: (
+            f"ep x expert_tp = {layouts.ep[i]:g} x {layouts.expert_tp[i]:g} must divide the"
+            f" {ranks_C[i]:,.0f} ranks of a stage (tp x cp x dp)"
         ),
     )

@@ -21,7 +21,7 @@ def stage_layers(
     layouts: Layouts,
     first: int = 0,
     last: int = 0,
-    given: Sequence[int] = (),
+    layers: Sequence[int] = (),
 ) -> FloatArray:
     """Return the layers of each of the pp x vpp pipeline stages (C, S); 0 beyond the last.
 
@@ -34,7 +34,7 @@ def stage_layers(
         layouts: The layouts (C,).
         first: Layers on the first pipeline rank, 0 for an even division.
         last: Layers on the last pipeline rank, 0 for an even division.
-        given: Layers of every stage, empty for an even division.
+        layers: Layers of every stage, empty for an even division.
 
     Source: Llama 3 (arXiv 2407.21783, section 3.3.2): one layer less on the first and the last
         stage; Megatron-LM, `account_for_embedding_in_pipeline_split`,
@@ -52,8 +52,8 @@ def stage_layers(
         >>> stage_layers(126, layouts)[0].tolist()[:3]
         [7.0, 8.0, 8.0]
     """
-    if given:
-        return np.tile(np.array(given, np.float64), (layouts.size, 1))
+    if layers:
+        return np.tile(np.array(layers, np.float64), (layouts.size, 1))
     if first or last:
         return _uneven(num_layers, layouts, first, last)
     stages_C1 = (layouts.pp * layouts.vpp)[:, None]
@@ -76,10 +76,10 @@ def _uneven(num_layers: int, layouts: Layouts, first: int, last: int) -> FloatAr
         np.arange(int(stages_C1.max())), (layouts.size, int(stages_C1.max()))
     )
     rank_CS = np.mod(position_CS, layouts.pp[:, None])
-    given_CS = np.where((rank_CS == 0) & (first > 0), first, 0.0)
-    given_CS = np.where((rank_CS == layouts.pp[:, None] - 1) & (last > 0), last, given_CS)
-    own_CS = given_CS > 0
-    held_CS = np.where(own_CS, given_CS / layouts.vpp[:, None], 0.0)
+    set_CS = np.where((rank_CS == 0) & (first > 0), first, 0.0)
+    set_CS = np.where((rank_CS == layouts.pp[:, None] - 1) & (last > 0), last, set_CS)
+    own_CS = set_CS > 0
+    held_CS = np.where(own_CS, set_CS / layouts.vpp[:, None], 0.0)
     inside_CS = (position_CS < stages_C1) & ~own_CS
     free_C1 = np.maximum(inside_CS.sum(axis=1, keepdims=True), 1)
     rest_C1 = num_layers - np.where(position_CS < stages_C1, held_CS, 0.0).sum(axis=1)[:, None]

@@ -24,17 +24,17 @@ _VERSION: Final = re.compile(r"\d+(\.\d+)*")
 @cache
 def training_engines() -> Mapping[str, TrainingEngine]:
     """Return every profile by id, such as "megatron@26.04"."""
-    found: dict[str, TrainingEngine] = {}
+    engines: dict[str, TrainingEngine] = {}
     for name in shipped_names(_FOLDER):
-        found |= training_engines_of(name, _table(name))
-    return found
+        engines |= training_engines_of(name, _table(name))
+    return engines
 
 
 def _table(name: str) -> dict[str, object]:
     """Return the table of an engine, on top of that of its base; releases are its own."""
-    own = dict(shipped_table(f"{_FOLDER}/{name}.toml"))
-    base = own.pop("base", None)
-    return own if base is None else _table(str(base)) | own
+    table = dict(shipped_table(f"{_FOLDER}/{name}.toml"))
+    base = table.pop("base", None)
+    return table if base is None else _table(str(base)) | table
 
 
 def training_engine_ids() -> tuple[str, ...]:
@@ -85,18 +85,18 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     """
     dated = sorted(training_engine_ids(), key=_version_key)
     newest = {word.split("@")[0]: word for word in dated}
-    asked = text.strip().casefold()
-    name, _, version = asked.partition("@")
+    wanted = text.strip().casefold()
+    name, _, version = wanted.partition("@")
     dotted = name in newest and _VERSION.fullmatch(version)
-    if dotted and _version_key(asked) > _version_key(newest[name]):
+    if dotted and _version_key(wanted) > _version_key(newest[name]):
         return unseen_release(training_engines()[newest[name]], version)
-    own = [word for word in dated if word.split("@")[0] == name]
-    if dotted and asked not in own and _version_key(own[0]) < _version_key(asked):
-        later = next(word for word in own if _version_key(word) > _version_key(asked))
-        if (years := _years_before(asked, later)) > 0.0:
+    releases = [word for word in dated if word.split("@")[0] == name]
+    if dotted and wanted not in releases and _version_key(releases[0]) < _version_key(wanted):
+        later = next(word for word in releases if _version_key(word) > _version_key(wanted))
+        if (years := _years_before(wanted, later)) > 0.0:
             return older_release(training_engines()[later], version, years)
-    known = newest | {key: key for key in dated}
+    engines = newest | {key: key for key in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}; generic is any other engine"
     return training_engines()[
-        known[resolve_name(text.strip(), tuple(known), what="training engine", lists=lists)]
+        engines[resolve_name(text.strip(), tuple(engines), what="training engine", lists=lists)]
     ]

@@ -232,10 +232,10 @@ class TrainingEngine:
             architecture: Architecture of the device, such as "hopper".
             moe: Of MoE models, else of dense ones.
         """
-        known, drift = self.fitted_dense, self.drift_dense
+        fitted, drift = self.fitted_dense, self.drift_dense
         if moe:
-            known, drift = self.fitted_moe, self.drift_moe
-        return 1.0 if architecture in known else drift
+            fitted, drift = self.fitted_moe, self.drift_moe
+        return 1.0 if architecture in fitted else drift
 
 
 def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
@@ -276,7 +276,7 @@ def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
     Args:
         engine: The newest release whose runs are known.
     """
-    fit = f"no runs of {engine.name}@{version} are known: numbers of {engine.id}, wider by the"
+    fit = f"no runs of {engine.name}@{version} were measured: numbers of {engine.id}, wider by the"
     return replace(
         engine,
         id=f"{engine.name}@{version}",
@@ -293,7 +293,7 @@ def older_release(engine: TrainingEngine, version: str, years: float) -> Trainin
         dense runs in `validation/data/outside_runs_5.toml`. Of MoE models: assumption.
     """
     wider = years * math.log(engine.drift_dense), years * math.log(engine.drift_moe)
-    fit = f"no runs of {engine.name}@{version} are known: numbers of {engine.id}, wider by the"
+    fit = f"no runs of {engine.name}@{version} were measured: numbers of {engine.id}, wider by the"
     return replace(
         engine,
         id=f"{engine.name}@{version}",
@@ -433,12 +433,12 @@ def training_engines_of(name: str, table: Mapping[str, object]) -> dict[str, Tra
     releases = table.get("release")
     if not isinstance(releases, dict) or not releases:
         raise InvalidSpecError(f"training engine {name}: release is a table of versions")
-    given = read_fields(shared, _FIELDS, f"training engine {name}")
-    found = {}
+    defaults = read_fields(shared, _FIELDS, f"training engine {name}")
+    engines = {}
     for version, entries in releases.items():
         engine_id = f"{name}@{version}"
         read = read_fields(entries, _RELEASE, f"training engine {engine_id}")
-        own = {field: value for field, value in read.items() if value is not None}
-        fit = "; ".join(text for text in (given["fit"], own.pop("release_fit")) if text)
-        found[engine_id] = TrainingEngine(id=engine_id, **{**given, **own, "fit": fit})
-    return found
+        release = {field: value for field, value in read.items() if value is not None}
+        fit = "; ".join(text for text in (defaults["fit"], release.pop("release_fit")) if text)
+        engines[engine_id] = TrainingEngine(id=engine_id, **{**defaults, **release, "fit": fit})
+    return engines

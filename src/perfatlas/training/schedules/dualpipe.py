@@ -22,8 +22,8 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
+    PipelineSchedule,
     Rule,
-    Schedule,
 )
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 @inlined
 def _deferred(pass_PNA: Passes, i: int, n: int, seen: int) -> int:
     """Return the place of the first input gradient of rank i from a place on."""
-    at = seen
-    while at < n and pass_PNA[i, at, KIND] != INPUT_GRADIENT:
-        at += 1
-    return at
+    index = seen
+    while index < n and pass_PNA[i, index, KIND] != INPUT_GRADIENT:
+        index += 1
+    return index
 
 
 @inlined
-def _weight(pass_PNA: Passes, i: int, n: int, at: int) -> int:
+def _weight(pass_PNA: Passes, i: int, n: int, index: int) -> int:
     """Write the weight gradient that belongs to the input gradient at a place."""
-    stage, j = pass_PNA[i, at, STAGE], pass_PNA[i, at, MICRO_BATCH]
+    stage, j = pass_PNA[i, index, STAGE], pass_PNA[i, index, MICRO_BATCH]
     return put(pass_PNA, i, n, WEIGHT_GRADIENT, stage, j)
 
 
@@ -60,7 +60,7 @@ def _pair(pass_PNA: Passes, i: int, n: int, stage: int, forward: int, backward: 
 
 @part
 def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
-    """Write the passes of rank i and return their number; arguments as in `Schedule`.
+    """Write the passes of rank i and return their number; arguments as in `PipelineSchedule`.
 
     `near` is the direction whose micro-batches reach the rank first, `far` the other one.
     """
@@ -142,7 +142,7 @@ def _stages(ranks: int, chunks: int) -> NDArray[np.int64]:  # noqa: ARG001 - as 
     return np.stack((rank_P, ranks - 1 - rank_P), axis=1)
 
 
-DUALPIPE: Final = Schedule(
+DUALPIPE: Final = PipelineSchedule(
     name="dualpipe",
     title="DualPipe",
     description="Half of the micro-batches enter at each end of the pipeline; rank i holds stages"

@@ -12,7 +12,7 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
-    Schedule,
+    PipelineSchedule,
     looped_stages,
 )
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @part
 def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
-    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    """Write the passes of rank i and return their number; arguments as in `PipelineSchedule`."""
     n = 0
     for j in range(micro_batches):
         n = put(pass_PNA, i, n, FORWARD, i, j)
@@ -31,7 +31,7 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
     return n
 
 
-GPIPE: Final = Schedule(
+GPIPE: Final = PipelineSchedule(
     name="gpipe",
     holds_all=True,
     title="GPipe",

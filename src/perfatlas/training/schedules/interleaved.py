@@ -11,8 +11,8 @@ from perfatlas.training.schedules.passes import (
     put,
 )
 from perfatlas.training.schedules.schedule import (
+    PipelineSchedule,
     Rule,
-    Schedule,
     looped_stages,
 )
 
@@ -38,7 +38,7 @@ def _backward(pass_PNA: Passes, i: int, n: int, k: int, ranks: int, chunks: int)
 
 @part
 def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
-    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    """Write the passes of rank i and return their number; arguments as in `PipelineSchedule`."""
     n = 0
     total = micro_batches * chunks
     warm_up = min(2 * (ranks - 1 - i) + (chunks - 1) * ranks, total)
@@ -51,7 +51,7 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
     return n
 
 
-INTERLEAVED: Final = Schedule(
+INTERLEAVED: Final = PipelineSchedule(
     name="interleaved",
     title="interleaved 1F1B",
     description="Chunk c of rank i holds stage c P + i; micro-batches pass in groups of P through"

@@ -55,27 +55,27 @@ class Evaluation(NamedTuple):
 
 
 @part
-def _load(at: Evaluation, first: int, lanes: int) -> None:
+def _load(run: Evaluation, first: int, lanes: int) -> None:
     """Copy the columns of some candidates into lanes and reset what passes write."""
     for lane in range(lanes):
-        at.waits_L[lane] = at.waits_C[first + lane]
-        for d in range(at.duration_DL.shape[0]):
-            at.duration_DL[d, lane] = at.duration_CD[first + lane, d]
-        for e in range(at.send_EL.shape[0]):
-            at.send_EL[e, lane] = at.send_CE[first + lane, e]
-    at.slot_KL[:] = 0.0
-    at.free_PL[:] = 0.0
+        run.waits_L[lane] = run.waits_C[first + lane]
+        for d in range(run.duration_DL.shape[0]):
+            run.duration_DL[d, lane] = run.duration_CD[first + lane, d]
+        for e in range(run.send_EL.shape[0]):
+            run.send_EL[e, lane] = run.send_CE[first + lane, e]
+    run.slot_KL[:] = 0.0
+    run.free_PL[:] = 0.0
 
 
 @part
-def _pass(at: Evaluation, r: int, lanes: int) -> None:
+def _pass(run: Evaluation, r: int, lanes: int) -> None:
     """Evaluate a pass of some candidates that receives or sends."""
-    rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
-    here, back = at.row_RI[r, ACTIVATIONS_IN], at.row_RI[r, GRADIENTS_IN]
-    to, to_back = at.row_RI[r, ACTIVATIONS_OUT], at.row_RI[r, GRADIENTS_OUT]
-    edge, edge_back = at.row_RI[r, ACTIVATIONS_EDGE], at.row_RI[r, GRADIENTS_EDGE]
-    slot_KL, free_PL, send_EL = at.slot_KL, at.free_PL, at.send_EL
-    end_PL, start_L, waits_L, duration_DL = at.end_PL, at.start_L, at.waits_L, at.duration_DL
+    rank, duration = run.row_RI[r, RANK], run.row_RI[r, DURATION]
+    here, back = run.row_RI[r, ACTIVATIONS_IN], run.row_RI[r, GRADIENTS_IN]
+    to, to_back = run.row_RI[r, ACTIVATIONS_OUT], run.row_RI[r, GRADIENTS_OUT]
+    edge, edge_back = run.row_RI[r, ACTIVATIONS_EDGE], run.row_RI[r, GRADIENTS_EDGE]
+    slot_KL, free_PL, send_EL = run.slot_KL, run.free_PL, run.send_EL
+    end_PL, start_L, waits_L, duration_DL = run.end_PL, run.start_L, run.waits_L, run.duration_DL
     for lane in range(lanes):
         start = max(free_PL[rank, lane], slot_KL[here, lane], slot_KL[back, lane])
         end = start + duration_DL[duration, lane]
@@ -88,10 +88,10 @@ def _pass(at: Evaluation, r: int, lanes: int) -> None:
 
 
 @part
-def _local_pass(at: Evaluation, r: int, lanes: int) -> None:
+def _local_pass(run: Evaluation, r: int, lanes: int) -> None:
     """Evaluate a pass that neither receives nor sends: it follows the rank's last one."""
-    rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
-    free_PL, end_PL, start_L, duration_DL = at.free_PL, at.end_PL, at.start_L, at.duration_DL
+    rank, duration = run.row_RI[r, RANK], run.row_RI[r, DURATION]
+    free_PL, end_PL, start_L, duration_DL = run.free_PL, run.end_PL, run.start_L, run.duration_DL
     for lane in range(lanes):
         start = free_PL[rank, lane]
         end = start + duration_DL[duration, lane]
@@ -101,36 +101,36 @@ def _local_pass(at: Evaluation, r: int, lanes: int) -> None:
 
 
 @part
-def _record(at: Evaluation, r: int, first: int, lanes: int) -> None:
+def _record(run: Evaluation, r: int, first: int, lanes: int) -> None:
     """Write what the results keep of a pass."""
-    rank = at.row_RI[r, RANK]
-    if at.row_RI[r, PASS] == 0:
+    rank = run.row_RI[r, RANK]
+    if run.row_RI[r, PASS] == 0:
         for lane in range(lanes):
-            at.start_CP[first + lane, rank] = at.start_L[lane]
-    if at.begin_RC.shape[0] > 0:
+            run.start_CP[first + lane, rank] = run.start_L[lane]
+    if run.begin_RC.shape[0] > 0:
         for lane in range(lanes):
-            at.begin_RC[r, first + lane] = at.start_L[lane]
-            at.finish_RC[r, first + lane] = at.end_PL[rank, lane]
+            run.begin_RC[r, first + lane] = run.start_L[lane]
+            run.finish_RC[r, first + lane] = run.end_PL[rank, lane]
 
 
 @optimized_entry
-def _evaluate(at: Evaluation) -> None:
+def _evaluate(run: Evaluation) -> None:
     """Evaluate a program for all candidates."""
-    candidates, most = at.duration_CD.shape[0], at.duration_DL.shape[1]
+    candidates, most = run.duration_CD.shape[0], run.duration_DL.shape[1]
     for first in range(0, candidates, most):
         lanes = min(most, candidates - first)
-        _load(at, first, lanes)
-        for r in range(at.row_RI.shape[0]):
-            received = at.row_RI[r, ACTIVATIONS_IN] + at.row_RI[r, GRADIENTS_IN]
-            sent = at.row_RI[r, ACTIVATIONS_OUT] + at.row_RI[r, GRADIENTS_OUT]
+        _load(run, first, lanes)
+        for r in range(run.row_RI.shape[0]):
+            received = run.row_RI[r, ACTIVATIONS_IN] + run.row_RI[r, GRADIENTS_IN]
+            sent = run.row_RI[r, ACTIVATIONS_OUT] + run.row_RI[r, GRADIENTS_OUT]
             if received == READY and sent == 2 * UNREAD:
-                _local_pass(at, r, lanes)
+                _local_pass(run, r, lanes)
             else:
-                _pass(at, r, lanes)
-            _record(at, r, first, lanes)
-        for rank in range(at.end_PL.shape[0]):
+                _pass(run, r, lanes)
+            _record(run, r, first, lanes)
+        for rank in range(run.end_PL.shape[0]):
             for lane in range(lanes):
-                at.end_CP[first + lane, rank] = at.end_PL[rank, lane]
+                run.end_CP[first + lane, rank] = run.end_PL[rank, lane]
 
 
 class Paths(NamedTuple):
@@ -160,7 +160,7 @@ def longest_paths(
     count, ranks = len(duration_CD), len(program.count_P)
     lanes = min(LANES, count)
     recorded = len(program.row_RI) if passes else 0
-    at = Evaluation(
+    run = Evaluation(
         row_RI=program.row_RI,
         duration_CD=np.ascontiguousarray(duration_CD),
         send_CE=np.ascontiguousarray(send_CE),
@@ -177,5 +177,5 @@ def longest_paths(
         start_L=np.zeros(lanes),
         waits_L=np.zeros(lanes),
     )
-    _evaluate(at)
-    return Paths(at.start_CP, at.end_CP, at.begin_RC, at.finish_RC)
+    _evaluate(run)
+    return Paths(run.start_CP, run.end_CP, run.begin_RC, run.finish_RC)

@@ -12,7 +12,7 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
-    Schedule,
+    PipelineSchedule,
     looped_stages,
 )
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @part
 def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
-    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    """Write the passes of rank i and return their number; arguments as in `PipelineSchedule`."""
     n = 0
     warm_up = min(ranks - 1 - i, micro_batches)
     for j in range(warm_up):
@@ -34,7 +34,7 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
     return n
 
 
-ONE_F_ONE_B: Final = Schedule(
+ONE_F_ONE_B: Final = PipelineSchedule(
     name="1f1b",
     title="1F1B",
     description="Rank i of P runs P - 1 - i forward passes, then alternates one forward and one"

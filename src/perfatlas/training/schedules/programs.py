@@ -58,12 +58,12 @@ FIRST_FREE: Final = 2
 
 def _dispatch() -> Callable[..., Any]:
     """Return a compiled function that calls the order of a schedule by its index."""
-    given = "pass_PNA, i, ranks, micro_batches, chunks"
+    arguments = "pass_PNA, i, ranks, micro_batches, chunks"
     names: dict[str, Any] = {"__name__": __name__}
-    lines = [f"def order(schedule, {given}):"]
+    lines = [f"def order(schedule, {arguments}):"]
     for index, schedule in enumerate(SCHEDULES):
         names[f"order_{index}"] = schedule.order
-        lines.append(f"    if schedule == {index}: return order_{index}({given})")
+        lines.append(f"    if schedule == {index}: return order_{index}({arguments})")
     lines.append("    return 0")
     exec("\n".join(lines), names)  # noqa: S102 - a branch per schedule, from names in this file
     order: Callable[..., Any] = part(names["order"])
@@ -87,73 +87,74 @@ class Linking(NamedTuple):
 
 
 @inlined
-def _edge(at: Linking, stage: int) -> int:
+def _edge(link: Linking, stage: int) -> int:
     """Return the transfer between a stage and the next, S if both are on one rank."""
-    stages = at.rank_S.shape[0]
-    return stages if at.rank_S[stage] == at.rank_S[stage + 1] else stage
+    stages = link.rank_S.shape[0]
+    return stages if link.rank_S[stage] == link.rank_S[stage + 1] else stage
 
 
 @part
-def _emit(at: Linking, i: int, row: int, free: int) -> int:
+def _emit(link: Linking, i: int, row: int, free: int) -> int:
     """Write the next pass of rank i as a row; return the free slots, -1 if an input is missing."""
-    stages, n = at.rank_S.shape[0], at.begun_P[i]
-    kind, stage = at.pass_PNA[i, n, KIND], at.pass_PNA[i, n, STAGE]
-    j = at.pass_PNA[i, n, MICRO_BATCH]
+    stages, n = link.rank_S.shape[0], link.begun_P[i]
+    kind, stage = link.pass_PNA[i, n, KIND], link.pass_PNA[i, n, STAGE]
+    j = link.pass_PNA[i, n, MICRO_BATCH]
     has_forward = kind in (FORWARD, PAIR)
     has_backward = kind in (INPUT_GRADIENT, BACKWARD, PAIR)
     back, back_j = stage, j
     if kind == PAIR:
-        back, back_j = at.pass_PNA[i, n, BACKWARD_STAGE], at.pass_PNA[i, n, BACKWARD_MICRO_BATCH]
+        back = link.pass_PNA[i, n, BACKWARD_STAGE]
+        back_j = link.pass_PNA[i, n, BACKWARD_MICRO_BATCH]
     receives = has_forward and stage > 0
     receives_back = has_backward and back < stages - 1
-    if receives and at.activations_SM[stage - 1, j] < 0:
+    if receives and link.activations_SM[stage - 1, j] < 0:
         return -1
-    if receives_back and at.gradients_SM[back + 1, back_j] < 0:
+    if receives_back and link.gradients_SM[back + 1, back_j] < 0:
         return -1
-    at.row_RI[row, RANK], at.row_RI[row, PASS] = i, n
-    at.row_RI[row, DURATION] = kind * stages + stage
-    at.row_RI[row, ACTIVATIONS_IN], at.row_RI[row, GRADIENTS_IN] = READY, READY
-    at.row_RI[row, ACTIVATIONS_OUT], at.row_RI[row, GRADIENTS_OUT] = UNREAD, UNREAD
-    at.row_RI[row, ACTIVATIONS_EDGE], at.row_RI[row, GRADIENTS_EDGE] = stages, stages
+    link.row_RI[row, RANK], link.row_RI[row, PASS] = i, n
+    link.row_RI[row, DURATION] = kind * stages + stage
+    link.row_RI[row, ACTIVATIONS_IN], link.row_RI[row, GRADIENTS_IN] = READY, READY
+    link.row_RI[row, ACTIVATIONS_OUT], link.row_RI[row, GRADIENTS_OUT] = UNREAD, UNREAD
+    link.row_RI[row, ACTIVATIONS_EDGE], link.row_RI[row, GRADIENTS_EDGE] = stages, stages
     if receives:
-        at.row_RI[row, ACTIVATIONS_IN] = at.activations_SM[stage - 1, j]
-        at.free_K[free] = at.activations_SM[stage - 1, j]
+        link.row_RI[row, ACTIVATIONS_IN] = link.activations_SM[stage - 1, j]
+        link.free_K[free] = link.activations_SM[stage - 1, j]
         free += 1
     if receives_back:
-        at.row_RI[row, GRADIENTS_IN] = at.gradients_SM[back + 1, back_j]
-        at.free_K[free] = at.gradients_SM[back + 1, back_j]
+        link.row_RI[row, GRADIENTS_IN] = link.gradients_SM[back + 1, back_j]
+        link.free_K[free] = link.gradients_SM[back + 1, back_j]
         free += 1
     if has_forward and stage < stages - 1:
         free -= 1
-        at.activations_SM[stage, j] = at.free_K[free]
-        at.row_RI[row, ACTIVATIONS_OUT] = at.free_K[free]
-        at.row_RI[row, ACTIVATIONS_EDGE] = _edge(at, stage)
+        link.activations_SM[stage, j] = link.free_K[free]
+        link.row_RI[row, ACTIVATIONS_OUT] = link.free_K[free]
+        link.row_RI[row, ACTIVATIONS_EDGE] = _edge(link, stage)
     if has_backward and back > 0:
         free -= 1
-        at.gradients_SM[back, back_j] = at.free_K[free]
-        at.row_RI[row, GRADIENTS_OUT] = at.free_K[free]
-        at.row_RI[row, GRADIENTS_EDGE] = _edge(at, back - 1)
+        link.gradients_SM[back, back_j] = link.free_K[free]
+        link.row_RI[row, GRADIENTS_OUT] = link.free_K[free]
+        link.row_RI[row, GRADIENTS_EDGE] = _edge(link, back - 1)
     return free
 
 
 @entry
-def _link(at: Linking, schedule: int, chunks: int) -> int:
+def _link(link: Linking, schedule: int, chunks: int) -> int:
     """Write the program of a schedule; return its rows, -1 if its ranks wait for each other."""
-    ranks, micro_batches = at.count_P.shape[0], at.activations_SM.shape[1]
-    rows, free, total = 0, at.free_K.shape[0] - FIRST_FREE, 0
+    ranks, micro_batches = link.count_P.shape[0], link.activations_SM.shape[1]
+    rows, free, total = 0, link.free_K.shape[0] - FIRST_FREE, 0
     for slot in range(free):
-        at.free_K[slot] = at.free_K.shape[0] - 1 - slot
+        link.free_K[slot] = link.free_K.shape[0] - 1 - slot
     for i in range(ranks):
-        at.count_P[i] = _order(schedule, at.pass_PNA, i, ranks, micro_batches, chunks)
-        total += at.count_P[i]
+        link.count_P[i] = _order(schedule, link.pass_PNA, i, ranks, micro_batches, chunks)
+        total += link.count_P[i]
     while rows < total:
         before = rows
         for i in range(ranks):
-            if at.begun_P[i] < at.count_P[i]:
-                after = _emit(at, i, rows, free)
+            if link.begun_P[i] < link.count_P[i]:
+                after = _emit(link, i, rows, free)
                 if after >= 0:
                     free = after
-                    at.begun_P[i] += 1
+                    link.begun_P[i] += 1
                     rows += 1
         if rows == before:
             return -1
@@ -170,24 +171,24 @@ class _Held(NamedTuple):
 
 
 @entry
-def _peak_bytes(at: _Held) -> None:
+def _peak_bytes(memory: _Held) -> None:
     """Follow the passes of every rank: a forward pass takes activations, the last one frees them.
 
     A pair takes those of one micro-batch before it frees those of the other.
     """
-    for i in range(at.count_P.shape[0]):
-        for g in range(at.bytes_GS.shape[0]):
-            held, peak = 0.0, 0.0
-            for n in range(at.count_P[i]):
-                kind, stage = at.pass_PNA[i, n, KIND], at.pass_PNA[i, n, STAGE]
+    for i in range(memory.count_P.shape[0]):
+        for g in range(memory.bytes_GS.shape[0]):
+            saved, peak = 0.0, 0.0
+            for n in range(memory.count_P[i]):
+                kind, stage = memory.pass_PNA[i, n, KIND], memory.pass_PNA[i, n, STAGE]
                 if kind in (FORWARD, PAIR):
-                    held += at.bytes_GS[g, stage]
-                peak = max(peak, held)
+                    saved += memory.bytes_GS[g, stage]
+                peak = max(peak, saved)
                 if kind == PAIR:
-                    held -= at.bytes_GS[g, at.pass_PNA[i, n, BACKWARD_STAGE]]
+                    saved -= memory.bytes_GS[g, memory.pass_PNA[i, n, BACKWARD_STAGE]]
                 elif kind in (WEIGHT_GRADIENT, BACKWARD):
-                    held -= at.bytes_GS[g, stage]
-            at.peak_GP[g, i] = peak
+                    saved -= memory.bytes_GS[g, stage]
+            memory.peak_GP[g, i] = peak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,14 +220,14 @@ class Program:
         Args:
             bytes_GS: What a micro-batch leaves in a stage (G, S) [bytes].
         """
-        at = _Held(
+        memory = _Held(
             pass_PNA=self.pass_PNA,
             count_P=self.count_P,
             bytes_GS=np.ascontiguousarray(bytes_GS, dtype=np.float64),
             peak_GP=np.zeros((len(bytes_GS), len(self.count_P))),
         )
-        _peak_bytes(at)
-        peak_GP: FloatArray = at.peak_GP
+        _peak_bytes(memory)
+        peak_GP: FloatArray = memory.peak_GP
         return peak_GP
 
 
@@ -245,10 +246,10 @@ def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Progra
     rank_S = np.zeros(stages, dtype=np.int64)
     for stage_P in stages_PV.T[::-1]:  # of DualPipe's two directions the first one remains
         rank_S[stage_P] = np.arange(ranks)
-    held = stages_PV.shape[1]
-    passes = 3 * micro_batches * (held if stages > ranks else 1)
+    stages_per_rank = stages_PV.shape[1]
+    passes = 3 * micro_batches * (stages_per_rank if stages > ranks else 1)
     slots = FIRST_FREE + 2 * stages * micro_batches
-    at = Linking(
+    link = Linking(
         pass_PNA=np.zeros((ranks, passes, ATTRIBUTES), dtype=np.int32),
         count_P=np.zeros(ranks, dtype=np.int64),
         begun_P=np.zeros(ranks, dtype=np.int64),
@@ -258,14 +259,14 @@ def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Progra
         free_K=np.zeros(slots, dtype=np.int32),
         row_RI=np.zeros((ranks * passes, ITEMS), dtype=np.int32),
     )
-    rows = _link(at, SCHEDULES.index(schedule), chunks)
+    rows = _link(link, SCHEDULES.index(schedule), chunks)
     if rows < 0:
         raise RuntimeError(f"the ranks of schedule {name} wait for each other")
-    row_RI = np.ascontiguousarray(at.row_RI[:rows])
+    row_RI = np.ascontiguousarray(link.row_RI[:rows])
     return Program(
         row_RI=row_RI,
-        pass_PNA=at.pass_PNA,
-        count_P=at.count_P,
+        pass_PNA=link.pass_PNA,
+        count_P=link.count_P,
         stages_PV=stages_PV,
         slots=int(row_RI[:, ACTIVATIONS_IN : GRADIENTS_OUT + 1].max()) + 1,
     )

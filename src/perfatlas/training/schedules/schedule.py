@@ -40,7 +40,7 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class PipelineSchedule:
     """A pipeline schedule: a row in `SCHEDULES`."""
 
     name: str  # Value of `pipeline_schedule` that selects it

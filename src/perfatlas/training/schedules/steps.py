@@ -141,7 +141,7 @@ def durations(
     """Return the durations (G, D) and transfers (G, E) that passes of a program refer to [s]."""
     stages = program.stages
     kinds: list[Any] = [None] * len(KINDS)
-    forward, given, weight = (
+    forward, input_gradient, weight = (
         np.asarray(column_CS, dtype=np.float64)[at_G, :stages]
         for column_CS in (
             pipelines.forward_s_CS,
@@ -149,7 +149,7 @@ def durations(
             pipelines.weight_gradient_s_CS,
         )
     )
-    kinds[: BACKWARD + 1] = forward, given, weight, given + weight
+    kinds[: BACKWARD + 1] = forward, input_gradient, weight, input_gradient + weight
     if pipelines.pair_s_CS is None:
         kinds[PAIR] = forward + kinds[BACKWARD][:, ::-1]
     else:
@@ -163,9 +163,9 @@ def durations(
 def check(pipelines: Pipelines) -> None:
     """Refuse candidates that cannot run."""
     sizes = (pipelines.ranks_C, pipelines.micro_batches_C, pipelines.chunks_C)
-    for at, reason in enumerate(pipeline_refusals(pipelines.schedule_C, *sizes)):
+    for i, reason in enumerate(pipeline_refusals(pipelines.schedule_C, *sizes)):
         if reason:
-            raise InvalidSpecError(f"candidate {at}: {reason}")
+            raise InvalidSpecError(f"candidate {i}: {reason}")
     for name in ("forward_s_CS", "input_gradient_s_CS", "weight_gradient_s_CS", "send_s_CS"):
         _check_durations(name, getattr(pipelines, name))
     if pipelines.pair_s_CS is not None:
@@ -175,7 +175,7 @@ def check(pipelines: Pipelines) -> None:
 def _check_durations(name: str, column_CS: FloatArray) -> None:
     wrong_CS = ~(np.isfinite(column_CS) & (np.asarray(column_CS) >= 0))
     if wrong_CS.any():
-        at = tuple(np.argwhere(wrong_CS)[0].tolist())
+        index = tuple(np.argwhere(wrong_CS)[0].tolist())
         raise InvalidSpecError(
-            f"{name}{list(at)} is {column_CS[at]}; durations are finite and not negative"
+            f"{name}{list(index)} is {column_CS[index]}; durations are finite and not negative"
         )

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.training.schedules.schedule import Schedule
+    from perfatlas.training.schedules.schedule import PipelineSchedule
 
 # compiled code identifies a schedule by its index
-SCHEDULES: Final[tuple[Schedule, ...]] = (
+SCHEDULES: Final[tuple[PipelineSchedule, ...]] = (
     gpipe.GPIPE,
     one_forward_one_backward.ONE_F_ONE_B,
     interleaved.INTERLEAVED,
@@ -38,7 +38,7 @@ SCHEDULES: Final[tuple[Schedule, ...]] = (
 )
 
 
-def find_schedule(name: str) -> Schedule:
+def find_schedule(name: str) -> PipelineSchedule:
     """Return the pipeline schedule of a name.
 
     Args:
@@ -90,16 +90,16 @@ def pipeline_refusals(
     refusals = [""] * len(names_C)
     for name in sorted(set(names_C.tolist())):
         schedule = find_schedule(name)
-        (places,) = np.nonzero(names_C == name)
+        (rows,) = np.nonzero(names_C == name)
         size = PipelineSize(
-            ranks=ranks_C[places], micro_batches=micro_batches_C[places], chunks=chunks_C[places]
+            ranks=ranks_C[rows], micro_batches=micro_batches_C[rows], chunks=chunks_C[rows]
         )
         for rule in reversed(schedule.rules):
-            for at in places[~np.broadcast_to(rule.holds(size), places.shape)].tolist():
-                refusals[at] = rule.reason.format(
+            for row in rows[~np.broadcast_to(rule.holds(size), rows.shape)].tolist():
+                refusals[row] = rule.reason.format(
                     schedule=name,
-                    ranks=ranks_C[at],
-                    micro_batches=micro_batches_C[at],
-                    chunks=chunks_C[at],
+                    ranks=ranks_C[row],
+                    micro_batches=micro_batches_C[row],
+                    chunks=chunks_C[row],
                 )
     return refusals

@@ -88,7 +88,7 @@ def pipeline_timeline(pipelines: Pipelines, candidate: int = 0) -> Mapping[str, 
         *times,
     )
     rank, stage, batch, kind, overlapped, start, end = (
-        np.concatenate((one, other[pairs_N])) for one, other in zip(alone, backward, strict=True)
+        np.concatenate((first, pair[pairs_N])) for first, pair in zip(alone, backward, strict=True)
     )
     chunk = np.argmax(program.stages_PV[rank] == stage[:, None], axis=1)
     names = np.array(passes.KINDS)[kind]

@@ -13,7 +13,7 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
-    Schedule,
+    PipelineSchedule,
     looped_stages,
 )
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @part
 def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
-    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    """Write the passes of rank i and return their number; arguments as in `PipelineSchedule`."""
     n = 0
     warm_up = min(ranks - 1 - i, micro_batches)
     for j in range(warm_up):
@@ -41,10 +41,10 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
     return n
 
 
-ZB_H1: Final = Schedule(
+ZB_H1: Final = PipelineSchedule(
     name="zb_h1",
     title="ZB-H1",
-    description="1F1B with weight gradients as passes of their own, which rank i starts after i"
+    description="1F1B with weight gradients as separate passes, which rank i starts after i"
     " further micro-batches, so that every rank holds P micro-batches.",
     source="Qi et al., arXiv 2401.10241, section 2.3",
     rules=(ONE_CHUNK,),

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import inlined, part
-from perfatlas.training.schedules.passes import (
-    FORWARD,
-    INPUT_GRADIENT,
-    WEIGHT_GRADIENT,
-    put,
-)
-from perfatlas.training.schedules.schedule import (
-    Rule,
-    Schedule,
-    v_shaped_stages,
-)
+from perfatlas.training.schedules.passes import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, put
+from perfatlas.training.schedules.schedule import PipelineSchedule, Rule, v_shaped_stages
 
 if TYPE_CHECKING:
     from perfatlas.training.schedules.passes import Passes
@@ -23,25 +14,27 @@ if TYPE_CHECKING:
 
 @inlined
 def _existing(
-    pass_PNA: Passes, i: int, n: int, kind: int, place: tuple[int, int], micro_batches: int
+    pass_PNA: Passes, i: int, n: int, kind: int, position: tuple[int, int], micro_batches: int
 ) -> int:
     """Write a pass (stage, micro-batch) unless the step has fewer micro-batches."""
-    stage, j = place
+    stage, j = position
     if j < micro_batches:
         return put(pass_PNA, i, n, kind, stage, j)
     return n
 
 
 @inlined
-def _backward(pass_PNA: Passes, i: int, n: int, place: tuple[int, int], micro_batches: int) -> int:
+def _backward(
+    pass_PNA: Passes, i: int, n: int, position: tuple[int, int], micro_batches: int
+) -> int:
     """Write an input gradient and the weight gradient after it."""
-    n = _existing(pass_PNA, i, n, INPUT_GRADIENT, place, micro_batches)
-    return _existing(pass_PNA, i, n, WEIGHT_GRADIENT, place, micro_batches)
+    n = _existing(pass_PNA, i, n, INPUT_GRADIENT, position, micro_batches)
+    return _existing(pass_PNA, i, n, WEIGHT_GRADIENT, position, micro_batches)
 
 
 @part
 def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
-    """Write the passes of rank i and return their number; arguments as in `Schedule`.
+    """Write the passes of rank i and return their number; arguments as in `PipelineSchedule`.
 
     The order is that of max(m, 2 P - 1) micro-batches, without those that do not exist.
     """
@@ -85,11 +78,11 @@ def _drain(pass_PNA: Passes, i: int, n: int, ranks: int, micro_batches: int) -> 
     return n
 
 
-ZB_V: Final = Schedule(
+ZB_V: Final = PipelineSchedule(
     name="zb_v",
     title="ZB-V",
     description="Rank i holds stages i and 2 P - 1 - i, so that loss and embedding are on rank 0;"
-    " weight gradients are passes of their own.",
+    " weight gradients are separate passes.",
     source="Qi et al., arXiv 2401.10241, section 6; arXiv 2405.15362",
     rules=(
         Rule(

@@ -97,14 +97,14 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
         the first rank has at most ceil(L/S) layers of each stage, the embedding and the head to
         hide them.
     """
-    layouts, at, level_C = question.layouts, costs.index_C, question.layouts.recompute
+    layouts, shape_C, level_C = question.layouts, costs.index_C, question.layouts.recompute
     alone = replace(layouts, pp=np.ones(layouts.size), vpp=np.ones(layouts.size))
     even = replace(question.recipe, first_stage_layers=0, last_stage_layers=0, stage_layers=())
-    asked = replace(question, schedule="1f1b", layouts=alone, recipe=even)
-    whole = stage_columns(asked, costs)
+    even_steps = replace(question, schedule="1f1b", layouts=alone, recipe=even)
+    whole = stage_columns(even_steps, costs)
     passes_PUG = costs.time_s[0].sum(axis=1)
-    again_CG = costs.recomputed_s[0].sum(axis=1)[level_C, at]
-    passes_PCG = np.stack([passes_PUG[0, at], passes_PUG[1:, at].sum(axis=0) + again_CG])
+    again_CG = costs.recomputed_s[0].sum(axis=1)[level_C, shape_C]
+    passes_PCG = np.stack([passes_PUG[0, shape_C], passes_PUG[1:, shape_C].sum(axis=0) + again_CG])
     layer_PC = (passes_PCG[..., 1:-1] * group_shares(question.network)).sum(axis=-1)
     sharding_PC = np.stack(sharded_layers(question, whole, layer_PC[0], layer_PC[1]))
     copies = copies_of_layers(question.schedule)
@@ -156,9 +156,9 @@ def _step_s(
 ) -> FloatArray:
     """Return the lower bound of the step time (C,) [s]."""
     layouts, schedule = question.layouts, find_schedule(question.schedule)
-    shapes, level_C, at = _shapes(question, costs), layouts.recompute, costs.index_C
-    layer_s_C = shapes.layer_s_LU[level_C, at] + sharding_s_C
-    head_s_C, ends_s_C = shapes.head_s_LU[level_C, at], shapes.ends_s_LU[level_C, at]
+    shapes, level_C, shape_C = _shapes(question, costs), layouts.recompute, costs.index_C
+    layer_s_C = shapes.layer_s_LU[level_C, shape_C] + sharding_s_C
+    head_s_C, ends_s_C = shapes.head_s_LU[level_C, shape_C], shapes.ends_s_LU[level_C, shape_C]
     all_s_C = question.network.num_layers * layer_s_C + ends_s_C
     batches_C = layouts.micro_batches
     step_s_C = batches_C * all_s_C / layouts.pp
@@ -192,11 +192,11 @@ def _pipeline_s(
     """
     batches_C = question.layouts.micro_batches
     ranks = _rank_layers(question)
-    at = ranks.which_C
-    first_s_C = batches_C * (ranks.first_D[at] * layer_s_C + embedding_s_C)
-    most_s_C = (batches_C * ranks.most_D[at] + ranks.most_before_D[at]) * layer_s_C
-    last_s_C = batches_C * (ranks.last_D[at] * layer_s_C + head_s_C)
-    last_s_C += ranks.last_before_D[at] * layer_s_C
+    which_C = ranks.which_C
+    first_s_C = batches_C * (ranks.first_D[which_C] * layer_s_C + embedding_s_C)
+    most_s_C = (batches_C * ranks.most_D[which_C] + ranks.most_before_D[which_C]) * layer_s_C
+    last_s_C = batches_C * (ranks.last_D[which_C] * layer_s_C + head_s_C)
+    last_s_C += ranks.last_before_D[which_C] * layer_s_C
     longest_s_C: FloatArray = np.maximum(np.maximum(first_s_C, most_s_C), last_s_C)
     return longest_s_C
 
@@ -233,14 +233,18 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
 
     It is the larger of the model states of a mean rank and of what the first rank holds at least.
     """
-    layouts, network, at = question.layouts, question.network, costs.index_C
+    layouts, network, shape_C = question.layouts, question.network, costs.index_C
     shares_G, parameters = group_shares(network), costs.parameters
-    each, recipe = state_bytes(question), question.recipe
+    sizes, recipe = state_bytes(question), question.recipe
     trained = (parameters.trained_dense_CG, parameters.trained_expert_CG)
-    held = (parameters.dense_CG, parameters.expert_CG)
-    states = min(each.states, each.end_states) * (1.0 - recipe.optimizer_offload)
-    weights = min(each.weights, each.end_weights, each.frozen)
-    each_bytes = ((held, weights, 3), (trained, question.gradient_bytes, 2), (trained, states, 1))
+    params = (parameters.dense_CG, parameters.expert_CG)
+    states = min(sizes.states, sizes.end_states) * (1.0 - recipe.optimizer_offload)
+    weights = min(sizes.weights, sizes.end_weights, sizes.frozen)
+    each_bytes = (
+        (params, weights, 3),
+        (trained, question.gradient_bytes, 2),
+        (trained, states, 1),
+    )
     mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
     least_C = layouts.vpp * np.floor(network.num_layers / (layouts.pp * layouts.vpp))
     if _is_uneven(recipe):
@@ -248,16 +252,16 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
     tied_C = (layouts.pp == 1.0) & network.tie_word_embeddings
     for parts, size, sharded_from in each_bytes:
         for held_UG, ranks_C in zip(parts, shard_ranks(question), strict=True):
-            layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
-            head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
-            all_C = network.num_layers * layer_C + held_UG[:, 0][at] + head_C
+            layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[shape_C]
+            head_C = np.where(tied_C, 0.0, held_UG[:, -1][shape_C])
+            all_C = network.num_layers * layer_C + held_UG[:, 0][shape_C] + head_C
             shards_C = np.where(layouts.zero >= sharded_from, ranks_C, 1.0)
             mean_C += copies_of_layers(question.schedule) * all_C * size / shards_C / layouts.pp
-            first_C += (least_C * layer_C + held_UG[:, 0][at]) * size / shards_C
+            first_C += (least_C * layer_C + held_UG[:, 0][shape_C]) * size / shards_C
     if question.schedule in _FILLS_FIRST_RANK:
         saved_LU = (costs.saved_bytes_LUG[..., 1:-1] * shares_G).sum(axis=-1)
         held_C = np.minimum(layouts.micro_batches, layouts.pp) * least_C
-        kept = 1.0 - recipe.activation_offload
-        first_C = first_C + kept * held_C * saved_LU[layouts.recompute, at]
+        on_gpu = 1.0 - recipe.activation_offload
+        first_C = first_C + on_gpu * held_C * saved_LU[layouts.recompute, shape_C]
     bound_C: FloatArray = np.maximum(mean_C, first_C) + question.engine.context_bytes
     return bound_C

@@ -16,21 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.machines import communication_share
-from perfatlas.operators import (
-    Attention,
-    busiest_rank,
-)
+from perfatlas.operators import Attention, busiest_rank
 from perfatlas.pricing import scaled
 from perfatlas.step import StepClock
-from perfatlas.step.overlap import exposed_beside, exposed_in_tiles
+from perfatlas.step.overlap import exposed_in_tiles, exposed_time
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.step.collective_prices import GroupColumns, collective_prices
-from perfatlas.training.step.energy import (
-    link_j_per_byte,
-    pass_clock,
-    pass_energy,
-    pass_totals,
-)
+from perfatlas.training.step.energy import link_j_per_byte, pass_clock, pass_energy, pass_totals
 from perfatlas.training.step.kernels import price_rows
 from perfatlas.training.work import (
     Part,
@@ -62,7 +54,7 @@ if TYPE_CHECKING:
 # rows that leave for the experts' ranks and come back, which wait for the busiest rank
 EXPERT_OPS: Final = ("dispatch", "combine")
 KINDS: Final = ("compute", "tp", "cp", "ep")
-MAX_TAKEN_SHARE: Final = 0.99  # of SMs or memory bandwidth: computation never stops
+MAX_CONTENTION: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 _SHAPE_COLUMNS: Final = (
     "tp",
     "cp",
@@ -112,17 +104,15 @@ def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
     )
     first_U, index_C = distinct_rows(keys_CD)
     distinct = replace(
-        question,
-        layouts=take_layouts(layouts, first_U),
-        index_C=question.index_C[first_U],
+        question, layouts=take_layouts(layouts, first_U), index_C=question.index_C[first_U]
     )
     sustained = replace(distinct, clock_C=np.ones(first_U.size))
     costs = _price(sustained, index_C)
 
-    def at(ratio_U: FloatArray) -> StepEnergy:
+    def at_ratio(ratio_U: FloatArray) -> StepEnergy:
         return _price(replace(distinct, clock_C=ratio_U), index_C).totals
 
-    clock = pass_clock(distinct, costs.totals, at)
+    clock = pass_clock(distinct, costs.totals, at_ratio)
     if np.any(clock.ratio != 1.0):
         costs = _price(replace(distinct, clock_C=clock.ratio), index_C)
     return replace(costs, clock=clock)
@@ -141,10 +131,10 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         question.gradient_bytes,
         balanced_tables=question.tier == "bound",
     )
-    rows = kept = model_operators(work, layouts)
+    rows = graph_rows = model_operators(work, layouts)
     if (graph := question.graph) is not None:
-        kept = keeping_rows(rows, graph)
-        rows = kernel_rows(kept, graph)
+        graph_rows = keeping_rows(rows, graph)
+        rows = kernel_rows(graph_rows, graph)
     prices, times_VUO = _priced(question, rows)
     sizes = np.array([float(system.device.scale_up.domain_size) for system in question.systems])
     routes = Routes(
@@ -175,7 +165,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         energy=energy,
         totals=pass_totals(question, rows, prices, time_s_UO, pass_s_UG, energy),
         clock=StepClock.sustained(pass_s_UG[:, 0]),
-        saved_bytes_LUG=saved_bytes(network, kept, layouts, question.engine, modules),
+        saved_bytes_LUG=saved_bytes(network, graph_rows, layouts, question.engine, modules),
         parameters=rank_parameters(network, rows, layouts),
         rows=rows,
         prices=prices,
@@ -208,19 +198,19 @@ def _sums(question: TrainingQuestion, rows: Sequence[Row], times_VUO: FloatArray
         np.zeros((levels, *shape[2:])),
     )
     for position, row in enumerate(rows):
-        time_VU, at = times_VUO[:, :, position], row.segment
+        time_VU, segment = times_VUO[:, :, position], row.segment
         flop_U = row.operator.work().flop * row.operator.count
         if row.role != "again":
-            sums.time_s[:, row.part, 0, :, at] += time_VU
+            sums.time_s[:, row.part, 0, :, segment] += time_VU
         if row.part != Part.FORWARD:
             continue
         if row.role != "again":
-            sums.flop_UG[:, at] += flop_U
+            sums.flop_UG[:, segment] += flop_U
         if row.role == "frozen" and row.operator.weights():
-            sums.frozen_flop_UG[:, at] += flop_U
+            sums.frozen_flop_UG[:, segment] += flop_U
         for level, share in repeated_shares(row):
-            sums.recomputed_s[:, level, 0, :, at] += share * time_VU
-            sums.recomputed_flop_LUG[level, :, at] += share * flop_U
+            sums.recomputed_s[:, level, 0, :, segment] += share * time_VU
+            sums.recomputed_flop_LUG[level, :, segment] += share * flop_U
     return sums
 
 
@@ -244,8 +234,8 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
         hopper = [system.device.architecture == "hopper" for system in question.systems]
         slower_U = np.array(hopper)[question.index_C]
         sinks = layer_of(question.network, row.segment).has_sinks
-        own = engine.attention_speed_hopper_sinks if sinks else engine.attention_speed_hopper
-        return speed_U * np.where(slower_U, own, 1.0)
+        of_engine = engine.attention_speed_hopper_sinks if sinks else engine.attention_speed_hopper
+        return speed_U * np.where(slower_U, of_engine, 1.0)
     if row.operator.routed:
         return speed_U / _busiest(question, row.segment)
     return speed_U
@@ -274,18 +264,18 @@ def _exchange_prices(
     times_VUE = np.zeros((3, size, len(exchanges)))
     sent_UE = np.zeros((size, len(exchanges)))
     for op in sorted({exchange.op for exchange in exchanges}):
-        places = [at for at, exchange in enumerate(exchanges) if exchange.op == op]
+        indexes = [index for index, exchange in enumerate(exchanges) if exchange.op == op]
         bytes_R, ranks_R, stride_R = (
-            np.concatenate([getattr(exchanges[at], name) for at in places])
+            np.concatenate([getattr(exchanges[index], name) for index in indexes])
             for name in ("bytes_C", "ranks_C", "stride_C")
         )
-        group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(places)))
+        group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(indexes)))
         times_VR, sent_R = collective_prices(question, op, bytes_R, group)
-        times_VUE[:, :, places] = times_VR.reshape(3, len(places), size).swapaxes(1, 2)
-        sent_UE[:, places] = sent_R.reshape(len(places), size).T
+        times_VUE[:, :, indexes] = times_VR.reshape(3, len(indexes), size).swapaxes(1, 2)
+        sent_UE[:, indexes] = sent_R.reshape(len(indexes), size).T
         if op in EXPERT_OPS:
-            for at in places:
-                times_VUE[:, :, at] *= _busiest(question, exchanges[at].segment)
+            for index in indexes:
+                times_VUE[:, :, index] *= _busiest(question, exchanges[index].segment)
     return times_VUE / question.engine.efficiency_communication, sent_UE
 
 
@@ -298,16 +288,16 @@ def _exposed(
     """Return the times of collectives that no computation hides (V, U, E) [s]."""
     exposed_VUE = np.empty_like(comm_VUE)
     taken_U = taken_sms(question)
-    for at, exchange in enumerate(exchanges):
-        time_VU = comm_VUE[:, :, at]
-        window_VU = times_VUO[:, :, list(exchange.beside)].sum(axis=2)
+    for i, exchange in enumerate(exchanges):
+        time_VU = comm_VUE[:, :, i]
+        window_VU = times_VUO[:, :, list(exchange.window)].sum(axis=2)
         if exchange.overlap == "exposed":
-            exposed_VUE[:, :, at] = time_VU
+            exposed_VUE[:, :, i] = time_VU
         elif exchange.overlap == "bulk":
-            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, time_VU * taken_U)
+            exposed_VUE[:, :, i] = exposed_time(time_VU, window_VU, time_VU * taken_U)
         else:
             tiles_U = np.maximum(exchange.ranks_C, 1.0)
-            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, time_VU * taken_U)
+            exposed_VUE[:, :, i] = exposed_in_tiles(time_VU, window_VU, tiles_U, time_VU * taken_U)
     return exposed_VUE
 
 
@@ -316,5 +306,5 @@ def taken_sms(question: TrainingQuestion) -> FloatArray:
     if question.tier == "bound":
         return np.zeros(question.layouts.size)
     share_C = communication_share(question.devices(), question.engine.communication_sms)
-    taken_C: FloatArray = np.minimum(share_C, MAX_TAKEN_SHARE)
+    taken_C: FloatArray = np.minimum(share_C, MAX_CONTENTION)
     return taken_C

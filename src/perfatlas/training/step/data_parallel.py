@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.step.overlap import exposed_beside
+from perfatlas.step.overlap import exposed_time
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.costs import taken_sms
 from perfatlas.training.step.links import between_sites_s, with_sends_s
@@ -80,10 +80,10 @@ def sharded_layers(
     if not np.any(active_C):
         none_C = np.zeros_like(forward_s_C)
         return LayerSharding(none_C, none_C)
-    held = (stages.layer_dense_C, stages.layer_expert_C)
+    weights = (stages.layer_dense_C, stages.layer_expert_C)
     trained = (stages.layer_trained_dense_C, stages.layer_trained_expert_C)
-    each = state_bytes(question).gathered
-    gather = _times(question, "all_gather", [column * each for column in held])
+    element_bytes = state_bytes(question).gathered
+    gather = _times(question, "all_gather", [column * element_bytes for column in weights])
     gradients = [column * question.gradient_bytes for column in trained]
     scatter = _times(question, "reduce_scatter", gradients)
     ahead = question.engine.gradient_overlap
@@ -92,7 +92,7 @@ def sharded_layers(
     both = [column + more for column, more in zip(gather, scatter, strict=True)]
     return LayerSharding(
         *(
-            np.where(active_C, exposed_beside(moved.time_s_C, window_C, moved.held_back_s_C), 0.0)
+            np.where(active_C, exposed_time(moved.time_s_C, window_C, moved.held_back_s_C), 0.0)
             for moved, window_C in ((gather, forward_C), (_Collectives(*both), backward_C))
         )
     )
@@ -145,20 +145,20 @@ def step_collectives(
         np.where(each_C, all_C - own_C, 0.0) for all_C, own_C in zip(scattered, inside, strict=True)
     ]
     exposed_C = np.zeros_like(passes_C)
-    for moved, window_s_CR, beside_C in (
+    for moved, window_s_CR, number_C in (
         # gradients of every micro-batch are reduced beside its own backward pass
         (reduce, backward_s_CR, np.where(each_C, layouts.micro_batches, windows_C)),
         (gather, forward_s_CR, windows_C),
     ):
-        sends_s_C = beside_C * share * layouts.vpp * send_s_C
-        window_s_C = window_s_CR[:, 0] * beside_C
-        exposed_C += _beside_passes_s(question, moved, window_s_C, share, sends_s_C)
+        sends_s_C = number_C * share * layouts.vpp * send_s_C
+        window_s_C = window_s_CR[:, 0] * number_C
+        exposed_C += _exposed_s(question, moved, window_s_C, share, sends_s_C)
     layered_C = (layouts.zero >= 3) & each_C
     # the links are taken by the collectives of the last micro-batch itself, which lengthen its pass
     own_s_C = inside.time_s_C - inside.held_back_s_C
     own_s_C = np.where(layered_C, inside.time_s_C + gathered.time_s_C, own_s_C)
     left_s_C = np.maximum(backward_s_CR[:, 0] - own_s_C, 0.0)
-    last_s_C = _beside_passes_s(question, last, left_s_C, share, 0.0)
+    last_s_C = _exposed_s(question, last, left_s_C, share, 0.0)
     if np.any(layered_C):
         # the first gather of every micro-batch and the last reduction, each of one layer
         layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
@@ -169,7 +169,7 @@ def step_collectives(
     return exposed_C + last_s_C
 
 
-def _beside_passes_s(
+def _exposed_s(
     question: TrainingQuestion,
     moved: Sequence[FloatArray],
     window_s_C: FloatArray,
@@ -183,7 +183,7 @@ def _beside_passes_s(
     """
     time_s_C, held_back_s_C = moved
     both_s_C = with_sends_s(question, time_s_C * share, sends_s_C)
-    added_s_C = exposed_beside(both_s_C, window_s_C * share, held_back_s_C * share)
+    added_s_C = exposed_time(both_s_C, window_s_C * share, held_back_s_C * share)
     return time_s_C * (1.0 - share) + added_s_C
 
 
@@ -192,7 +192,7 @@ def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[
 
     Frozen weights do not change: they are gathered only where ZeRO-3 shards them.
     """
-    each = state_bytes(question).gathered
+    element_bytes = state_bytes(question).gathered
     if question.recipe.lora_rank:  # adapters are in 16 bits
         whole_C1 = (question.layouts.zero >= 3)[:, None]
         adapters = (stages.trained_dense_CS, stages.trained_expert_CS)
@@ -202,7 +202,10 @@ def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[
         adapters = (np.zeros_like(stages.dense_CS), np.zeros_like(stages.expert_CS))
         dense_CS, expert_CS = stages.trained_dense_CS, stages.trained_expert_CS
     ends_CS = np.minimum(stages.ends_CS, dense_CS)  # embedding and head stay in 16 bits
-    bytes_CS = (dense_CS * each + ends_CS * (WEIGHT_BYTES - each), expert_CS * each)
+    bytes_CS = (
+        dense_CS * element_bytes + ends_CS * (WEIGHT_BYTES - element_bytes),
+        expert_CS * element_bytes,
+    )
     return [
         stages.over_ranks(one_CS + WEIGHT_BYTES * own_CS).max(axis=1)
         for one_CS, own_CS in zip(bytes_CS, adapters, strict=True)
@@ -210,9 +213,7 @@ def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[
 
 
 def _reduced(
-    question: TrainingQuestion,
-    gradients: list[FloatArray],
-    scattered: _Collectives,
+    question: TrainingQuestion, gradients: list[FloatArray], scattered: _Collectives
 ) -> _Collectives:
     """Return the reduction of gradients to their shards, over all replicas of them.
 
@@ -232,11 +233,7 @@ def _reduced(
 
 
 def _times(
-    question: TrainingQuestion,
-    op: str,
-    sizes: list[FloatArray],
-    *,
-    replicas: bool = False,
+    question: TrainingQuestion, op: str, sizes: list[FloatArray], *, replicas: bool = False
 ) -> _Collectives:
     """Return a collective of dense and of expert parameters, one after the other.
 

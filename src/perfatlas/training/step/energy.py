@@ -62,20 +62,20 @@ def pass_energy(
     own_j = np.zeros((2, len(WORK_CLASSES), *size))
     again_j = np.zeros((2, len(RECOMPUTE_LEVELS), *size))
     own_s = np.zeros((len(WORK_CLASSES), *size))
-    for at, row in enumerate(rows):
+    for column, row in enumerate(rows):
         each_KU = row.operator.count * np.stack(
-            [prices.chip_energy_j_CO[:, at], prices.memory_energy_j_CO[:, at]]
+            [prices.chip_energy_j_CO[:, column], prices.memory_energy_j_CO[:, column]]
         )
         if row.role != "again":
             index = WORK_CLASSES.index(row.operator.work_class)
             own_j[:, index, :, row.segment] += each_KU
-            own_s[index, :, row.segment] += time_s_UO[:, at]
+            own_s[index, :, row.segment] += time_s_UO[:, column]
         for level, share in repeated_shares(row):
             again_j[:, level, :, row.segment] += share * each_KU
     links = WORK_CLASSES.index("communication")
-    for at, exchange in enumerate(exchanges):
-        own_j[MEMORY, links, :, exchange.segment] += link_j_UE[:, at]
-        again_j[MEMORY, exchange.recomputed_at :, :, exchange.segment] += link_j_UE[:, at]
+    for column, exchange in enumerate(exchanges):
+        own_j[MEMORY, links, :, exchange.segment] += link_j_UE[:, column]
+        again_j[MEMORY, exchange.recomputed_at :, :, exchange.segment] += link_j_UE[:, column]
     return PassEnergy(own_j, again_j, own_s)
 
 
@@ -120,7 +120,7 @@ def pass_totals(
 
 
 def pass_clock(
-    question: TrainingQuestion, full: StepEnergy, at: Callable[[FloatArray], StepEnergy]
+    question: TrainingQuestion, full: StepEnergy, at_ratio: Callable[[FloatArray], StepEnergy]
 ) -> StepClock:
     """Return the clock of the passes of each shape (U,).
 
@@ -137,7 +137,7 @@ def pass_clock(
     lowest_w_U, width_U = np.full_like(ratio_U, np.nan), np.zeros_like(ratio_U)
     # at the roofline, a clock that a model predicts is no limit
     if question.tier != "bound" and np.any(power.clock_limit_w != power.calibrated_w):
-        ratio_U, lowest_w_U, width_U = capped_clock_ratio(at, full, power)
+        ratio_U, lowest_w_U, width_U = capped_clock_ratio(at_ratio, full, power)
     free_U = ratio_U
     ratio_U = locked_ratio(ratio_U, np.full_like(ratio_U, question.clock_ratio))
     limit_U = energy_share(full, np.ones_like(ratio_U), power)

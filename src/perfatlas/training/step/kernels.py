@@ -47,15 +47,15 @@ def price_rows(question: TrainingQuestion, rows: Sequence[work.Row]) -> PricedOp
     computes masked scores too.
     """
     kernels = [_kernels(question, row) for row in rows]
-    operators, devices = [operator for own in kernels for operator in own], question.devices()
+    operators, devices = [operator for ops in kernels for operator in ops], question.devices()
     family = question.engine.kernel_family if question.graph is None else question.graph.kernels
     prices = price_operators(operators, devices, family=family, tier=question.tier)
     if question.graph is not None and question.tier != "bound":
         prices = with_attention_speed(prices, operators, question.graph, devices)
         prices = with_graph_kernels(prices, operators, question.graph, devices)
     prices = with_energy(operators, prices, devices)
-    starts = np.concatenate([[0], np.cumsum([len(own) for own in kernels])])[:-1].astype(np.int64)
-    pairs = [(row, operator) for row, own in zip(rows, kernels, strict=True) for operator in own]
+    starts = np.concatenate([[0], np.cumsum([len(ops) for ops in kernels])])[:-1].astype(np.int64)
+    pairs = [(row, operator) for row, ops in zip(rows, kernels, strict=True) for operator in ops]
     share_CK = np.stack([operator.count / row.operator.count for row, operator in pairs], axis=1)
     slower_CK = np.stack([_slower(question, row, operator) for row, operator in pairs], axis=1)
     if question.graph is not None:  # times of measured kernels
@@ -106,7 +106,9 @@ def _slower(question: TrainingQuestion, row: work.Row, kernel: Operator) -> Floa
     speed = engine.efficiency_experts if row.operator.routed else 1.0
     if kernel.compute_format in _UNQUANTIZED:
         return np.full(question.layouts.size, 1.0 / speed)
-    own = getattr(engine, f"blackwell_speed_{_FAMILY[question.formats.gemm]}")
+    gain = getattr(engine, f"blackwell_speed_{_FAMILY[question.formats.gemm]}")
     blackwell = [system.device.architecture == "blackwell" for system in question.systems]
-    slower_C: FloatArray = 1.0 / (speed * np.where(np.array(blackwell)[question.index_C], own, 1.0))
+    slower_C: FloatArray = 1.0 / (
+        speed * np.where(np.array(blackwell)[question.index_C], gain, 1.0)
+    )
     return slower_C

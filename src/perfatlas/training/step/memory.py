@@ -97,9 +97,9 @@ def training_memory(
     unused_CR = (question.engine.reserved_memory - 1.0) * used_CR
     parts_CR["other_bytes"] = parts_CR["other_bytes"] + unused_CR + question.engine.context_bytes
     rank_C = sum(parts_CR.values(), np.zeros_like(activations_CR)).argmax(axis=1)
-    at = np.arange(layouts.size)
-    parts = {name: part_CR[at, rank_C] for name, part_CR in parts_CR.items()}
-    planned_C = (transient_CR + _logits(question, stages))[at, rank_C] + parts["other_bytes"]
+    row_C = np.arange(layouts.size)
+    parts = {name: part_CR[row_C, rank_C] for name, part_CR in parts_CR.items()}
+    planned_C = (transient_CR + _logits(question, stages))[row_C, rank_C] + parts["other_bytes"]
     whole_C = sum(parts.values(), np.zeros(layouts.size))
     return TrainingMemory(
         **parts,
@@ -111,17 +111,18 @@ def training_memory(
 
 def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """Return the activations that a micro-batch leaves in each stage (C, S) [bytes]."""
-    at = np.arange(question.layouts.size)
-    kept_CS: FloatArray = stages.saved_LCS[question.layouts.recompute, at]
+    row_C = np.arange(question.layouts.size)
+    kept_CS: FloatArray = stages.saved_LCS[question.layouts.recompute, row_C]
     moved_CS = stages.layers_CS * offloaded_bytes(question, stages)[:, None]
     return kept_CS - moved_CS
 
 
 def offloaded_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """Return the activations of a layer and micro-batch that are moved to the host (C,) [bytes]."""
-    at = np.arange(question.layouts.size)
+    row_C = np.arange(question.layouts.size)
     moved_C: FloatArray = (
-        question.recipe.activation_offload * stages.layer_saved_LC[question.layouts.recompute, at]
+        question.recipe.activation_offload
+        * stages.layer_saved_LC[question.layouts.recompute, row_C]
     )
     return moved_C
 

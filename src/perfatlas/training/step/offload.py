@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.step.overlap import exposed_beside
+from perfatlas.step.overlap import exposed_time
 from perfatlas.training.step.memory import offloaded_bytes
 
 if TYPE_CHECKING:
@@ -51,6 +51,6 @@ def offloaded_layers(
     if question.tier == "bound":
         held_back_s_C = np.zeros_like(held_back_s_C)
     return LayerOffload(
-        exposed_beside(time_s_C, forward_s_C, held_back_s_C),
-        exposed_beside(time_s_C, backward_s_C, held_back_s_C),
+        exposed_time(time_s_C, forward_s_C, held_back_s_C),
+        exposed_time(time_s_C, backward_s_C, held_back_s_C),
     )

@@ -169,7 +169,7 @@ def newton_schulz(
 
 def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_Matrix]:
     """Yield the trained matrices of layers; queries, keys and values are apart."""
-    at, layouts, one_C = costs.index_C, question.layouts, np.ones(question.layouts.size)
+    shape_C, layouts, one_C = costs.index_C, question.layouts, np.ones(question.layouts.size)
     whole = {"column": (layouts.tp, one_C), "experts": (layouts.expert_tp, one_C)}
     whole |= dict.fromkeys(("row", "row_partial"), (one_C, layouts.tp))
     for row in costs.rows:
@@ -178,8 +178,9 @@ def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_M
             continue
         rows_ranks, columns_ranks = whole.get(operator.shard, (one_C, one_C))
         for weight in operator.weights() if operator.shard != "vocab" else ():
-            rows_C, columns_C = weight.rows[at] * rows_ranks, weight.columns[at] * columns_ranks
-            count_C = np.ones_like(rows_C) if weight.number is None else weight.number[at]
+            rows_C = weight.rows[shape_C] * rows_ranks
+            columns_C = weight.columns[shape_C] * columns_ranks
+            count_C = np.ones_like(rows_C) if weight.number is None else weight.number[shape_C]
             for share in _parts(question, row):
                 expert = operator.routed
                 first_C = rows_C * share
@@ -199,7 +200,7 @@ def _parts(question: TrainingQuestion, row: Row) -> tuple[float, ...]:
 
 def _matrix_cost(question: TrainingQuestion, matrix: _Matrix) -> OptimizerCost:
     """Return the cost of the iterations of a matrix (C,)."""
-    each = get_format(NEWTON_SCHULZ_FORMAT).weight_bytes
+    element_bytes = get_format(NEWTON_SCHULZ_FORMAT).weight_bytes
     sides = (
         (matrix.short_C, matrix.short_C, matrix.long_C),
         (matrix.short_C, matrix.short_C, matrix.short_C),
@@ -215,8 +216,8 @@ def _matrix_cost(question: TrainingQuestion, matrix: _Matrix) -> OptimizerCost:
             n=n_C,
             k=k_C,
             format=NEWTON_SCHULZ_FORMAT,
-            weight_bytes_per_element=each,
-            input_bytes_per_element=each,
+            weight_bytes_per_element=element_bytes,
+            input_bytes_per_element=element_bytes,
         )
         for m_C, n_C, k_C in sides
     ]
@@ -244,9 +245,9 @@ def _exchange_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """
     layouts = question.layouts
     strides = (layouts.tp, layouts.ep * layouts.expert_tp)
-    held = (np.maximum(stages.trained_dense_CS - stages.ends_CS, 0.0), stages.trained_expert_CS)
+    sizes = (np.maximum(stages.trained_dense_CS - stages.ends_CS, 0.0), stages.trained_expert_CS)
     total_s_C = np.zeros(layouts.size)
-    for own_CS, ranks_C, stride_C in zip(held, states.shard_ranks(question), strides, strict=True):
+    for own_CS, ranks_C, stride_C in zip(sizes, states.shard_ranks(question), strides, strict=True):
         own_C = stages.over_ranks(own_CS).max(axis=1) / ranks_C
         bytes_C = np.where(layouts.zero >= 2, own_C * states.WEIGHT_BYTES, 0.0)
         group = GroupColumns(ranks_C, stride_C, question.index_C)

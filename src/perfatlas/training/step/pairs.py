@@ -19,7 +19,7 @@ from perfatlas.operators import BOUND_MEMORY
 from perfatlas.step.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
-from perfatlas.training.step.costs import MAX_TAKEN_SHARE, micro_batch_costs
+from perfatlas.training.step.costs import MAX_CONTENTION, micro_batch_costs
 from perfatlas.training.step.stages import group_shares
 from perfatlas.training.work import Part
 
@@ -78,24 +78,24 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
     compute_s_U6, memory_s_U6 = np.zeros((2, shapes, len(COMPUTE_PARTS)))
     transfer_s_U4 = np.zeros((shapes, len(COMMUNICATION_PARTS)))
     bytes_U = np.zeros(shapes)
-    for at, row in enumerate(costs.rows):
+    for column, row in enumerate(costs.rows):
         if row.role == "again":
             continue
-        time_s_U = costs.prices.time_s_CO[:, at] * row.operator.count * shares_G[row.segment]
+        time_s_U = costs.prices.time_s_CO[:, column] * row.operator.count * shares_G[row.segment]
         between = row.operator.routed or row.operator.name.startswith(_EXPERTS)
         index = (_OF_EXPERTS if between else _OF_ATTENTION)[row.part]
         compute_s_U6[:, index] += time_s_U
-        bound_U = costs.prices.code_CO[:, at] == BOUND_MEMORY
+        bound_U = costs.prices.code_CO[:, column] == BOUND_MEMORY
         memory_s_U6[:, index] += np.where(bound_U, time_s_U, 0.0)
-    for at, exchange in enumerate(costs.exchanges):
+    for column, exchange in enumerate(costs.exchanges):
         share = shares_G[exchange.segment]
         if exchange.op in ("dispatch", "combine"):
             transfer_s_U4[:, _TRANSFERS[exchange.op, exchange.part]] += (
-                costs.exchange_s_UE[:, at] * share
+                costs.exchange_s_UE[:, column] * share
             )
             bytes_U += _READ_AND_WRITTEN * exchange.bytes_C * share
         else:
-            compute_s_U6[:, _OF_ATTENTION[exchange.part]] += costs.exposed_s_UE[:, at] * share
+            compute_s_U6[:, _OF_ATTENTION[exchange.part]] += costs.exposed_s_UE[:, column] * share
     return LayerParts(
         compute_s_U6=compute_s_U6,
         memory_bound_U6=_ratio(memory_s_U6, compute_s_U6),
@@ -255,7 +255,7 @@ def _rates(
     )
     rate_D6: FloatArray = contended_rate(
         memory_bound_D6,
-        np.minimum(taken_D, MAX_TAKEN_SHARE)[:, None],
-        np.minimum(bandwidth_D, MAX_TAKEN_SHARE)[:, None],
+        np.minimum(taken_D, MAX_CONTENTION)[:, None],
+        np.minimum(bandwidth_D, MAX_CONTENTION)[:, None],
     )
     return rate_D6

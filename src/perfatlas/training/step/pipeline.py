@@ -52,12 +52,12 @@ def stages_held(schedule: str, layouts: Layouts) -> HeldStages:
     )
 
 
-def sum_over_ranks(values_CS: FloatArray, held: HeldStages) -> FloatArray:
+def sum_over_ranks(values_CS: FloatArray, stages: HeldStages) -> FloatArray:
     """Return the sum over the stages of each rank (C, R)."""
-    candidates, ranks = held.shape
+    candidates, ranks = stages.shape
     sums_A: NDArray[Any] = np.bincount(
-        held.candidate_E * ranks + held.rank_E,
-        weights=values_CS[held.candidate_E, held.stage_E],
+        stages.candidate_E * ranks + stages.rank_E,
+        weights=values_CS[stages.candidate_E, stages.stage_E],
         minlength=candidates * ranks,
     )
     sums_CR: FloatArray = sums_A.reshape(candidates, ranks)

@@ -93,7 +93,7 @@ def step_power(
         GPU board alone; copies between device and host have no energy.
     """
     power, clock = question.power(), costs.clock
-    clock = clock._replace(**{name: one[costs.index_C] for name, one in clock._asdict().items()})
+    clock = clock._replace(**{name: var[costs.index_C] for name, var in clock._asdict().items()})
     on_w_C = power.on_w - clock.saved_w
     dynamic = _dynamic(question, costs, stages, optimizer, clock)
     room_j_C = np.maximum(power.cap_w - on_w_C, 0.0) * sum(waterfall.values())
@@ -123,8 +123,8 @@ def step_power(
 def _micro_batches(question: TrainingQuestion, values_CG: FloatArray) -> FloatArray:
     """Return a value of all micro-batches on a mean rank, from one per layer (..., C)."""
     layouts = question.layouts
-    each: FloatArray = (values_CG * layer_counts(question)).sum(axis=-1)
-    return each * layouts.micro_batches / layouts.pp
+    of_one: FloatArray = (values_CG * layer_counts(question)).sum(axis=-1)
+    return of_one * layouts.micro_batches / layouts.pp
 
 
 def _dynamic(
@@ -135,11 +135,11 @@ def _dynamic(
     clock: StepClock,
 ) -> _Dynamic:
     """Return the dynamic energy of a mean GPU, at the voltage of the clock."""
-    at, rows_C = costs.index_C, np.arange(question.layouts.size)
-    classes_KNC = _micro_batches(question, costs.energy.own_j[:, :, at])
+    shape_C, rows_C = costs.index_C, np.arange(question.layouts.size)
+    classes_KNC = _micro_batches(question, costs.energy.own_j[:, :, shape_C])
     classes_NC = classes_KNC[CHIP] * clock.energy_share + classes_KNC[MEMORY]
     classes_NC[WORK_CLASSES.index("communication")] += _sharding_j(question, stages)
-    again_KLC = _micro_batches(question, costs.energy.again_j[:, :, at])
+    again_KLC = _micro_batches(question, costs.energy.again_j[:, :, shape_C])
     again_KC = again_KLC[:, question.layouts.recompute, rows_C]
     return _Dynamic(
         classes_NC,
@@ -161,11 +161,11 @@ def _sharding_j(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     gathers_C = np.where(each_C & (layouts.zero >= 3), 2.0 * passes_C, layouts.zero >= 1)
     weight_bytes = state_bytes(question).gathered
     sent_C = np.zeros(layouts.size)
-    held = (
+    weights = (
         (stages.trained_dense_CS, stages.dense_CS),
         (stages.trained_expert_CS, stages.expert_CS),
     )
-    for (trained_CS, all_CS), ranks_C in zip(held, shard_ranks(question), strict=True):
+    for (trained_CS, all_CS), ranks_C in zip(weights, shard_ranks(question), strict=True):
         trained_C, all_C = (
             stages.over_ranks(one_CS).sum(axis=1) / layouts.pp for one_CS in (trained_CS, all_CS)
         )

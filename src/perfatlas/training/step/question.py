@@ -113,10 +113,10 @@ class TrainingQuestion:
     @property
     def modules(self) -> RecomputedModules:
         """What selective recomputation runs again."""
-        own, kept = self.recipe.recompute_modules, self.engine.selective_recompute
-        if own and kept == "operators":
-            return RecomputedModules(own)
-        return RecomputedModules(own or self.engine.recompute_modules, kept)
+        modules, selective = self.recipe.recompute_modules, self.engine.selective_recompute
+        if modules and selective == "operators":
+            return RecomputedModules(modules)
+        return RecomputedModules(modules or self.engine.recompute_modules, selective)
 
     @property
     def moment_format(self) -> str:

@@ -144,8 +144,8 @@ def training_steps(
     parts["exposed_dp"] += step_collectives(question, stages, forward_s_CR, backward_s_CR, send_s_C)
     step_s_C, waterfall = _with_waits(question, {**parts, "optimizer": optimizer.time_s})
     each_VCS = times.kinds_VPKCS.sum(axis=(1, 2)) + times.again_VKCS.sum(axis=1)
-    at = np.arange(busiest_C.size)
-    busiest_VC = np.stack([stages.over_ranks(each_CS)[at, busiest_C] for each_CS in each_VCS])
+    row_C = np.arange(busiest_C.size)
+    busiest_VC = np.stack([stages.over_ranks(each_CS)[row_C, busiest_C] for each_CS in each_VCS])
     low_C, high_C = _spread(question, costs, busiest_VC)
     flop_C, again_flop_C = _flop(question, costs)
     peak_C = _peak(question)
@@ -253,11 +253,11 @@ def _stage_times(
     question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
 ) -> _RankTimes:
     """Return the times of one micro-batch on every stage."""
-    shares_G, at = group_shares(question.network), costs.index_C
-    each_VPKCG = costs.time_s[:, :, :, at]
+    shares_G, shape_C = group_shares(question.network), costs.index_C
+    each_VPKCG = costs.time_s[:, :, :, shape_C]
     level_C, row_C = question.layouts.recompute, np.arange(question.layouts.size)
     # recomputed_s has levels on the second axis: the level of each candidate
-    again_VKCG = np.moveaxis(costs.recomputed_s[:, :, :, at][:, level_C, :, row_C], 0, 2)
+    again_VKCG = np.moveaxis(costs.recomputed_s[:, :, :, shape_C][:, level_C, :, row_C], 0, 2)
     layer_PKC = (each_VPKCG[0, ..., 1:-1] * shares_G).sum(axis=-1)
     if question.expert_overlap:  # what pairs of passes hide is no time for other transfers
         layer_PKC[:, KINDS.index("ep")] = 0.0
@@ -286,8 +286,8 @@ def _of_rank(
 ) -> FloatArray:
     """Return what all micro-batches take on one rank of each candidate (C,) [s]."""
     batches_C = question.layouts.micro_batches / copies_of_layers(question.schedule)
-    at = np.arange(question.layouts.size)
-    total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[at, rank_C]
+    row_C = np.arange(question.layouts.size)
+    total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[row_C, rank_C]
     return total_C
 
 
@@ -326,27 +326,27 @@ def _spread(
 
 def _flop(question: TrainingQuestion, costs: MicroBatchCosts) -> tuple[FloatArray, FloatArray]:
     """Return model FLOP of a step over all GPUs, and those computed again (C,) [FLOP]."""
-    layouts, network, at = question.layouts, question.network, costs.index_C
+    layouts, network, shape_C = question.layouts, question.network, costs.index_C
     layers_G = np.array([1.0, *(float(group.count) for group in network.layers), 1.0])
     # every rank of a tensor- or context-parallel group has its own part of a micro-batch
     parts_C = layouts.tp * layouts.cp * layouts.global_batch / layouts.micro_batch
     # products of frozen weights have no gradients of weights
     passes_UG = PASSES * costs.flop_UG - costs.frozen_flop_UG
-    model_C = (passes_UG[at] * layers_G).sum(axis=1) * parts_C
+    model_C = (passes_UG[shape_C] * layers_G).sum(axis=1) * parts_C
     row_C = np.arange(layouts.size)
-    again_CG = costs.recomputed_flop_LUG[:, at][layouts.recompute, row_C]
+    again_CG = costs.recomputed_flop_LUG[:, shape_C][layouts.recompute, row_C]
     return model_C, (again_CG * layers_G).sum(axis=1) * parts_C
 
 
-def layers_of_busiest(question: TrainingQuestion, steps: TrainingSteps, at: int) -> FloatArray:
+def layers_of_busiest(question: TrainingQuestion, steps: TrainingSteps, index: int) -> FloatArray:
     """Return the layers of each segment on the rank with most work (G,); fractions for mixed kinds.
 
     Args:
-        at: Position of the candidate.
+        index: Position of the candidate.
     """
-    stages, rank = steps.stages, int(steps.busiest_C[at])
+    stages, rank = steps.stages, int(steps.busiest_C[index])
     embedding, layers, head = (
-        float(stages.over_ranks(part_CS)[at, rank])
+        float(stages.over_ranks(part_CS)[index, rank])
         for part_CS in (stages.first_CS, stages.layers_CS, stages.last_CS)
     )
     return np.array([embedding, *(layers * group_shares(question.network)), head])

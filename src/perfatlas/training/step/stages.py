@@ -30,7 +30,7 @@ class StageColumns:
     layers_CS: FloatArray  # Layers (C, S)
     first_CS: FloatArray  # 1 for the stage with the embedding (C, S)
     last_CS: FloatArray  # 1 for the stage with the head (C, S)
-    held: HeldStages  # Stages that each rank holds
+    by_rank: HeldStages  # Stages that each rank holds
     dense_CS: FloatArray  # Parameters outside routed experts on one rank (C, S)
     expert_CS: FloatArray  # Parameters of routed experts on one rank (C, S)
     trained_dense_CS: FloatArray  # The part of `dense_CS` with gradients (C, S)
@@ -55,7 +55,7 @@ class StageColumns:
 
     def over_ranks(self, values_CS: FloatArray) -> FloatArray:
         """Return the sum over the stages of each rank (C, R)."""
-        return sum_over_ranks(values_CS, self.held)
+        return sum_over_ranks(values_CS, self.by_rank)
 
 
 def group_shares(network: Network) -> FloatArray:
@@ -85,12 +85,12 @@ def spread_over_stages(
         layer: Value of a mean layer (..., C).
         head: Value of the head (..., C).
     """
-    found: FloatArray = (
+    values: FloatArray = (
         layer[..., None] * stages.layers_CS
         + embedding[..., None] * stages.first_CS
         + head[..., None] * stages.last_CS
     )
-    return found
+    return values
 
 
 def _embeddings_of_head(question: TrainingQuestion, embedding_C: FloatArray) -> FloatArray:
@@ -127,25 +127,25 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     )
     stages_C1 = (layouts.pp * layouts.vpp)[:, None]
     position_S = np.arange(layers_CS.shape[1])
-    shares_G, at = group_shares(network), costs.index_C
-    saved_LCG = costs.saved_bytes_LUG[:, at]
-    held = {name: values[at] for name, values in costs.parameters._asdict().items()}
-    largest_C = held.pop("largest_CG")[:, 1:-1].max(axis=1)
-    ends_CG = np.zeros_like(held["dense_CG"])
-    ends_CG[:, [0, -1]] = held["dense_CG"][:, [0]]
-    copies_C = _embeddings_of_head(question, held["dense_CG"][:, 0])
+    shares_G, shape_C = group_shares(network), costs.index_C
+    saved_LCG = costs.saved_bytes_LUG[:, shape_C]
+    parameters = {name: values[shape_C] for name, values in costs.parameters._asdict().items()}
+    largest_C = parameters.pop("largest_CG")[:, 1:-1].max(axis=1)
+    ends_CG = np.zeros_like(parameters["dense_CG"])
+    ends_CG[:, [0, -1]] = parameters["dense_CG"][:, [0]]
+    copies_C = _embeddings_of_head(question, parameters["dense_CG"][:, 0])
     ends_CG[:, -1] += copies_C
     for name in ("dense_CG", "trained_dense_CG"):
         if name == "dense_CG" or recipe.lora_rank == 0:
-            held[name] = held[name].copy()
-            held[name][:, -1] = np.maximum(held[name][:, -1] + copies_C, 0.0)
+            parameters[name] = parameters[name].copy()
+            parameters[name][:, -1] = np.maximum(parameters[name][:, -1] + copies_C, 0.0)
     none_CS = np.zeros_like(layers_CS)
-    wanted = {name.replace("_CG", "_CS"): values for name, values in held.items()}
+    wanted = {name.replace("_CG", "_CS"): values for name, values in parameters.items()}
     bare = StageColumns(
         layers_CS=layers_CS,
         first_CS=np.broadcast_to(position_S == 0, layers_CS.shape).astype(np.float64),
         last_CS=(position_S == stages_C1 - 1.0).astype(np.float64),
-        held=stages_held(question.schedule, layouts),
+        by_rank=stages_held(question.schedule, layouts),
         dense_CS=none_CS,
         expert_CS=none_CS,
         trained_dense_CS=none_CS,
@@ -154,7 +154,7 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
         saved_LCS=np.zeros((3, *layers_CS.shape)),
         **{
             f"layer_{name.replace('_CG', '_C')}": (values[:, 1:-1] * shares_G).sum(axis=1)
-            for name, values in held.items()
+            for name, values in parameters.items()
         },
         largest_C=largest_C,
         layer_saved_LC=(saved_LCG[..., 1:-1] * shares_G).sum(axis=-1),

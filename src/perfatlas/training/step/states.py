@@ -57,10 +57,10 @@ def state_bytes(question: TrainingQuestion) -> StateBytes:
         copy alone, for inference and LoRA-like fine-tuning.
     """
     recipe = question.recipe
-    each = MOMENT_BYTES[question.moment_format]
+    moment = MOMENT_BYTES[question.moment_format]
     masters = MASTER_BYTES if question.engine.master_weights == "separate" else 0.0
-    states = masters + MOMENTS[question.optimizer] * each
-    adam = masters + MOMENTS["adamw"] * each if question.optimizer == "muon" else states
+    states = masters + MOMENTS[question.optimizer] * moment
+    adam = masters + MOMENTS["adamw"] * moment if question.optimizer == "muon" else states
     gathered = FP8_BYTES if recipe.fp8_parameter_gather else WEIGHT_BYTES
     if question.engine.master_weights != "separate":
         trained = sole_weight_bytes(question)
@@ -103,7 +103,7 @@ def sharded_sum(
 
 def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """Return the bytes of weights on each rank (C, R) [bytes]."""
-    each = state_bytes(question)
+    sizes = state_bytes(question)
     parts = []
     for held_CS, trained_CS, ends_CS in (
         (stages.dense_CS, stages.trained_dense_CS, stages.ends_CS),
@@ -115,10 +115,10 @@ def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArr
         layers_CS = trained_CS - trained_ends_CS
         parts.append(
             stages.over_ranks(
-                layers_CS * each.weights
-                + trained_ends_CS * each.end_weights
-                + frozen_CS * each.frozen
-                + frozen_ends_CS * (WEIGHT_BYTES - each.frozen)
+                layers_CS * sizes.weights
+                + trained_ends_CS * sizes.end_weights
+                + frozen_CS * sizes.frozen
+                + frozen_ends_CS * (WEIGHT_BYTES - sizes.frozen)
             )
         )
     return sharded_sum(question, parts[0], parts[1], 3)
@@ -126,11 +126,11 @@ def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArr
 
 def optimizer_states(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """Return master weights and moments of each rank, offloaded or not (C, R) [bytes]."""
-    each = state_bytes(question)
-    dense_CS = stages.trained_dense_CS * each.states
+    sizes = state_bytes(question)
+    dense_CS = stages.trained_dense_CS * sizes.states
     if not _frozen(question):
-        dense_CS = dense_CS + stages.ends_CS * (each.end_states - each.states)
-    expert_CS = stages.trained_expert_CS * each.states
+        dense_CS = dense_CS + stages.ends_CS * (sizes.end_states - sizes.states)
+    expert_CS = stages.trained_expert_CS * sizes.states
     return sharded_sum(question, stages.over_ranks(dense_CS), stages.over_ranks(expert_CS), 1)
 
 
@@ -150,19 +150,19 @@ def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
     Args:
         question: The candidates.
     """
-    each, network = state_bytes(question), question.network
+    sizes, network = state_bytes(question), question.network
     deeper = replace(network, mtp_layers=question.recipe.mtp_depth)
     counts = deeper.parameters()
     ends = counts.embedding + counts.lm_head
     layers = counts.total - ends + (counts.mtp if question.recipe.mtp_depth else 0)
-    states = layers * each.states + ends * each.end_states
+    states = layers * sizes.states + ends * sizes.end_states
     separate = question.engine.master_weights == "separate"
     states += (WEIGHT_BYTES if separate else sole_weight_bytes(question)) * (layers + ends)
     first = take_layouts(question.layouts, np.zeros(1, np.int64))
     alone = replace(first, ep=np.ones(1), expert_tp=np.ones(1))
     states += sum(float(part_C[0]) for part_C in table_states(question, alone))
     if _frozen(question):
-        states = _adapter_parameters(question) * (each.weights + each.states)
+        states = _adapter_parameters(question) * (sizes.weights + sizes.states)
     return np.full(question.layouts.size, states)
 
 

@@ -83,5 +83,5 @@ def _kept(
         [kept_bytes_S[passes["stage"][taken_N]], -kept_bytes_S[passes["stage"][freed_N]]]
     )
     order = np.lexsort((change, time_s))  # what a pass frees at a time is gone for the next one
-    kept = np.maximum(np.cumsum(change[order]), 0.0)
-    return np.concatenate([[0.0], time_s[order], [end_s]]), np.concatenate([[0.0], kept, [0.0]])
+    saved = np.maximum(np.cumsum(change[order]), 0.0)
+    return np.concatenate([[0.0], time_s[order], [end_s]]), np.concatenate([[0.0], saved, [0.0]])

@@ -41,7 +41,7 @@ class Exchange(NamedTuple):
     part: Part  # Part of the step
     kind: Kind  # Parallelism that it belongs to
     overlap: Overlap = "exposed"  # How it is hidden
-    beside: tuple[int, ...] = ()  # Positions of the rows that hide it
+    window: tuple[int, ...] = ()  # Positions of the rows that hide it
     recomputed_at: int = NEVER  # Lowest recompute level at which the backward pass repeats it
 
 
@@ -66,22 +66,22 @@ def rank_exchanges(
         of gradients: Megatron-LM tensor_parallel/layers.py,
         LinearWithGradAccumulationAndAsyncCommunication.
     """
-    found: list[Exchange] = []
+    exchanges: list[Exchange] = []
     if bool(np.any(layouts.tp > 1)):
-        found += _tensor(network, rows, layouts, engine)
+        exchanges += _tensor(network, rows, layouts, engine)
     if bool(np.any(layouts.cp > 1)):
         whole = routes.context == "all_gather"
-        found += _gathered_context(rows, layouts) if whole else _ring(rows, layouts)
+        exchanges += _gathered_context(rows, layouts) if whole else _ring(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
         again = SELECTIVE if "moe" in modules else FULL_RECOMPUTE
         experts = _experts(network, rows, layouts, engine, routes)
-        found += (
+        exchanges += (
             expert._replace(recomputed_at=again)
             if expert.recomputed_at == FULL_RECOMPUTE
             else expert
             for expert in experts
         )
-    return tuple(found)
+    return tuple(exchanges)
 
 
 class Routes(NamedTuple):
@@ -147,26 +147,26 @@ def _tensor(
             part=Part.FORWARD,
             kind="tp",
             overlap="exposed" if last is None else tiled,
-            beside=(first,),
+            window=(first,),
             recomputed_at=NEVER if last is None else FULL_RECOMPUTE,
         )
         backward = forward._replace(part=Part.INPUT_GRADIENT, overlap="bulk", recomputed_at=NEVER)
         yield forward
-        yield backward._replace(name=f"{name}_gather_again", beside=input_gradient)
-        reduced = backward._replace(beside=weight_gradient)
+        yield backward._replace(name=f"{name}_gather_again", window=input_gradient)
+        reduced = backward._replace(window=weight_gradient)
         yield reduced._replace(name=f"{name}_gradient_scatter", op="reduce_scatter")
         yield reduced._replace(name=f"{name}_gradient_all_reduce", op="all_reduce", bytes_C=whole_C)
         if last is None:
             continue
         name = rows[last].operator.name
-        yield forward._replace(name=f"{name}_scatter", op="reduce_scatter", beside=(last,))
+        yield forward._replace(name=f"{name}_scatter", op="reduce_scatter", window=(last,))
         yield forward._replace(
             name=f"{name}_all_reduce", op="all_reduce", bytes_C=whole_C, overlap="exposed"
         )
         yield backward._replace(
             name=f"{name}_gradient_gather",
             overlap=tiled,
-            beside=_gradient_of(rows, last, Part.INPUT_GRADIENT),
+            window=_gradient_of(rows, last, Part.INPUT_GRADIENT),
         )
 
 
@@ -193,7 +193,7 @@ def _gathered_context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchang
     """
     for exchange in _ring(rows, layouts):
         name = exchange.name.removesuffix("_ring")
-        once = exchange._replace(overlap="exposed", beside=())
+        once = exchange._replace(overlap="exposed", window=())
         if exchange.part == Part.FORWARD:
             yield once._replace(name=f"{name}_gather")
             continue

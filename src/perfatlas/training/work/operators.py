@@ -186,8 +186,8 @@ def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
     whole = work.network.draft_operators(
         work.formats, operators.Phase.FORWARD, tokens_of(layouts, work.recipe)
     )
-    each = tuple(_on_rank(whole, work, layouts))
-    for operator in each * depth:
+    rows = tuple(_on_rank(whole, work, layouts))
+    for operator in rows * depth:
         if operator.name == operators.EMBEDDING or operator.name in HEAD_OPERATORS:
             yield from (row._replace(role="tied") for row in _trained(operator, last, work))
         else:
@@ -294,7 +294,7 @@ def passes_of(
         forward = operators.with_fields(operator, write_bytes=copies * operator.write_bytes)
     yield Row(forward, segment, Part.FORWARD, level)
     backward = backward or operator.backward(frozen=frozen)
-    for one in backward.inputs:
-        yield Row(one, segment, Part.INPUT_GRADIENT)
+    for gradient in backward.inputs:
+        yield Row(gradient, segment, Part.INPUT_GRADIENT)
     for weight in backward.weights:
         yield Row(weight, segment, Part.WEIGHT_GRADIENT)

@@ -36,7 +36,7 @@ class RecomputedModules(NamedTuple):
     """What selective recomputation runs again."""
 
     modules: tuple[str, ...] = CORE  # Modules of `RECOMPUTE_MODULES`
-    kept: str = "attention"  # What it keeps, as `TrainingEngine.selective_recompute`
+    saved: str = "attention"  # What it keeps, as `TrainingEngine.selective_recompute`
 
     @property
     def expert_activations(self) -> bool:
@@ -55,9 +55,9 @@ def repetition(
         are keys, output and up projection that run again. Projections:
         AI-Hypercomputer/maxtext@e591f30c, `get_remat_policy`: outputs of named products are kept.
     """
-    if modules.kept == "projections":
+    if modules.saved == "projections":
         return (FULL_RECOMPUTE if keeps_output(operator, modules) else SELECTIVE), 1.0
-    if modules.kept == "operators":
+    if modules.saved == "operators":
         shares = {"output_projection": 1.0, "gate_up_projection": 0.5, "qkv_projection": key_share}
         share = 1.0 if operator.stream_kind else shares.get(operator.name, 0.0)
         return (SELECTIVE, share) if share > 0.0 else (FULL_RECOMPUTE, 1.0)

@@ -86,8 +86,8 @@ def saved_bytes(
     full_CG = ends_CG + (width_C / layouts.token_ranks)[:, None] * _inputs(rows, segments)
     kept_scores_CG = 0.0 if "core_attn" in modules.modules else attention_CG
     selective_CG = kept_CG - dropped_CG + kept_scores_CG
-    if modules.kept != "attention":
-        named = modules.kept == "projections"
+    if modules.saved != "attention":
+        named = modules.saved == "projections"
         selective_CG = full_CG.copy()
         for row in rows:
             if row.part == Part.FORWARD and row.recomputed_at != recomputation.NEVER:

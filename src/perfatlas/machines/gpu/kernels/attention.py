@@ -219,8 +219,8 @@ def _prefill_traffic_s(
     append_bytes = fresh * appended
     miss = 1.0
     if shape.hot > 0:
-        kept = hot_share(io_bytes + append_bytes, parameters.l2_fraction * silicon.l2)
-        miss = max(COLDEST_MISS, 1.0 - kept)
+        hit = hot_share(io_bytes + append_bytes, parameters.l2_fraction * silicon.l2)
+        miss = max(COLDEST_MISS, 1.0 - hit)
     rate = parameters.efficiency_bandwidth * silicon.bandwidth
     block_threads = min(kv_heads * width, parameters.append_threads)
     block_s = parameters.append_block_cycles / (silicon.clock * silicon.sm_count)

@@ -64,7 +64,7 @@ class MoeParameters(NamedTuple):
 
 
 BINS: Final = 48
-MAX_ROUNDS: Final = 200
+MAX_ITERATIONS: Final = 200
 TILE_COLUMNS: Final = 128.0
 MIN_TILE_ROWS: Final = 16.0
 # Fused Triton kernels without a tuned config select the tile by the total number of tokens:
@@ -199,10 +199,10 @@ def _fill_binomial(tokens: float, chance: float, loads_B: FloatArray) -> None:
         return
     loads_B[:] = 0.0
     rows, probability = 0.0, (1.0 - chance) ** tokens
-    index, room, left = bins - 1, 1.0 / bins, 1.0
-    while index >= 0 and left > LEFT_OUT and rows <= tokens:
-        taken = min(probability, left)
-        left -= taken
+    index, room, remaining = bins - 1, 1.0 / bins, 1.0
+    while index >= 0 and remaining > LEFT_OUT and rows <= tokens:
+        taken = min(probability, remaining)
+        remaining -= taken
         while taken > 0.0 and index >= 0:
             part = min(taken, room)
             loads_B[index] += part * rows * bins
@@ -235,7 +235,7 @@ def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
     if rest < 0.0:
         loads_B *= total / np.sum(loads_B)
     # A round distributes the rest evenly unless experts are full; the limit guarantees an end.
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_ITERATIONS):
         if not rest > 1e-9 * total:
             return
         step = max(1.0, np.floor(rest / loads_B.size))

@@ -241,11 +241,11 @@ def _traffic_s(
 
     Data that was just computed comes from the cache where it fits; so do states in a hot loop.
     """
-    kept = io_bytes + hot * state_bytes
-    cached = 1.0 / (1.0 + (kept / (l2_fraction * silicon.l2)) ** HOT_SHARPNESS)
-    memory_s = ((1.0 - hot) * state_bytes + kept) / (efficiency * silicon.bandwidth)
-    spared_s = cached * kept / (efficiency * silicon.bandwidth)
-    cache_s = cached * kept / (cache_bytes_per_cycle * silicon.sm_count * silicon.clock)
+    reused_bytes = io_bytes + hot * state_bytes
+    cached = 1.0 / (1.0 + (reused_bytes / (l2_fraction * silicon.l2)) ** HOT_SHARPNESS)
+    memory_s = ((1.0 - hot) * state_bytes + reused_bytes) / (efficiency * silicon.bandwidth)
+    spared_s = cached * reused_bytes / (efficiency * silicon.bandwidth)
+    cache_s = cached * reused_bytes / (cache_bytes_per_cycle * silicon.sm_count * silicon.clock)
     return float(memory_s - spared_s + min(cache_s, spared_s))
 
 
@@ -274,8 +274,8 @@ STAND_INS: Final = {
 
 def _scan_key(operator: operators.Scan) -> declarations.CalibrationKey | None:
     phase = declarations.kernel_phase(operator.phase)
-    known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_INS
-    return (f"scan_{phase}", ("bf16",)) if phase and known else None
+    modeled = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_INS
+    return (f"scan_{phase}", ("bf16",)) if phase and modeled else None
 
 
 def _scan_columns(operator: operators.Scan) -> declarations.Columns:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
 
 _DATA: Final = "data/kernel_designs.toml"
-MAX_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of the longest
+MAX_TILE_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of the longest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ class KernelFamily:
 
         The clock under load follows from the tensor rate per SM and the power limit.
         """
-        known = device.name if device.name in self.scored else self.donor_of(device)
-        measured = resolve_system(known).device
+        name = device.name if device.name in self.scored else self.donor_of(device)
+        measured = resolve_system(name).device
         return _load(device) != _load(measured)
 
     def width_of(self, device: Device) -> float:
@@ -118,19 +118,19 @@ def family_of(operator: str, device: Device, format_name: str) -> KernelFamily:
     families = [
         kernel_family for kernel_family in kernel_families() if kernel_family.operator == operator
     ]
-    found = [family for family in families if family.architecture == device.architecture]
-    if not found:
-        known = ", ".join(dict.fromkeys(family.architecture for family in families))
+    matching = [family for family in families if family.architecture == device.architecture]
+    if not matching:
+        architectures = ", ".join(dict.fromkeys(family.architecture for family in families))
         raise UnsupportedError(
-            f"kernel design {operator} models kernels of the architectures {known}, and"
+            f"kernel design {operator} models kernels of the architectures {architectures}, and"
             f" {device.name} is {device.architecture}; use kernel {operator}"
         )
-    if format_name not in found[0].formats:
+    if format_name not in matching[0].formats:
         raise UnsupportedError(
             f"kernel design {operator} has no published speeds in format = {format_name} on"
-            f" {device.architecture}; use {', '.join(found[0].formats)}, or kernel {operator}"
+            f" {device.architecture}; use {', '.join(matching[0].formats)}, or kernel {operator}"
         )
-    return found[0]
+    return matching[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +257,7 @@ class AttentionWork:
             return {math.ceil(self.kv_len / tile.n / tile.splits): number}
         counts: dict[int, int] = {}
         tiles = math.ceil((self.kv_len if self.backward else self.q_len) / tile.m)
-        together = math.ceil(tiles / MAX_LENGTHS)
+        together = math.ceil(tiles / MAX_TILE_LENGTHS)
         for first in range(0, tiles, together):
             beyond = min(first + together, tiles)
             blocks = math.ceil(self._seen(first, beyond, tile.m) / tile.n)

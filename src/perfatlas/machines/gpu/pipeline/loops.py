@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.machines.gpu.pipeline import kernels
-from perfatlas.machines.gpu.pipeline.servers import Schedule, Step, run_programs
+from perfatlas.machines.gpu.pipeline.servers import Step, WarpgroupSchedule, run_programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,11 +164,11 @@ def _copies(
     With `turns`, warpgroups take turns in tiles, instead of all multiplying each.
     """
     steps = []
-    for at, tile in enumerate(tiles):
+    for index, tile in enumerate(tiles):
         freed: tuple[Event, ...] = ()
-        if at >= stages:
-            users = [(at - stages) % warpgroups] if turns else range(warpgroups)
-            freed = tuple((*tiles[at - stages], group) for group in users)
+        if index >= stages:
+            users = [(index - stages) % warpgroups] if turns else range(warpgroups)
+            freed = tuple((*tiles[index - stages], group) for group in users)
         steps.append(
             Step(event=tile, after=freed, holds={COPY: copy}, latency=latency, waits=False)
         )
@@ -176,11 +176,11 @@ def _copies(
 
 
 @lru_cache(maxsize=4096)
-def _simulated(loop: Loop, blocks: int) -> Schedule:
+def _simulated(loop: Loop, blocks: int) -> WarpgroupSchedule:
     return run_programs(loop.programs(blocks))
 
 
-def tile_schedule(loop: Loop, blocks: int) -> Schedule:
+def tile_schedule(loop: Loop, blocks: int) -> WarpgroupSchedule:
     """Return the schedule of one tile; a long one goes on as between `STEADY` blocks.
 
     Units that steps use without queueing bound it too: no tile ends before its busiest unit does.
@@ -192,10 +192,10 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
     more = (blocks - last) / (last - first)
     busy = {unit: used + more * (used - begin.busy[unit]) for unit, used in end.busy.items()}
     cycles = end.cycles + more * (end.cycles - begin.cycles)
-    return _bounded(Schedule(cycles=cycles, busy=busy))
+    return _bounded(WarpgroupSchedule(cycles=cycles, busy=busy))
 
 
-def steady_iteration(loop: Loop, blocks: int) -> Schedule:
+def steady_iteration(loop: Loop, blocks: int) -> WarpgroupSchedule:
     """Return one iteration of the main loop, from the end of a product to that of the next.
 
     Of a tile with few blocks, or a single one, it is the whole tile.
@@ -220,10 +220,10 @@ def steady_iteration(loop: Loop, blocks: int) -> Schedule:
         for unit in UNITS
         if any(interval.unit == unit for interval in seen)
     }
-    return Schedule(cycles=end - begin, busy=busy, intervals=tuple(seen))
+    return WarpgroupSchedule(cycles=end - begin, busy=busy, intervals=tuple(seen))
 
 
-def _bounded(schedule: Schedule) -> Schedule:
+def _bounded(schedule: WarpgroupSchedule) -> WarpgroupSchedule:
     return replace(schedule, cycles=max(schedule.cycles, *schedule.busy.values()))
 
 

@@ -25,7 +25,7 @@ from perfatlas.quantities import PerfatlasError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perfatlas.machines.gpu.pipeline.servers import Schedule
+    from perfatlas.machines.gpu.pipeline.servers import WarpgroupSchedule
 
 MEMORY, LATENCY, LAUNCH = "device memory", "latency", "launch"
 COLUMNS_MORE: Final = 64  # of a larger tile
@@ -44,7 +44,7 @@ class KernelDesign:
     # Share of the kernel's time in which each unit works, mean of all SMs
     shares: Mapping[str, float]
     limiting_unit: str
-    iteration: Schedule  # One iteration of the main loop of its longest tile
+    iteration: WarpgroupSchedule  # One iteration of the main loop of its longest tile
 
 
 def design_kernel(
@@ -243,10 +243,10 @@ def what_ifs(
             replace(silicon, memory_bytes_per_s=2.0 * silicon.memory_bytes_per_s),
         ),
     ]
-    found: list[tuple[str, KernelDesign | PerfatlasError]] = []
+    results: list[tuple[str, KernelDesign | PerfatlasError]] = []
     for text, changed, device in changes:
         try:
-            found.append((text, design_kernel(work, family, device, clock_factor, changed)))
+            results.append((text, design_kernel(work, family, device, clock_factor, changed)))
         except PerfatlasError as problem:
-            found.append((text, problem))
-    return found
+            results.append((text, problem))
+    return results

@@ -40,7 +40,7 @@ class Interval:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
+class WarpgroupSchedule:
     """The run of the programs of one tile."""
 
     cycles: float  # End of the last step
@@ -48,7 +48,7 @@ class Schedule:
     intervals: tuple[Interval, ...] = ()  # When units work for steps that hold them
 
 
-def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
+def run_programs(programs: Sequence[Sequence[Step]]) -> WarpgroupSchedule:
     """Return the schedule of programs that run at the same time.
 
     Each program issues its steps in order. A unit serves the steps in the order in which they
@@ -93,7 +93,7 @@ def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
         time[p] = end + step.latency if step.waits else arrival
         position[p] += 1
     cycles = max(happened.values(), default=0.0)
-    return Schedule(cycles=cycles, busy=busy, intervals=tuple(intervals))
+    return WarpgroupSchedule(cycles=cycles, busy=busy, intervals=tuple(intervals))
 
 
 def _arrival(step: Step, time: float, happened: Mapping[Event, float]) -> float:

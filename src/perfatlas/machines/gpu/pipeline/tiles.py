@@ -22,7 +22,7 @@ MMA_BYTES: Final = 32  # depth of an MMA instruction
 MAX_STAGES: Final = 8
 BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
 SPLITS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts that libraries try
-MIN_DEPTH: Final = 128  # of a part
+MIN_SPLIT_DEPTH: Final = 128  # of a part
 GEMM_ROWS: Final = (64, 128, 256)
 GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
 
@@ -57,11 +57,11 @@ def check_tile(work: kernels.Work, tile: kernels.KernelTile, silicon: kernels.Si
             f"2-CTA MMA needs two rows of tiles, and m = {work.m} has one of tile_m = {tile.m};"
             " use 1-CTA MMA"
         )
-    held = shared_bytes(work, tile, silicon)
-    if held > silicon.shared_bytes:
+    used = shared_bytes(work, tile, silicon)
+    if used > silicon.shared_bytes:
         raise InfeasibleError(
             f"a tile of {tile.m} x {tile.n} x {tile.k} with {counted(tile.stages, 'stage')} needs"
-            f" {held:,.0f} bytes of shared memory, and a block has {silicon.shared_bytes:,};"
+            f" {used:,.0f} bytes of shared memory, and a block has {silicon.shared_bytes:,};"
             " use fewer stages or a smaller tile"
         )
     if limits["accumulators"] == "registers":
@@ -183,7 +183,7 @@ def split_tiles(work: kernels.Work, tile: kernels.KernelTile) -> Iterator[kernel
     else:
         length, block = work.kv_len, tile.n
     for splits in SPLITS:
-        if splits <= math.ceil(length / block) and length >= splits * MIN_DEPTH:
+        if splits <= math.ceil(length / block) and length >= splits * MIN_SPLIT_DEPTH:
             yield replace(tile, splits=splits)
 
 

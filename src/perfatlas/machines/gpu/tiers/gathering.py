@@ -50,8 +50,8 @@ class Matches:
         """Return the position of the best match of every candidate, -1 if there is none (C,)."""
         key = (operator, formats, lent)
         if key not in self._known:
-            found = [self._find(device, *key) for device in self.devices.devices]
-            self._known[key] = np.array(found, np.int64)[self.devices.index_C]
+            indexes = [self._find(device, *key) for device in self.devices.devices]
+            self._known[key] = np.array(indexes, np.int64)[self.devices.index_C]
         return self._known[key]
 
     def rows(
@@ -68,11 +68,11 @@ class Matches:
     ) -> int:
         family = lent.family if lent else self.family
         stamp = self._stamps[device.name]
-        found = [
+        candidates = [
             calibrations.find_calibration_at(device, (operator, family, name), stamp)
             for name in formats
         ]
-        matches = [match for match in found if match is not None]
+        matches = [match for match in candidates if match is not None]
         if not matches:
             return -1
         chosen = next((m for m in matches if m.own_kernels), matches[0])

@@ -171,8 +171,8 @@ def correct_rows(
         if not matches[position].table[0]:
             continue
         some = match_U == position
-        found = correct(residuals_of(matches[position]), operator, shape_UD[some])
-        for all_U, some_U in zip(whole, found, strict=True):
+        corrected = correct(residuals_of(matches[position]), operator, shape_UD[some])
+        for all_U, some_U in zip(whole, corrected, strict=True):
             all_U[some] = some_U
     return whole
 

@@ -102,10 +102,10 @@ class _Family:
             changed_W = np.flatnonzero(~same_CO[rows.candidate_R, rows.operator_R])
             if not changed_W.size:
                 continue
-            at = (rows.candidate_R[changed_W], rows.operator_R[changed_W])
+            positions = (rows.candidate_R[changed_W], rows.operator_R[changed_W])
             place_W = rows.inverse_R[changed_W]
-            found = rows.prices(place_W, ratio_R[changed_W])
-            write_times(prices, at, np.arange(place_W.size), found)
+            repriced = rows.prices(place_W, ratio_R[changed_W])
+            write_times(prices, positions, np.arange(place_W.size), repriced)
         return prices
 
 
@@ -114,7 +114,7 @@ def _gather_family(
 ) -> _Family:
     """Return operators with the kernels of one engine, priced at the clock of each candidate."""
     prices = price_at_bound(operators, devices)
-    found: list[ModelRows] = []
+    models: list[ModelRows] = []
     if kernels.tier == "bound":
         return _Family(operators=operators, devices=devices, full=prices, models=())
     version = kernels.silicon_version if kernels.tier == "measured" else None
@@ -125,20 +125,20 @@ def _gather_family(
         rows = gather_rows(name, chosen, position_G, match_GC, catalog)
         if rows is None:
             continue
-        at, every_U = (rows.candidate_R, rows.operator_R), np.arange(rows.first_U.size)
-        write_times(prices, at, rows.inverse_R, rows.prices(every_U, np.ones(every_U.size)))
-        write(prices, at, match_CO=rows.match_R, outside_CO=rows.outside_U[rows.inverse_R])
+        positions, every_U = (rows.candidate_R, rows.operator_R), np.arange(rows.first_U.size)
+        write_times(prices, positions, rows.inverse_R, rows.prices(every_U, np.ones(every_U.size)))
+        write(prices, positions, match_CO=rows.match_R, outside_CO=rows.outside_U[rows.inverse_R])
         if rows.near is not None:
-            write(prices, at, measured_CO=rows.near.measured_U[rows.inverse_R])
+            write(prices, positions, measured_CO=rows.near.measured_U[rows.inverse_R])
         distinct_O = prices.distinct_O
         distinct_O += np.bincount(rows.operator_R[rows.first_U], minlength=distinct_O.size)
-        found.append(rows)
+        models.append(rows)
     full = with_fields(
         prices,
         matches=tuple(catalog.matches),
         rows_O=(prices.match_CO >= 0).sum(axis=0),
     )
-    return _Family(operators=operators, devices=devices, full=full, models=tuple(found))
+    return _Family(operators=operators, devices=devices, full=full, models=tuple(models))
 
 
 def _by_model(
@@ -157,20 +157,20 @@ def _by_model(
 
 def write_times(
     prices: PricedOperators,
-    at: tuple[IntArray, IntArray],
+    positions: tuple[IntArray, IntArray],
     place_R: IntArray,
-    found: RowPrices,
+    shape_prices: RowPrices,
 ) -> None:
     """Overwrite the rooflines of some operators with their prices, none below its roofline.
 
     A product whose roofline is memory-bound, but which is limited by issuing its tiles, does not
     fill the device: it is latency-bound. Experts whose tiles fill it compute padded rows.
 
-    `at` holds candidate and operator of each row (R,), `place_R` its shape.
+    `positions` holds candidate and operator of each row (R,), `place_R` its shape.
     """
     columns = _Columns(*(getattr(prices, name) for name in _Columns._fields))
-    shapes = RowPrices(*map(np.ascontiguousarray, found))
-    place_R, candidate_R, operator_R = map(np.ascontiguousarray, (place_R, *at))
+    shapes = RowPrices(*map(np.ascontiguousarray, shape_prices))
+    place_R, candidate_R, operator_R = map(np.ascontiguousarray, (place_R, *positions))
     _write(place_R, candidate_R, operator_R, shapes, columns)
 
 
@@ -189,7 +189,7 @@ def _write(
     place_R: IntArray,
     candidate_R: IntArray,
     operator_R: IntArray,
-    found: RowPrices,
+    shapes: RowPrices,
     columns: _Columns,
 ) -> None:
     """Write time, interval and limiting resource of each row.
@@ -199,16 +199,16 @@ def _write(
     """
     for row in range(place_R.shape[0]):
         candidate, operator, shape = candidate_R[row], operator_R[row], place_R[row]
-        bound_s, time_s = columns.bound_s_CO[candidate, operator], found.time_s_U[shape]
+        bound_s, time_s = columns.bound_s_CO[candidate, operator], shapes.time_s_U[shape]
         time_s = max(time_s, bound_s)
-        low_s, high_s = time_s * found.low_U[shape], time_s * found.high_U[shape]
+        low_s, high_s = time_s * shapes.low_U[shape], time_s * shapes.high_U[shape]
         if high_s < bound_s:
-            high_s = time_s / found.low_U[shape]
+            high_s = time_s / shapes.low_U[shape]
         low_s = max(low_s, bound_s)
         columns.time_s_CO[candidate, operator] = time_s
         columns.low_s_CO[candidate, operator] = min(low_s, time_s)
         columns.high_s_CO[candidate, operator] = max(high_s, time_s)
-        code = found.code_U[shape]
+        code = shapes.code_U[shape]
         memory = columns.code_CO[candidate, operator] == BOUND_MEMORY
         if code == BOUND_COMPUTE and memory:
             code = BOUND_LATENCY
