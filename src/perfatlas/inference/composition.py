@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 MIN_BOUND_SHARE: Final = 0.005
 
 
-def prompts_in_stages(load: RunningLoad, added_s: FloatArray, first_s: FloatArray) -> FloatArray:
+def prompts_in_stages(
+    load: RunningLoad, added_s: FloatArray, first_s: FloatArray, *, filled: bool = False
+) -> FloatArray:
     """Return the time that prompts that start together delay all micro-batches (C,) [s].
 
     Every micro-batch returns to the first stage after all others have entered it. A step that is
@@ -51,11 +53,13 @@ def prompts_in_stages(load: RunningLoad, added_s: FloatArray, first_s: FloatArra
         at random ones:    (k + p - 1) c / (1 + q (m - 1))
 
     and k c, as in a full pipeline, once every step has a chunk (q k = 1). Requests of equal lengths
-    start at even intervals. One stage has no bubbles: k c.
+    start at even intervals, or together where their clients started together: their prompts then
+    follow one another and fill the pipeline. One stage has no bubbles: k c.
 
     Args:
         added_s: What all chunks of the prompts add to their steps, through all stages (C,) [s].
         first_s: What the first chunk adds (C,) [s].
+        filled: Whether prompts of all micro-batches follow one another.
 
     Limits: Chunks follow each other although TensorRT-LLM waits for the one before. Decodes of all
         micro-batches take the same time.
@@ -65,6 +69,8 @@ def prompts_in_stages(load: RunningLoad, added_s: FloatArray, first_s: FloatArra
         the longest path through these. Even intervals: all of it passes the longest steps; random
         ones: a path that takes each such step in all stages and misses the m - 1 steps behind it.
     """
+    if filled:
+        return np.where(load.question.plan.pp > 1, added_s * load.stage_share, added_s)
     pass_s = pipelined_s(added_s, first_s, load.question.plan.pp, load.stage_share)
     number = load.chunks.count + load.chunks.last_count
     starts = np.minimum(load.mixed_steps / load.micro_batches, 1.0) / number
@@ -91,14 +97,17 @@ def predicted(
     client = client_side(load.question)
     fast_client, slow_client = client_ends(load.question)
 
-    def composed(time_s: Callable[[StepTimes], FloatArray], side: ClientSide) -> Latencies:
+    def composed(
+        time_s: Callable[[StepTimes], FloatArray], side: ClientSide, *, filled: bool = False
+    ) -> Latencies:
         times = _Times(*(time_s(step) for step in steps))
-        return _compose(load, times, side, None if burst is None else burst.timed(time_s))
+        opening = None if burst is None else burst.timed(time_s)
+        return _compose(load, times, side, opening, filled=filled)
 
     latencies = composed(lambda step: step.total_s(), client)
-    low = composed(lambda step: fastest_s(step, tails), fast_client)
+    low = composed(lambda step: fastest_s(step, tails), fast_client, filled=True)
     high = composed(lambda step: slowest_s(step, tails), slow_client)
-    least = composed(lambda step: step.least_s(), fast_client)
+    least = composed(lambda step: step.least_s(), fast_client, filled=True)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
@@ -145,7 +154,12 @@ class _Times(NamedTuple):
 
 
 def _compose(
-    load: RunningLoad, times: _Times, client: ClientSide, burst: BurstTimes | None
+    load: RunningLoad,
+    times: _Times,
+    client: ClientSide,
+    burst: BurstTimes | None,
+    *,
+    filled: bool,
 ) -> Latencies:
     """Compose chunks and decode steps into latencies."""
     question, chunks = load.question, load.chunks
@@ -158,7 +172,7 @@ def _compose(
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
     if not np.any(question.aggregated_C):
         return static
-    cost_s, mean_s = _added(load, times, prefill_s)
+    cost_s, mean_s = _added(load, times, prefill_s, filled=filled)
     joining = Joining(
         step_s=np.where(load.staggered, mean_s, waited_s),
         others=load.served - 1.0,
@@ -181,7 +195,7 @@ def _compose(
 
 
 def _added(
-    load: RunningLoad, times: _Times, prefill_s: FloatArray
+    load: RunningLoad, times: _Times, prefill_s: FloatArray, *, filled: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return what a prompt adds to the steps of other requests, and the mean step, each (C,) [s].
 
@@ -195,7 +209,7 @@ def _added(
     added_s = np.maximum(prefill_s - number * beside_s, 0.0)
     first_s = np.minimum(np.maximum(times.chunk_s - beside_s, 0.0), added_s)
     ranks = np.where(load.staggered, load.busy_ranks, 1.0)
-    cost_s = prompts_in_stages(load, added_s, first_s) / (load.prompts * ranks)
+    cost_s = prompts_in_stages(load, added_s, first_s, filled=filled) / (load.prompts * ranks)
     chunk_s = np.maximum(prefill_s / number, step_s)
     # a rank that computes prompts alone decodes in fewer of the steps
     often = np.minimum(load.mixed_steps / (1.0 + load.mixed_steps * (1.0 - share)), 1.0)
