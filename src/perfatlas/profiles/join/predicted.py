@@ -124,7 +124,7 @@ def _priced(
 
 
 def _columns(
-    shapes: Sequence[GemmShape | AttentionShape | StreamingShape | None], key: tuple[Any, ...]
+    shapes: Sequence[GemmShape | AttentionShape | StreamingShape], key: tuple[Any, ...]
 ) -> Operator:
     """Return shapes of one kind as columns of one operator."""
     size = {
