@@ -207,7 +207,7 @@ KERNEL_FIELDS: Final = (
     "device.memory.bandwidth",
     "device.overhead_ratio",
 )
-KEPT: Final = 4096  # matches of devices, of which a study of changed hardware has many
+MAX_MATCHES: Final = 4096  # matches of devices, of which a study of changed hardware has many
 LATENCY: Final = "device.scale_up.latency"
 _RING: Final = ("overhead_rank_s", "overhead_bulk_rank_s")
 _PAIRS: Final = {"overhead_s": 1.0, "overhead_bulk_s": 1.0}
@@ -292,7 +292,7 @@ def find_calibration_at(
     return _of_device(device, cell, stamp, hidden_devices())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_MATCHES)
 def _of_device(
     device: Device,
     cell: tuple[str, str, str],

@@ -94,7 +94,11 @@ class Replay:
         self._key_N = np.maximum(activities.start_s_N, called_N)
         pairs = np.stack([activities.device_N, activities.stream_N], axis=1)
         self._stream_N = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-        self._before_N = _previous(self._stream_N, self._key_N)
+        order = np.lexsort((self._key_N, self._stream_N))
+        same = self._stream_N[order[1:]] == self._stream_N[order[:-1]]
+        # the activity before each one in its stream
+        self._before_N = np.full(len(order), NO_INDEX, np.int64)
+        self._before_N[order[1:][same]] = order[:-1][same]
         process_N = np.append(calls.process_L, NO_INDEX)[activities.launch_N]
         self._of_process = {
             process: np.isin(process_N, (process, NO_INDEX))
@@ -291,12 +295,3 @@ class Replay:
             if among_N[other] and other != excluded and self._done[other]:
                 return other
         return NO_INDEX
-
-
-def _previous(stream_N: IntArray, key_N: FloatArray) -> IntArray:
-    """Return the activity before each one in its stream, NO_INDEX for the first (N)."""
-    order = np.lexsort((key_N, stream_N))
-    before_N = np.full(len(order), NO_INDEX, np.int64)
-    same = stream_N[order[1:]] == stream_N[order[:-1]]
-    before_N[order[1:][same]] = order[:-1][same]
-    return before_N

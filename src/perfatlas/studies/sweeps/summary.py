@@ -77,6 +77,15 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """Return the counts and the best rows so far."""
         rows, failed = self._sum("rows"), self._sum("failed")
+        # the most frequent first, each with an example
+        refusal_rows: dict[str, dict[str, Any]] = {}
+        for stats in self._ordered():
+            for reason, (count, point, text) in stats.get("refusals", {}).items():
+                row = {"reason": reason, "count": 0, "point": point, "error": text}
+                refusal_rows.setdefault(reason, row)["count"] += count
+        ranked = sorted(refusal_rows.values(), key=lambda row: (-row["count"], row["reason"]))
+        rest = sum(row["count"] for row in ranked[MAX_REASONS:])
+        others = [{"reason": OTHERS, "count": rest, "point": None, "error": ""}] if rest else []
         return {
             "points": self.described["points"],
             "blocks": self.described["blocks"],
@@ -86,7 +95,7 @@ class Tally:
             "rows_in_tier_bound": self._sum("bound"),
             "left_out": self._added("left_out"),
             "not_met": self._added("not_met"),
-            "refusals": self._refusals(),
+            "refusals": ranked[:MAX_REASONS] + others,
             "objective": self.objective,
             "better": "higher" if is_higher_better(self.objective) else "lower",
             "best": self.best(),
@@ -129,18 +138,6 @@ class Tally:
             for text, count in stats.get(name, {}).items():
                 counts[text] = counts.get(text, 0) + count
         return counts
-
-    def _refusals(self) -> list[dict[str, Any]]:
-        """Return the reasons of refused rows, the most frequent first, each with an example."""
-        rows: dict[str, dict[str, Any]] = {}
-        for stats in self._ordered():
-            for reason, (count, point, text) in stats.get("refusals", {}).items():
-                row = {"reason": reason, "count": 0, "point": point, "error": text}
-                rows.setdefault(reason, row)["count"] += count
-        ranked = sorted(rows.values(), key=lambda row: (-row["count"], row["reason"]))
-        rest = sum(row["count"] for row in ranked[MAX_REASONS:])
-        others = [{"reason": OTHERS, "count": rest, "point": None, "error": ""}] if rest else []
-        return ranked[:MAX_REASONS] + others
 
     def kept_text(self) -> str:
         """Return what is kept and how to go on, "" if nothing is."""
