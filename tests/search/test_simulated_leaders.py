@@ -77,7 +77,7 @@ def test_a_percentile_of_pools_is_simulated() -> None:
 
 def _leader(rank: int, score: float, **changes: Any) -> Leader:  # noqa: ANN401 - fields of a leader
     row = {"method": "simulate", "gpus": 1, "request_latency_s": 1.0}
-    fields: dict[str, Any] = {"place": 0, "row": row, "rank": rank, "score": score}
+    fields: dict[str, Any] = {"index": 0, "row": row, "rank": rank, "score": score}
     return Leader(**{**fields, "probability": 1.0, "excess": 0.5, **changes})
 
 

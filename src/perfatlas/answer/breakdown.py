@@ -147,15 +147,15 @@ def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
 
 def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationMatch]:
     """Return the distinct calibrations that priced one candidate."""
-    found: dict[str, CalibrationMatch] = {}
+    matches: dict[str, CalibrationMatch] = {}
     for cost in costs:
         runs = cost.count_CO[candidate] > 0
         # a set instead of np.unique, which imports masked arrays on first use
         for position in sorted(set(cost.prices.match_CO[candidate][runs].tolist())):
             if position >= 0:
                 match = cost.prices.matches[position]
-                found.setdefault(match.calibration.id, match)
-    return list(found.values())
+                matches.setdefault(match.calibration.id, match)
+    return list(matches.values())
 
 
 def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, Any], ...]:
@@ -259,8 +259,8 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
         "bound": [BOUND_NAMES[NAMED_BOUNDS[code]] for code in prices.code_CO[:, 0].tolist()],
         "bound_time_s": prices.bound_s_CO[:, 0].tolist(),
         "tier": [
-            tier_name(calibrated=known or above, measured=own)
-            for known, own, above in zip(
+            tier_name(calibrated=has_interval or above, measured=is_own)
+            for has_interval, is_own, above in zip(
                 calibrated, measured, prices.exceeds_bound()[:, 0].tolist(), strict=True
             )
         ],
@@ -270,7 +270,7 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
 def _known(high_s_C: FloatArray, calibrated: Sequence[bool]) -> list[float | None]:
     """Return upper limits; a bound is a lower limit and has none."""
     pairs = zip(high_s_C.tolist(), calibrated, strict=True)
-    return [high_s if known else None for high_s, known in pairs]
+    return [high_s if has_interval else None for high_s, has_interval in pairs]
 
 
 def single_row(

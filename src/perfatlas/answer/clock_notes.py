@@ -89,7 +89,7 @@ def clock_causes(
 
 
 def clock_note(
-    device: Device, causes: Sequence[str], left: str, *, moved: bool, known: bool
+    device: Device, causes: Sequence[str], remaining: str, *, moved: bool, known: bool
 ) -> str:
     """Return the sentence on the clocks that some causes leave.
 
@@ -109,6 +109,6 @@ def clock_note(
             " power does not limit these kernels"
         )
     return (
-        f"{' and '.join(causes)} {verb} {left} of the clock {clock}; voltages are inferred or"
+        f"{' and '.join(causes)} {verb} {remaining} of the clock {clock}; voltages are inferred or"
         " assumed, and kernels were measured only at that clock, whose interval is used"
     )

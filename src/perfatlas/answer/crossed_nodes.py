@@ -29,8 +29,8 @@ def node_notes(question: Candidates) -> Iterator[tuple[int, str]]:
     each_C = plan.gpus_per_replica
     crowded_C = plan.dp > parallelism.most_replicas(each_C, node_C, plan.ranks)
     for c in np.flatnonzero(crowded_C).tolist():
-        one = slice(c, c + 1)
-        whole = float(parallelism.gpus_of_nodes(each_C[one], float(node_C[c]), plan.dp[one])[0])
+        row = slice(c, c + 1)
+        whole = float(parallelism.gpus_of_nodes(each_C[row], float(node_C[c]), plan.dp[row])[0])
         yield (
             c,
             (

@@ -97,11 +97,13 @@ def _columns(answer: Mapping[str, Any], table: str) -> dict[str, list[Any]]:
     """Return the columns of the breakdown of an answer, or of results that are a list of rows."""
     lists = {"breakdown": answer["breakdown"], **answer["results"]}
     tables = {name: rows for name, rows in lists.items() if isinstance(rows, list)}
-    known = [name for name, rows in tables.items() if all(isinstance(row, dict) for row in rows)]
-    if table not in known:
+    table_names = [
+        name for name, rows in tables.items() if all(isinstance(row, dict) for row in rows)
+    ]
+    if table not in table_names:
         raise InvalidSpecError(
-            f"table = {table!r}: the answer has no such table{did_you_mean(table, known)}; it has"
-            f" {', '.join(known)}"
+            f"table = {table!r}: the answer has no such table{did_you_mean(table, table_names)};"
+            f" it has {', '.join(table_names)}"
         )
     names = dict.fromkeys(name for row in tables[table] for name in row)
     return {name: [row.get(name) for row in tables[table]] for name in names}

@@ -77,10 +77,10 @@ def quantization_note(
     Args:
         measured: Whether measured rows corrected it.
     """
-    found = quantization_of(operator)
-    if not found:
+    quantization = quantization_of(operator)
+    if not quantization:
         return ()
-    if found["quantization"] == "included":
+    if quantization["quantization"] == "included":
         return (INCLUDED,)
     if measured and match is not None and residuals.holds_quantization(match):
         return (f"{SHARED}; {AS_MEASURED}",)
@@ -190,10 +190,10 @@ def _clocks(question: Candidates, steps: PricedSteps) -> tuple[str, ...]:
     causes = clock_causes(device, limit_w, locked, zeros=zeros_C is not None and bool(zeros_C[0]))
     if not causes:
         return ()
-    left = f"prefill steps {prefill:.2f} and decode steps {decode:.2f}"
-    known = question.tier != "bound" and bool(np.isfinite(placement.power().on_w[0]))
+    slowdown = f"prefill steps {prefill:.2f} and decode steps {decode:.2f}"
+    has_power = question.tier != "bound" and bool(np.isfinite(placement.power().on_w[0]))
     moved = (prefill, decode) != (1.0, 1.0)
-    return (clock_note(device, causes, left, moved=moved, known=known),)
+    return (clock_note(device, causes, slowdown, moved=moved, known=has_power),)
 
 
 def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evidence:
@@ -224,8 +224,8 @@ def _standing_assumptions(question: Candidates, steps: PricedSteps, tier: str) -
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
         several = question.plan.attention_dp[0] > 1
-        held = held_prompts_note(int(question.limits.rank_balance_iters[0]) if several else 0)
-        notes = "; ".join([_clients(question), *held, client_note(question)])
+        notes_held = held_prompts_note(int(question.limits.rank_balance_iters[0]) if several else 0)
+        notes = "; ".join([_clients(question), *notes_held, client_note(question)])
         remarks.append(f"{FORMULA}: {notes}")
     return tuple(remarks)
 
@@ -401,11 +401,11 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
     remarks = [MEASURED_STANDING]
     for cost in costs:
         busy_O = cost.count_CO[0] * cost.prices.time_s_CO[0]
-        left = np.flatnonzero(
+        unmeasured = np.flatnonzero(
             (cost.prices.match_CO[0] >= 0) & ~cost.prices.measured_CO[0] & (busy_O > 0)
         )
-        names = dict.fromkeys(cost.operators[o].name for o in left.tolist())
-        share = float(busy_O[left].sum() / cost.total_s()[0])
+        names = dict.fromkeys(cost.operators[o].name for o in unmeasured.tolist())
+        share = float(busy_O[unmeasured].sum() / cost.total_s()[0])
         if names:
             remarks.append(
                 f"{cost.operators[0].phase}: no measured rows near {', '.join(names)}: physics,"

@@ -91,11 +91,11 @@ def half_width(values: Sequence[float | None]) -> float | None:
     """
     from scipy.special import stdtrit
 
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    present = [value for value in values if value is not None]
+    if len(present) < len(values):
         return None
-    degrees = len(known) - 1
-    middle = math.fsum(known) / len(known)
-    squares = math.fsum((value - middle) ** 2 for value in known)
-    factor = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)) / math.sqrt(len(known))
+    degrees = len(present) - 1
+    middle = math.fsum(present) / len(present)
+    squares = math.fsum((value - middle) ** 2 for value in present)
+    factor = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)) / math.sqrt(len(present))
     return factor * math.sqrt(squares / degrees)

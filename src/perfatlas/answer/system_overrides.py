@@ -49,18 +49,18 @@ def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
         >>> unread_overrides(resolve_system("h200_sxm{device.idle=70W}"), ("attention",))
         ['device.idle has no effect on this answer: it applies to power and energy']
     """
-    found = []
+    notes = []
     for path in system.overridden:
         if text := _contained(system, path, readers):
-            found.append(text)
+            notes.append(text)
             continue
         read_by = FIELDS[path].read_by
         if set(readers).isdisjoint(read_by):
             *most, last = read_by or ("",)
             listed = f"{', '.join(most)} and {last}" if most else last
             why = f"it applies to {listed}" if listed else "no prediction uses it"
-            found.append(f"{path} has no effect on this answer: {why}")
-    return found
+            notes.append(f"{path} has no effect on this answer: {why}")
+    return notes
 
 
 def _contained(system: System, path: str, readers: Collection[str]) -> str:
@@ -83,7 +83,7 @@ def _contained(system: System, path: str, readers: Collection[str]) -> str:
 def format_readers(*names: str) -> set[str]:
     """Return the operators in some number formats, as readers of peaks."""
     formats = [get_format(name) for name in names]
-    peaks = {peak for one in formats for peak in (one.tensor_peak, one.substitute_peak)}
+    peaks = {peak for row in formats for peak in (row.tensor_peak, row.substitute_peak)}
     return {f"{peak} operators" for peak in peaks}
 
 
@@ -112,8 +112,8 @@ def overrides_of_steps(
     readers = {*STEPS, *further, *format_readers(*vars(formats).values())}
 
     @cache
-    def unread(place: int, gpus: float) -> list[str]:
-        system = placement.systems[place]
+    def unread(index: int, gpus: float) -> list[str]:
+        system = placement.systems[index]
         return unread_overrides(system, readers | collective_readers(system, gpus))
 
     for candidate, key in enumerate(zip(placement.index_C.tolist(), gpus_C.tolist(), strict=True)):

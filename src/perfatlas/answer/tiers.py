@@ -117,17 +117,18 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
             f" {', '.join(tables.silicon_systems())}; use tier auto or bound"
         )
     families = (family,) if family else SUBSTITUTE_FAMILIES
-    known = {
+    versions = {
         version
         for operator in tables.TABLES
         for text in families
         for version in tables.table_versions(device, operator, text)
     }
-    if silicon_version is not None and silicon_version not in known:
+    if silicon_version is not None and silicon_version not in versions:
         raise UnsupportedError(
             f"silicon_version = {repr_for_error(silicon_version)}: {device} has no tables of"
             f" {' or '.join(families)} in that version"
-            f"{did_you_mean(silicon_version, known) or ';'} versions: {', '.join(sorted(known))}"
+            f"{did_you_mean(silicon_version, versions) or ';'} versions:"
+            f" {', '.join(sorted(versions))}"
         )
 
 
@@ -153,8 +154,8 @@ def tier_names(codes_C: IntArray) -> list[str]:
 
 def joined_tiers(tiers: Iterable[str]) -> str:
     """Return the combined name of several tiers, such as physics+measured; bound for none."""
-    found = set(tiers)
-    return "+".join(tier for tier in TIERS if tier in found) or "bound"
+    used = set(tiers)
+    return "+".join(tier for tier in TIERS if tier in used) or "bound"
 
 
 def limit_note(tier: str) -> str:

@@ -49,14 +49,15 @@ def number_column(cells: Sequence[Any], field: Number, wrong: Wrong) -> NDArray[
     """
     value_L = _plain(cells)
     if value_L is None:
-        value_L = np.array([_number(cells, at, wrong) for at in range(len(cells))])
+        value_L = np.array([_number(cells, index, wrong) for index in range(len(cells))])
     bad_L = ~((value_L >= field.least) & (value_L <= field.most))
     if field.whole:
         bad_L |= value_L != np.floor(value_L)
     bad_L &= ~np.isnan(value_L)
     if bad_L.any():
-        at = int(np.argmax(bad_L))
-        raise wrong(at, f" = {repr_for_error(cells[at])}{field.problem(float(value_L[at]))}")
+        index = int(np.argmax(bad_L))
+        problem = field.problem(float(value_L[index]))
+        raise wrong(index, f" = {repr_for_error(cells[index])}{problem}")
     return value_L
 
 
@@ -73,10 +74,10 @@ def flag_column(cells: Sequence[Any], wrong: Wrong, *, empty: bool) -> NDArray[n
     """
     values = {None: empty, "": empty, **_FLAGS}
     flags: list[bool] = []
-    for at, cell in enumerate(cells):
+    for index, cell in enumerate(cells):
         word = cell if cell is None else str(cell).strip().casefold()
         if word not in values:
-            raise wrong(at, f" = {repr_for_error(cell)}: expected true or false, 1 or 0")
+            raise wrong(index, f" = {repr_for_error(cell)}: expected true or false, 1 or 0")
         flags.append(values[word])
     return np.array(flags, np.bool_)
 
@@ -93,8 +94,8 @@ def _plain(cells: Sequence[Any]) -> NDArray[np.float64] | None:
     return value_L if np.isfinite(value_L).sum() + empty == len(cells) else None
 
 
-def _number(cells: Sequence[Any], at: int, wrong: Wrong) -> float:
-    cell = cells[at]
+def _number(cells: Sequence[Any], index: int, wrong: Wrong) -> float:
+    cell = cells[index]
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return math.nan
     try:
@@ -102,7 +103,7 @@ def _number(cells: Sequence[Any], at: int, wrong: Wrong) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise wrong(at, f" = {repr_for_error(cell)} is not a number{_unit_hint(cell)}")
+        raise wrong(index, f" = {repr_for_error(cell)} is not a number{_unit_hint(cell)}")
     return number
 
 

@@ -43,8 +43,8 @@ class DictionaryCells(Sequence[Any]):
             cells: The cells (N).
         """
         values = dict.fromkeys(cells)
-        place = dict(zip(values, count(), strict=False))
-        codes_N = np.fromiter(map(place.__getitem__, cells), np.int32, len(cells))
+        code = dict(zip(values, count(), strict=False))
+        codes_N = np.fromiter(map(code.__getitem__, cells), np.int32, len(cells))
         return cls(values=tuple(values), codes_N=codes_N)
 
     def plain(self) -> list[Any]:
@@ -69,14 +69,14 @@ class DictionaryCells(Sequence[Any]):
         return iter(self.plain())
 
     @overload
-    def __getitem__(self, place: int) -> Any: ...  # noqa: ANN401 - a value of any kind
+    def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401 - a value of any kind
     @overload
-    def __getitem__(self, place: slice) -> DictionaryCells: ...
-    def __getitem__(self, place: int | slice) -> Any:
+    def __getitem__(self, index: slice) -> DictionaryCells: ...
+    def __getitem__(self, index: int | slice) -> Any:
         """Return one plain cell, or some rows."""
-        if not isinstance(place, slice):
-            return self.values[self.codes_N[place]]
-        codes_N = self.codes_N[place]
+        if not isinstance(index, slice):
+            return self.values[self.codes_N[index]]
+        codes_N = self.codes_N[index]
         if len(self.values) <= codes_N.size:
             return DictionaryCells(values=self.values, codes_N=codes_N)
         used_V, codes_N = np.unique(codes_N, return_inverse=True)  # blocks keep their own values

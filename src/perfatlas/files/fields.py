@@ -155,8 +155,8 @@ class Text:
 
     def read(self, value: object, where: str) -> str:
         """Return the text."""
-        known = isinstance(value, str) and len(value) <= self.longest and (value or self.empty)
-        if not isinstance(value, str) or not known:
+        is_valid = isinstance(value, str) and len(value) <= self.longest and (value or self.empty)
+        if not isinstance(value, str) or not is_valid:
             raise quantities.InvalidSpecError(
                 f"{where} = {quantities.repr_for_error(value)}: expected {self.expected}"
             )
@@ -260,7 +260,7 @@ def read_fields(
         {'every_s': 2592000.0, 'count': 2}
     """
     problems = [_unknown(key, fields, where) for key in table if key not in fields]
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, field in fields.items():
         if key not in table:
             if field.required:
@@ -269,11 +269,11 @@ def read_fields(
                 )
             continue
         try:
-            found[field.into or key] = field.reader.read(table[key], f"{where}: {key}")
+            values[field.into or key] = field.reader.read(table[key], f"{where}: {key}")
         except quantities.InvalidSpecError as problem:
             problems.append(str(problem))
     refuse_all(problems, where)
-    return found
+    return values
 
 
 def refuse_all(problems: Sequence[str], where: str) -> None:
@@ -307,8 +307,8 @@ def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: s
     refuse_all([_unknown(key, keys, where) for key in table if key not in keys], where)
 
 
-def _unknown(key: str, known: Mapping[str, object], where: str) -> str:
-    nearest = quantities.did_you_mean(str(key), known)
+def _unknown(key: str, fields: Mapping[str, object], where: str) -> str:
+    nearest = quantities.did_you_mean(str(key), fields)
     return f"{where}: unknown key {quantities.repr_for_error(key)}{nearest}"
 
 

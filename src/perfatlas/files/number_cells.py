@@ -64,11 +64,11 @@ class NumberCells(Sequence[Any]):
         return iter(self.plain())
 
     @overload
-    def __getitem__(self, place: int) -> Any: ...  # noqa: ANN401 - a number of any kind
+    def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401 - a number of any kind
     @overload
-    def __getitem__(self, place: slice) -> NumberCells: ...
-    def __getitem__(self, place: int | slice) -> Any:
+    def __getitem__(self, index: slice) -> NumberCells: ...
+    def __getitem__(self, index: int | slice) -> Any:
         """Return one plain cell, or some rows."""
-        if isinstance(place, slice):
-            return NumberCells(values_N=self.values_N[place], kind=self.kind)
-        return NumberCells(values_N=self.values_N[[place]], kind=self.kind).plain()[0]
+        if isinstance(index, slice):
+            return NumberCells(values_N=self.values_N[index], kind=self.kind)
+        return NumberCells(values_N=self.values_N[[index]], kind=self.kind).plain()[0]

@@ -51,11 +51,11 @@ def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str
             yield _columns(pa.Table.from_batches([], schema=file.schema_arrow))
 
 
-def sized_tables(batches: Iterable[Any], size: int, start: int) -> Iterator[Any]:
+def sized_tables(source: Iterable[Any], size: int, start: int) -> Iterator[Any]:
     """Yield Arrow tables of `size` rows, fewer in the last one."""
     pa = load_arrow()
     held, count, skipped = [], 0, start
-    for batch in batches:
+    for batch in source:
         rest = batch.slice(min(skipped, batch.num_rows))
         skipped -= batch.num_rows - rest.num_rows
         held.append(rest)
@@ -101,9 +101,9 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
     pq = load_arrow("parquet")
     schema: Any = None
     for block in blocks():
-        found = pa.schema([(name, _arrow_type(name, cells)) for name, cells in block.items()])
+        own_schema = pa.schema([(name, _arrow_type(name, cells)) for name, cells in block.items()])
         try:
-            both = [found] if schema is None else [schema, found]
+            both = [own_schema] if schema is None else [schema, own_schema]
             schema = pa.unify_schemas(both, promote_options="permissive")
         except pa.ArrowException as problem:
             raise _mixed("a column", problem) from problem
@@ -150,9 +150,9 @@ def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: AN
         return cells.arrow()
     try:
         coded = isinstance(cells, DictionaryCells)
-        found = arrow_dictionary(cells) if coded else arrow_list(cells)
-        if found is not None and kind in (None, found.type):
-            return found
+        array = arrow_dictionary(cells) if coded else arrow_list(cells)
+        if array is not None and kind in (None, array.type):
+            return array
         if all(cell is None for cell in (cells.values if coded else cells)):
             return pa.nulls(len(cells), kind)
         return pa.array(list(cells), kind)

@@ -38,7 +38,7 @@ def is_unquoted(path: Path) -> bool:
         chunk = file.read(CHUNK_BYTES)
         if chunk.startswith((_GZIP, b"\n")):
             return False
-        while chunk and not any(one in chunk for one in _SPECIAL):
+        while chunk and not any(special in chunk for special in _SPECIAL):
             chunk = file.read(CHUNK_BYTES)
     return not chunk
 
@@ -278,8 +278,8 @@ def _cell_reader(read: CellReader | None) -> Callable[[str], Any]:
 
 
 def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    places = iter(items)
-    while chunk := list(itertools.islice(places, size)):
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
         yield chunk
 
 

@@ -84,13 +84,13 @@ def _texts(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array of lar
         return _float_texts(cells.values_N) if cells.kind is float else _arrow_texts(cells.arrow())
     if isinstance(cells, DictionaryCells):
         return _taken([_quoted(value) for value in cells.values], cells.codes_N)
-    known: dict[tuple[type, Any], str] = {}
+    quoted: dict[tuple[type, Any], str] = {}
     texts = []
     for cell in plain_cells(cells):
         key = (type(cell), cell if not isinstance(cell, (dict, list)) else id(cell))
-        text = known.get(key)
+        text = quoted.get(key)
         if text is None:
-            text = known[key] = _quoted(cell)
+            text = quoted[key] = _quoted(cell)
         texts.append(text)
     return arrow_texts(texts)
 
@@ -125,7 +125,7 @@ def _float_texts(values_N: NDArray[np.float64]) -> Any:  # noqa: ANN401 - an Arr
         texts = pc.if_else(_numbers(whole_N), _joined([whole], ".0"), texts)
     apart_N = finite_N & ~whole_N & ((size_N < MIN_PLAIN_NUMBER) | (size_N >= MAX_PLAIN_NUMBER))
     if apart_N.any():
-        others = arrow_texts([repr(one) for one in values_N[apart_N].tolist()])
+        others = arrow_texts([repr(value) for value in values_N[apart_N].tolist()])
         texts = pc.replace_with_mask(texts, _numbers(apart_N), others)
     return texts
 

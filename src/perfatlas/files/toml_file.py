@@ -108,7 +108,7 @@ def format_toml(document: Mapping[str, Any]) -> str:
     text = tomli_w.dumps(_plain(document), indent=_INDENT)
     while (shorter := _INNERMOST.sub(_on_one_line, text)) != text:
         text = shorter
-    return _INDENTATION.sub(lambda found: "  " * (len(found[0]) // _INDENT), text)
+    return _INDENTATION.sub(lambda match: "  " * (len(match[0]) // _INDENT), text)
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

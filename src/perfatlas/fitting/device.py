@@ -81,19 +81,19 @@ def calibrate(
     if not operators or "moe" in operators:
         cells += [cell for name in earlier for cell in earlier_moe_cells(device, name)]
     if not cells:
-        known = sorted({c.operator for c in device_cells(device)})
-        asked = ", ".join(operators) or "any operator"
+        measured = sorted({c.operator for c in device_cells(device)})
+        requested = ", ".join(operators) or "any operator"
         raise UnsupportedError(
-            f"no measured rows of {asked} for {', '.join(families) or 'any engine'} on"
-            f" {device!r}; operators with rows: {', '.join(known) or 'none'}"
-            f"{did_you_mean(asked, known)}"
+            f"no measured rows of {requested} for {', '.join(families) or 'any engine'} on"
+            f" {device!r}; operators with rows: {', '.join(measured) or 'none'}"
+            f"{did_you_mean(requested, measured)}"
         )
     fitted: list[calibrations.Calibration] = []
     for cell in cells:
         fitted.append(calibrate_cell(cell))
         # Written after each fit, so that an interrupted run keeps its results.
-        kept = calibrations.read_calibrations(path) if path.is_file() else {}
-        write_calibrations(path, {**kept, cell.id: fitted[-1]})
+        stored = calibrations.read_calibrations(path) if path.is_file() else {}
+        write_calibrations(path, {**stored, cell.id: fitted[-1]})
         if progress is not None:
             progress(fitted[-1])
     return tuple(fitted)
@@ -109,9 +109,9 @@ def calibration_target(device: str, folder: Path | None) -> Path:
         if not folder.is_dir():
             raise InvalidSpecError(f"--folder '{folder}' is not a directory; create it first")
         return folder / f"{device}.toml"
-    own = calibrations.user_calibration_folder()
-    own.mkdir(parents=True, exist_ok=True)
-    path = own / f"{device}.toml"
+    folder = calibrations.user_calibration_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{device}.toml"
     if path.is_file() and calibrations.read_user_file(path).changed:
         raise InvalidSpecError(
             f"'{path}' has calibrations for a device whose spec differs from {device} in the"
@@ -153,8 +153,8 @@ def calibrate_cell(cell: Cell) -> calibrations.Calibration:
 
 
 def _release(cell: Cell) -> str:
-    own = calibrations.base_family(cell.family) == cell.family
-    return "" if own else f" --kernel-family {cell.family} --folder FOLDER"
+    is_base = calibrations.base_family(cell.family) == cell.family
+    return "" if is_base else f" --kernel-family {cell.family} --folder FOLDER"
 
 
 def residual_quantiles(cell: Cell, rows: Rows, parameters: Mapping[str, float]) -> dict[str, float]:
@@ -235,7 +235,7 @@ def baselines(rows: Rows) -> dict[str, float]:
     """Return the errors of the roofline and of a fitted roofline / efficiency + fixed time."""
     sample = seeded_subset(rows.measured_s.size, FIT_ROWS, SEED)
     roofline_s, measured_s = rows.roofline_s[sample], rows.measured_s[sample]
-    found = fit_parameters(
+    coefficients = fit_parameters(
         lambda values: roofline_s / values[0] + values[1],
         measured_s,
         start=np.array([0.8, 3e-6]),
@@ -243,7 +243,7 @@ def baselines(rows: Rows) -> dict[str, float]:
         high=np.array([1.0, 1e-3]),
         evaluations=400,
     )
-    fitted_s = rows.roofline_s / found[0] + found[1]
+    fitted_s = rows.roofline_s / coefficients[0] + coefficients[1]
     return {
         "roofline_mape": error_statistics(rows.roofline_s, rows.measured_s).mape,
         "two_parameter_mape": error_statistics(fitted_s, rows.measured_s).mape,

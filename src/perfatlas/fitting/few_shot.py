@@ -130,28 +130,28 @@ def refit_rows(rows: MeasuredRows, device: Device) -> tuple[CellChange, ...]:
 def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> CellChange:
     """Return the changes due to the rows of one cell, without calibrations of some devices."""
     eager = int(np.sum(~cell.graph_N))
-    kept = cell.take(np.flatnonzero(cell.graph_N))
+    usable = cell.take(np.flatnonzero(cell.graph_N))
     left_out = {"not launched from a CUDA graph": eager} if eager else {}
-    kept = _possible(kept, device, left_out)
-    if kept.rows > MAX_ROWS:
-        left_out["rows beyond the maximum used"] = kept.rows - MAX_ROWS
-        kept = kept.take(seeded_subset(kept.rows, MAX_ROWS, SEED))
-    groups = int(np.unique(kept.group_N).size)
-    known = known_calibrations(cell, without)
-    prior = _prior(cell, device, known, without)
-    if kept.rows < MIN_ROWS:
+    usable = _possible(usable, device, left_out)
+    if usable.rows > MAX_ROWS:
+        left_out["rows beyond the maximum used"] = usable.rows - MAX_ROWS
+        usable = usable.take(seeded_subset(usable.rows, MAX_ROWS, SEED))
+    groups = int(np.unique(usable.group_N).size)
+    others = known_calibrations(cell, without)
+    prior = _prior(cell, device, others, without)
+    if usable.rows < MIN_ROWS:
         reason = f"fewer than {MIN_ROWS} rows"
     elif groups < MIN_GROUPS:
         reason = f"fewer than {MIN_GROUPS} distinct shapes: no held-out validation possible"
     elif prior is None:
         reason = "no device has a calibration to start from"
     else:
-        return _refit(kept, prior, known, left_out)
+        return _refit(usable, prior, others, left_out)
     return CellChange(
         operator=cell.operator,
         family=cell.family,
         format=cell.format,
-        rows=kept.rows,
+        rows=usable.rows,
         left_out=left_out,
         groups=groups,
         held_out_by=cell.held_out_by,
@@ -184,7 +184,7 @@ def known_calibrations(
     cell: RowCell, without: Sequence[str] = ()
 ) -> tuple[calibrations.Calibration, ...]:
     """Return the shipped calibrations of a cell's operator and format, of one kernel family."""
-    found = [
+    fitted = [
         load_calibration
         for name in MEASURED_DEVICES
         if name not in without
@@ -195,16 +195,20 @@ def known_calibrations(
     families = (
         cell.family,
         *calibrations.SUBSTITUTE_FAMILIES,
-        *(calibration.family for calibration in found),
+        *(calibration.family for calibration in fitted),
     )
     family = next(
-        (name for name in families if any(calibration.family == name for calibration in found)), ""
+        (name for name in families if any(calibration.family == name for calibration in fitted)),
+        "",
     )
-    return tuple(calibration for calibration in found if calibration.family == family)
+    return tuple(calibration for calibration in fitted if calibration.family == family)
 
 
 def _prior(
-    cell: RowCell, device: Device, known: Sequence[calibrations.Calibration], without: Sequence[str]
+    cell: RowCell,
+    device: Device,
+    others: Sequence[calibrations.Calibration],
+    without: Sequence[str],
 ) -> Prior | None:
     """Return the calibration of the cell without the rows, None for none."""
     if not without:
@@ -213,29 +217,29 @@ def _prior(
         )
         if match and cell.has_parameters(match.calibration.parameters):
             return Prior(match.calibration.id, match.calibration.parameters)
-    return _donor(cell, device, known)
+    return _donor(cell, device, others)
 
 
 def _donor(
-    cell: RowCell, device: Device, known: Sequence[calibrations.Calibration]
+    cell: RowCell, device: Device, others: Sequence[calibrations.Calibration]
 ) -> Prior | None:
     """Return the parameters that pricing would borrow from the known devices."""
-    if not known:
+    if not others:
         return None
     links = cell.operator not in calibrations.KERNELS
-    stored = calibrations.load_transfers(cell.operator)[known[0].family, cell.format]
+    stored = calibrations.load_transfers(cell.operator)[others[0].family, cell.format]
     lenders = calibrations.catalog_silicon(
-        (calibration.device for calibration in known), links=links
+        (calibration.device for calibration in others), links=links
     )
     name = calibrations.donor_of(
         calibrations.silicon_of(device, links=links), lenders, stored.pairs
     )
-    found = (
+    donors = (
         Prior(calibration.id, calibration.parameters)
-        for calibration in known
+        for calibration in others
         if calibration.device == name
     )
-    return next(found, None)
+    return next(donors, None)
 
 
 class _Problem(NamedTuple):
@@ -252,18 +256,18 @@ def _refit(
     known: Sequence[calibrations.Calibration],
     left_out: Mapping[str, int],
 ) -> CellChange:
-    others = [
+    priors = [
         Prior(calibration.id, calibration.parameters)
         for calibration in known
         if calibration.id != prior.name
     ]
-    problem = _Problem(prior, tuple(others), _spreads(cell, known))
+    problem = _Problem(prior, tuple(priors), _spreads(cell, known))
     fold_N = folds(cell.group_N)
     held_out = _held_out_s(cell, problem, fold_N)
-    kept = _choose(cell, held_out)
-    found = fit_alternatives(cell, problem)[kept]
-    parameters = {name: _digits(value) for name, value in found.items()}
-    residual = np.log(cell.measured_s / held_out[kept])
+    choice = _choose(cell, held_out)
+    fitted = fit_alternatives(cell, problem)[choice]
+    parameters = {name: _digits(value) for name, value in fitted.items()}
+    residual = np.log(cell.measured_s / held_out[choice])
     miss = float(np.exp(np.median(np.abs(residual))))
     usable = miss <= MAX_ERROR_FACTOR
     return CellChange(
@@ -276,10 +280,10 @@ def _refit(
         held_out_by=cell.held_out_by,
         prior=prior.name,
         prior_parameters=dict(prior.parameters),
-        kept=kept if usable else "",
+        kept=choice if usable else "",
         parameters=parameters if usable else {},
         before=error_statistics(held_out[UNCHANGED], cell.measured_s),
-        after=error_statistics(held_out[kept], cell.measured_s),
+        after=error_statistics(held_out[choice], cell.measured_s),
         quantiles=small_sample_quantiles(residual),
         moved={
             name: (prior.parameters[name], value)
@@ -323,12 +327,12 @@ def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, fl
     starts += sorted(variants, key=lambda row: _loss(cell, row))[:VARIANTS]
     for name, evaluations in REFITS.items():
         wanted = SIMPLE if name == LAUNCH_AND_EFFICIENCIES else tuple(cell.ranges)
-        found = [
+        results = [
             _most_likely(cell, start, wanted, problem.spreads, evaluations) for start in starts
         ]
-        found.sort(key=lambda pair: pair[0])
-        fits[name] = found[0][1]
-        starts = [parameters for _, parameters in found[:FINALISTS]]
+        results.sort(key=lambda pair: pair[0])
+        fits[name] = results[0][1]
+        starts = [parameters for _, parameters in results[:FINALISTS]]
     return fits
 
 
@@ -344,13 +348,13 @@ def _most_likely(
     evaluations: int,
 ) -> tuple[float, dict[str, float]]:
     """Return the objective and maximum a posteriori parameters."""
-    held = CHOSEN[cell.operator]
-    names = [n for n in wanted if n in cell.ranges and n not in held and start.get(n, 0.0) > 0.0]
+    fixed = CHOSEN[cell.operator]
+    names = [n for n in wanted if n in cell.ranges and n not in fixed and start.get(n, 0.0) > 0.0]
     ranges = [cell.ranges[name] for name in names]
     # a range from 0 has no lower bound in the logarithm: a parameter may vanish
     with np.errstate(divide="ignore"):
-        low = np.log([min(one.low, start[n]) for one, n in zip(ranges, names, strict=True)])
-    high = np.log([max(one.high, start[n]) for one, n in zip(ranges, names, strict=True)])
+        low = np.log([min(limits.low, start[n]) for limits, n in zip(ranges, names, strict=True)])
+    high = np.log([max(limits.high, start[n]) for limits, n in zip(ranges, names, strict=True)])
     first = np.log([start[name] for name in names])
     spread = np.array([spreads[name] for name in names])
 
@@ -367,13 +371,13 @@ def _most_likely(
     return objective(best), complete(best)
 
 
-def _spreads(cell: RowCell, known: Sequence[calibrations.Calibration]) -> dict[str, float]:
+def _spreads(cell: RowCell, others: Sequence[calibrations.Calibration]) -> dict[str, float]:
     """Return the spread of ln(parameter) between devices."""
     spreads: dict[str, float] = {}
     for name in cell.ranges:
         values = [
             calibration.parameters[name]
-            for calibration in known
+            for calibration in others
             if calibration.parameters.get(name, 0.0) > 0.0
         ]
         logs = np.log(values)

@@ -161,7 +161,7 @@ def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
         blocks.setdefault(key, []).append(
             _Block(_shapes(part, operator), silicon_NS, least_s, chosen)
         )
-    return tuple(_joined(key, found, rows) for key, found in blocks.items())
+    return tuple(_joined(key, positions, rows) for key, positions in blocks.items())
 
 
 class _Block(NamedTuple):
@@ -227,11 +227,11 @@ def _kinds(rows: MeasuredRows) -> list[tuple[str, ...]]:
 
 
 def _is_kind(rows: MeasuredRows, keys: tuple[str, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    found = np.ones(rows.rows, dtype=np.bool_)
+    matches = np.ones(rows.rows, dtype=np.bool_)
     for name, word in zip(_KIND, keys, strict=False):
-        found &= rows.texts[name] == word
+        matches &= rows.texts[name] == word
     matrices = np.array([f"{value:g}" for value in rows.numbers["matrices"].tolist()])
-    mask: np.ndarray[Any, np.dtype[np.bool_]] = found & (matrices == keys[-1])
+    mask: np.ndarray[Any, np.dtype[np.bool_]] = matches & (matrices == keys[-1])
     return mask
 
 

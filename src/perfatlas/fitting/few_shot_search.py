@@ -24,8 +24,8 @@ def folds(group_N: IntArray) -> IntArray:
     order = np.random.default_rng(SEED).permutation(groups.size)
     fold_G = np.empty(groups.size, dtype=np.int64)
     fold_G[order] = np.arange(groups.size) % FOLDS
-    found: IntArray = fold_G[position_N]
-    return found
+    fold_N: IntArray = fold_G[position_N]
+    return fold_N
 
 
 def small_sample_quantiles(residual: FloatArray) -> dict[str, float]:

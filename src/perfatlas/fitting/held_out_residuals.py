@@ -71,8 +71,8 @@ def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.boo
     if count < MIN_GROUPS:
         return None
     order = np.random.default_rng(seed).permutation(count)
-    held: NDArray[np.bool_] = np.isin(group, order[: max(1, round(HELD_SHARE * count))])
-    return held
+    is_held_out: NDArray[np.bool_] = np.isin(group, order[: max(1, round(HELD_SHARE * count))])
+    return is_held_out
 
 
 def taken(rows: Rows, index: NDArray[np.bool_] | NDArray[np.int64]) -> Rows:
@@ -101,15 +101,15 @@ def expected_residuals(
     With many rows and ten parameters these are the residuals of the fit. With few rows, groups are
     held out in turn and predicted by a fit to the others (cross-conformal).
     """
-    known: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))
+    log_errors: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))
     group = row_groups(cell.operator, rows)
     count = int(group.max()) + 1
     if rows.measured_s.size > SMALL_CELL or count < MIN_GROUPS:
-        return known
+        return log_errors
     fold_U = (np.random.default_rng(SEED).permutation(count) % FOLDS)[group]
     for fold in range(FOLDS):
         out = fold_U == fold
-        found = fit(cell, taken(rows, ~out))
-        predicted_s = cell.predict(np.ascontiguousarray(rows.shape_UD[out]), found)
-        known[out] = np.log(rows.measured_s[out] / predicted_s)
-    return known
+        parameters_without = fit(cell, taken(rows, ~out))
+        predicted_s = cell.predict(np.ascontiguousarray(rows.shape_UD[out]), parameters_without)
+        log_errors[out] = np.log(rows.measured_s[out] / predicted_s)
+    return log_errors

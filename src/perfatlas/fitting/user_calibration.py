@@ -180,12 +180,12 @@ def _left_out(changes: Sequence[CellChange]) -> tuple[str, ...]:
 
 
 def _warnings(every: MeasuredRows, device: Device, elsewhere: Path | None) -> tuple[str, ...]:
-    found = []
+    notes = []
     others = int((every.texts["device"] != device.name).sum())
     if others:
-        found.append(f"{others} rows of devices other than {device.name} ignored")
+        notes.append(f"{others} rows of devices other than {device.name} ignored")
     if every.ignored_columns:
-        found.append(f"columns not in the schema, ignored: {', '.join(every.ignored_columns[:20])}")
+        notes.append(f"columns not in the schema, ignored: {', '.join(every.ignored_columns[:20])}")
     if elsewhere:
-        found.append(f"perfatlas uses these calibrations only from {elsewhere}")
-    return tuple(found)
+        notes.append(f"perfatlas uses these calibrations only from {elsewhere}")
+    return tuple(notes)

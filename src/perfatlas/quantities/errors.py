@@ -126,7 +126,7 @@ def printable(text: str) -> str:
         >>> printable("file " + chr(27) + "[31m.csv")
         'file \\x1b[31m.csv'
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def repr_for_error(value: object) -> str:

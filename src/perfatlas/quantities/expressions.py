@@ -192,47 +192,47 @@ class Expression:
         value = self._value
         match node:
             case ast.Name() | ast.Attribute():
-                found = columns[self._dotted(node)]
+                result = columns[self._dotted(node)]
             case ast.Constant(value=int() | float() | str() as constant):
-                found = constant if isinstance(constant, str) else float(constant)
+                result = constant if isinstance(constant, str) else float(constant)
             case ast.BinOp(left=left, op=kind, right=right):
-                found = _BINARY[type(kind)](value(left, columns), value(right, columns))
+                result = _BINARY[type(kind)](value(left, columns), value(right, columns))
             case ast.UnaryOp(op=ast.Not(), operand=inside):
-                found = _not(value(inside, columns)) & self._known(inside, columns)
+                result = _not(value(inside, columns)) & self._known(inside, columns)
             case ast.UnaryOp(op=kind, operand=inside):
-                found = _UNARY[type(kind)](value(inside, columns))
+                result = _UNARY[type(kind)](value(inside, columns))
             case ast.BoolOp(op=kind, values=parts):
                 join = np.logical_and if isinstance(kind, ast.And) else np.logical_or
-                found = reduce(join, (_flags(value(part, columns)) for part in parts))
+                result = reduce(join, (_flags(value(part, columns)) for part in parts))
             case ast.IfExp(test=test, body=body, orelse=other):
                 chosen = _flags(value(test, columns))
-                found = np.where(chosen, value(body, columns), value(other, columns))
+                result = np.where(chosen, value(body, columns), value(other, columns))
             case ast.Call(func=ast.Name(id=name), args=arguments):
-                found = FUNCTIONS[name][1](*(value(part, columns) for part in arguments))
+                result = FUNCTIONS[name][1](*(value(part, columns) for part in arguments))
             case ast.Compare():
-                found = self._compared(node, columns)
+                result = self._compared(node, columns)
             case _:
                 raise self._refused(node)
-        return found
+        return result
 
     def _compared(self, node: ast.Compare, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        left, found = self._value(node.left, columns), []
+        left, comparisons = self._value(node.left, columns), []
         for kind, other in _pairs(node):
             if isinstance(other, (ast.List, ast.Tuple)):
                 among = [left == self._value(part, columns) for part in other.elts]
                 inside = reduce(np.logical_or, among, np.False_)
                 if isinstance(kind, ast.NotIn):
                     inside = np.logical_not(inside) & self._known(node.left, columns)
-                found.append(inside)
+                comparisons.append(inside)
                 continue
             right = self._value(other, columns)
             if type(kind) in _ORDERED and _is_text(left) != _is_text(right):
                 raise TypeError(kind)
-            found.append(_COMPARED[type(kind)](left, right))
+            comparisons.append(_COMPARED[type(kind)](left, right))
             left = right
         if any(isinstance(kind, ast.NotEq) for kind in node.ops):
-            found.append(self._known(node, columns))
-        return reduce(np.logical_and, found)
+            comparisons.append(self._known(node, columns))
+        return reduce(np.logical_and, comparisons)
 
     def _known(self, node: ast.AST, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Return whether no name of a part is missing: what is missing differs from nothing."""

@@ -112,28 +112,28 @@ def resolve_name(
         >>> resolve_name("resnet50", ["resnet-50"], what="model", lists="")
         'resnet-50'
     """
-    known = frozenset(names)
-    if given in known:
+    choices = frozenset(names)
+    if given in choices:
         return given
     wanted = _folded(given)
-    folded = [(spelling, name) for name in known for spelling in _spellings(name)]
-    found = {name for spelling, name in folded if spelling == wanted}
-    if not found and (plain := _without_punctuation(wanted)):
-        found = {name for spelling, name in folded if _without_punctuation(spelling) == plain}
-    shortened = not found and bool(wanted)
+    folded = [(spelling, name) for name in choices for spelling in _spellings(name)]
+    matches = {name for spelling, name in folded if spelling == wanted}
+    if not matches and (plain := _without_punctuation(wanted)):
+        matches = {name for spelling, name in folded if _without_punctuation(spelling) == plain}
+    shortened = not matches and bool(wanted)
     if shortened:
-        found = {name for spelling, name in folded if _begins(spelling, wanted)}
-    accepted = not shortened or shorten is True or found.issubset(shorten or ())
+        matches = {name for spelling, name in folded if _begins(spelling, wanted)}
+    accepted = not shortened or shorten is True or matches.issubset(shorten or ())
     values = names if isinstance(names, Mapping) else {}
-    meant = {name: text if isinstance(text := values.get(name), str) else name for name in known}
-    if accepted and len({meant[name] for name in found}) == 1:
-        return min(found)
-    if len(found) > 1:
-        listed = _listed(sorted({meant[name] for name in found}))
+    meant = {name: text if isinstance(text := values.get(name), str) else name for name in choices}
+    if accepted and len({meant[name] for name in matches}) == 1:
+        return min(matches)
+    if len(matches) > 1:
+        listed = _listed(sorted({meant[name] for name in matches}))
         raise error(f"ambiguous {what} {repr_for_error(given)}: {listed}; {lists}")
     # of a known name with further parts, as in gb200_nvl72, the longest
-    found = found or {name for spelling, name in folded if wanted.startswith(f"{spelling}_")}
-    nearest = max(found, key=len) if found else nearest_name(given, sorted(known))
+    matches = matches or {name for spelling, name in folded if wanted.startswith(f"{spelling}_")}
+    nearest = max(matches, key=len) if matches else nearest_name(given, sorted(choices))
     hint = ";" if nearest is None else f"; did you mean {meant[nearest]!r}?"
     raise error(f"unknown {what} {repr_for_error(given)}{hint} {lists}")
 

@@ -79,7 +79,7 @@ def cheapest_pair(
     missed: list[Pair] = []
 
     def met(pair: Pair) -> bool:
-        if any(pair[0] <= one[0] and pair[1] <= one[1] for one in missed):
+        if any(pair[0] <= failed[0] and pair[1] <= failed[1] for failed in missed):
             return False
         if meets(pair):
             return True
@@ -95,8 +95,8 @@ def cheapest_pair(
     least = _last_step(lambda number: met((number, best[1])), best[0], first[0] - 1)
     best = (least, _last_step(_second_of(met, least), best[1], first[1] - 1))
     for number in range(first[0], most[0] + 1):
-        left = costs[0] * best[0] + costs[1] * best[1] - 1 - costs[0] * number
-        other = min(left // costs[1], most[1])
+        remaining = costs[0] * best[0] + costs[1] * best[1] - 1 - costs[0] * number
+        other = min(remaining // costs[1], most[1])
         if other < first[1]:
             break
         if met((number, other)):

@@ -63,8 +63,8 @@ class Machines(NamedTuple):
 
     def meets(self, limits: Mapping[str, float]) -> NDArray[np.bool_]:
         """Return whether each meets all limits (N,)."""
-        kept = [self.values[name] <= most for name, most in limits.items()]
-        met: NDArray[np.bool_] = np.logical_and.reduce([self.fits, *kept])
+        within = [self.values[name] <= most for name, most in limits.items()]
+        met: NDArray[np.bool_] = np.logical_and.reduce([self.fits, *within])
         return met
 
 
@@ -80,7 +80,7 @@ class CheapestMachine:
     held_by: Mapping[str, tuple[str, ...]]
 
 
-def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
+def read_unknowns(texts: Sequence[str], system: System) -> tuple[Unknown, ...]:
     """Return the fields to solve.
 
     Args:
@@ -98,10 +98,10 @@ def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
  most=8000000000000.0),)
     """
     values = field_values(system)
-    named = [text.partition("=") for text in asked]
+    named = [text.partition("=") for text in texts]
     if [name for name, *_ in named] == [ALL_FIELDS]:
         named = [(name, "", "") for name in SOLVED if values.get(name)]
-    found = []
+    unknowns = []
     for name, _, ends in named:
         if name not in SOLVED:
             raise InvalidSpecError(
@@ -120,10 +120,10 @@ def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
         )
         if not 0.0 < least < most:
             raise InvalidSpecError(f"solve = {name}={ends}: the least must be below the most")
-        found.append(Unknown(name, base, least, most))
-    if len({unknown.name for unknown in found}) < len(found):
-        raise InvalidSpecError(f"solve = {', '.join(asked)}: a field is named twice")
-    return tuple(found)
+        unknowns.append(Unknown(name, base, least, most))
+    if len({unknown.name for unknown in unknowns}) < len(unknowns):
+        raise InvalidSpecError(f"solve = {', '.join(texts)}: a field is named twice")
+    return tuple(unknowns)
 
 
 def cost_of_changed(base: System, changed: System) -> ChipCost:
@@ -134,8 +134,8 @@ def cost_of_changed(base: System, changed: System) -> ChipCost:
     """
     ratio = changed.device.memory_bandwidth / base.device.memory_bandwidth
     stacked = base.device.memory_bytes * ratio
-    held = max(changed.device.memory_bytes, stacked)
-    return chip_cost(replace(changed.device, memory_bytes=held))
+    memory_bytes = max(changed.device.memory_bytes, stacked)
+    return chip_cost(replace(changed.device, memory_bytes=memory_bytes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,14 +215,14 @@ class MachineSearch:
     def _reduced(
         self,
         best: tuple[float, ...],
-        place: int,
+        position: int,
         unknown: Unknown,
         limits: Mapping[str, float],
     ) -> tuple[float, ...]:
         """Return the machine with as little of a field as meets all limits."""
 
         def with_value(value: float) -> tuple[float, ...]:
-            return (*best[:place], value, *best[place + 1 :])
+            return (*best[:position], value, *best[position + 1 :])
 
         def meets(value: float) -> bool:
             return bool(self.machines([with_value(value)]).meets(limits)[0])
@@ -231,56 +231,56 @@ class MachineSearch:
             return with_value(unknown.least)
         if unknown.name == SM_COUNT:
             value, _ = bisected(
-                meets, best[place], unknown.least, lambda a, b: float((a + b) // 2), _next_to
+                meets, best[position], unknown.least, lambda a, b: float((a + b) // 2), _next_to
             )
         else:
             value, _ = bisected(
-                meets, best[place], unknown.least, lambda a, b: (a * b) ** 0.5, _is_close
+                meets, best[position], unknown.least, lambda a, b: (a * b) ** 0.5, _is_close
             )
         return with_value(value)
 
     def _found(self, point: tuple[float, ...], limits: Mapping[str, float]) -> CheapestMachine:
         """Return a machine with what holds each of its fields."""
-        system, held = self._system(point), {}
+        system, held_by = self._system(point), {}
         for index, unknown in enumerate(self.unknowns):
             less = point[index] - 1.0 if unknown.name == SM_COUNT else point[index] * LESS
-            one = self.machines([(*point[:index], less, *point[index + 1 :])])
-            missed = [name for name, most in limits.items() if one.values[name][0] > most]
-            missed += [] if one.fits[0] else [MEMORY]
+            smaller = self.machines([(*point[:index], less, *point[index + 1 :])])
+            missed = [name for name, most in limits.items() if smaller.values[name][0] > most]
+            missed += [] if smaller.fits[0] else [MEMORY]
             at_end = point[index] <= unknown.least * (1.0 + EDGE)
-            held[unknown.name] = tuple(missed) if not at_end else (RANGE,)
+            held_by[unknown.name] = tuple(missed) if not at_end else (RANGE,)
         here = self.machines([point])
         return CheapestMachine(
             system=system,
             chip=cost_of_changed(self._base, system),
             values={name: float(column[0]) for name, column in here.values.items()},
             solved=dict(zip((u.name for u in self.unknowns), point, strict=True)),
-            held_by=held,
+            held_by=held_by,
         )
 
 
 def _cheapest(
-    points: Sequence[tuple[float, ...]], found: Machines, limits: Mapping[str, float]
+    points: Sequence[tuple[float, ...]], machines: Machines, limits: Mapping[str, float]
 ) -> tuple[float, ...] | None:
     """Return the cheapest of some machines that meet all limits, the smallest of equal ones."""
-    places = np.flatnonzero(found.meets(limits))
-    if not places.size:
+    indices = np.flatnonzero(machines.meets(limits))
+    if not indices.size:
         return None
-    size = np.log(np.array(points)[places]).sum(axis=1)
-    return points[int(places[np.lexsort((size, found.usd[places]))[0]])]
+    size = np.log(np.array(points)[indices]).sum(axis=1)
+    return points[int(indices[np.lexsort((size, machines.usd[indices]))[0]])]
 
 
-def _none(found: Machines, limits: Mapping[str, float]) -> InfeasibleError:
+def _none(machines: Machines, limits: Mapping[str, float]) -> InfeasibleError:
     """Return which limits no machine meets, with the nearest value of each."""
-    told = [
-        f"{name} is at least {found.values[name].min():.4g}, above its limit {most:g}"
+    reasons = [
+        f"{name} is at least {machines.values[name].min():.4g}, above its limit {most:g}"
         for name, most in limits.items()
-        if not np.any(found.values[name] <= most)
+        if not np.any(machines.values[name] <= most)
     ]
-    told += (
-        [] if np.any(found.fits) else ["no memory of the range holds the model and all requests"]
+    reasons += (
+        [] if np.any(machines.fits) else ["no memory of the range holds the model and all requests"]
     )
-    why = "; ".join(told) or "each limit is met by some of them, all by none"
+    why = "; ".join(reasons) or "each limit is met by some of them, all by none"
     return InfeasibleError(
         f"no machine of the ranges meets all limits: {why}; widen the ranges, or the limits"
     )
@@ -294,11 +294,11 @@ def _is_close(met: float, missed: float) -> bool:
     return met / missed < 1.0 + REL_TOL
 
 
-def limit_costs(search: MachineSearch, found: CheapestMachine, by: float) -> list[dict[str, Any]]:
+def limit_costs(search: MachineSearch, best: CheapestMachine, by: float) -> list[dict[str, Any]]:
     """Return what the cheapest machine costs with each limit tightened and loosened.
 
     Args:
-        found: The cheapest machine.
+        best: The cheapest machine.
         by: Share by which a limit moves.
 
     Returns:
@@ -307,7 +307,7 @@ def limit_costs(search: MachineSearch, found: CheapestMachine, by: float) -> lis
     """
     rows = []
     for name, most in search.limits.items():
-        row: dict[str, Any] = {"limit": name, "most": most, "value": found.values[name]}
+        row: dict[str, Any] = {"limit": name, "most": most, "value": best.values[name]}
         for side, ratio in (("tighter", 1.0 - by), ("looser", 1.0 + by)):
             try:
                 moved = search.solve({**search.limits, name: most * ratio})

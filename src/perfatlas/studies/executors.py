@@ -54,11 +54,11 @@ def local_results(
         return
     from concurrent.futures.process import BrokenProcessPool
 
-    left, breaks = dict.fromkeys(numbers), 0
-    while left:
+    pending, breaks = dict.fromkeys(numbers), 0
+    while pending:
         try:
-            for number, result in _pooled(task, text, list(left), jobs):
-                del left[number]
+            for number, result in _pooled(task, text, list(pending), jobs):
+                del pending[number]
                 breaks = 0
                 yield number, result
         except BrokenProcessPool as problem:
@@ -66,7 +66,7 @@ def local_results(
             if breaks >= MAX_BREAKS:
                 raise UnsupportedError(
                     f"a process was killed {breaks} times while it computed one of"
-                    f" {counted(len(left), 'block')}, perhaps for lack of memory: use fewer"
+                    f" {counted(len(pending), 'block')}, perhaps for lack of memory: use fewer"
                     " --jobs"
                 ) from problem
 

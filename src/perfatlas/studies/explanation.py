@@ -64,17 +64,17 @@ def elasticities(scaled: ScaledScenario) -> dict[str, dict[str, float]]:
     """
     changes, spans = _differences(scaled)
     columns = scaled.results(changes)
-    found: dict[str, dict[str, float]] = {}
-    explained = (one.name for one in metrics_of("estimate") if one.has_interval)
+    sensitivity: dict[str, dict[str, float]] = {}
+    explained = (metric.name for metric in metrics_of("estimate") if metric.has_interval)
     for metric in (name for name in explained if name in columns):
         pairs = columns[metric].reshape(-1, 2)
         if not np.all(np.isfinite(pairs)) or np.any(pairs <= 0.0):
             continue
         slopes = np.log(pairs[:, 1] / pairs[:, 0]) / spans
-        found[metric] = {
+        sensitivity[metric] = {
             factor.name: float(slope) for factor, slope in zip(scaled.factors, slopes, strict=True)
         }
-    return found
+    return sensitivity
 
 
 def _differences(scaled: ScaledScenario) -> tuple[list[Change], FloatArray]:
@@ -104,16 +104,16 @@ def next_bottlenecks(scaled: ScaledScenario) -> list[dict[str, Any]]:
         fast links in series do not reward).
     """
     factors = {factor.name: factor for factor in scaled.factors if factor.improves}
-    known: dict[tuple[str, float], tuple[dict[str, float], dict[str, dict[str, float]]]] = {}
+    improvements: dict[tuple[str, float], tuple[dict[str, float], dict[str, dict[str, float]]]] = {}
     _, now = _improvements(scaled, {})
     rows = []
     for metric, gains in now.items():
         first = factors[max(gains, key=gains.__getitem__)]
         for ratio in IMPROVEMENTS:
-            if (first.name, ratio) not in known:
+            if (first.name, ratio) not in improvements:
                 improved = {first.name: 1.0 / ratio if first.is_latency else ratio}
-                known[first.name, ratio] = _improvements(scaled, improved)
-            values, then = known[first.name, ratio]
+                improvements[first.name, ratio] = _improvements(scaled, improved)
+            values, then = improvements[first.name, ratio]
             largest = factors[max(then[metric], key=then[metric].__getitem__)]
             gain = then[metric][largest.name]
             rows.append(
@@ -188,8 +188,8 @@ def _root(scaled: ScaledScenario, factor: Factor, metric: str, target: float, en
     from scipy.optimize import brentq
 
     def excess(log_ratio: float) -> float:
-        found = scaled.results([{factor.name: float(np.exp(log_ratio))}])[metric][0]
-        return float(np.log(found / target))
+        value = scaled.results([{factor.name: float(np.exp(log_ratio))}])[metric][0]
+        return float(np.log(value / target))
 
     return float(np.exp(brentq(excess, 0.0, end, xtol=RESOLUTION)))
 

@@ -77,7 +77,7 @@ def all_factors() -> tuple[Factor, ...]:
 
     Those of one kind are the fields with a label in its schema, and the number of its units.
     """
-    own = [
+    field_factors = [
         Factor(name=path, label=field.factor, kind=_KINDS[unit_of(path)])
         for kind in KINDS.values()
         for path, field in kind.fields.items()
@@ -95,7 +95,7 @@ def all_factors() -> tuple[Factor, ...]:
     ]
     return (
         *_RATES,
-        *dict.fromkeys(own),
+        *dict.fromkeys(field_factors),
         Factor(name="device.memory.capacity", label="memory capacity", kind="capacity"),
         *dict.fromkeys(counts),
         Factor(name="device.tdp", label="board power limit", kind="power", sides="down"),

@@ -89,14 +89,14 @@ class Family:
         """Number of layouts."""
         return self.question.layouts.size
 
-    def take(self, places: IntArray) -> Family:
+    def take(self, indices: IntArray) -> Family:
         """Return some of the layouts."""
         question = replace(
             self.question,
-            layouts=take_layouts(self.question.layouts, places),
-            index_C=self.question.index_C[places],
+            layouts=take_layouts(self.question.layouts, indices),
+            index_C=self.question.index_C[indices],
         )
-        costs = replace(self.costs, index_C=self.costs.index_C[places])
+        costs = replace(self.costs, index_C=self.costs.index_C[indices])
         return Family(question=question, costs=costs)
 
 
@@ -124,26 +124,28 @@ class Space:
             yield family.take(places_N[own_N] - (ends[number] - family.size)), own_N
 
 
-def _space(asked: LayoutQuestion) -> Space:
+def _space(query: LayoutQuestion) -> Space:
     """Return the layouts of a search."""
     rejected: Counter[str] = Counter()
-    base = asked.base
+    base = query.base
     legal: list[step.TrainingQuestion] = []
-    for schedule, overlap in _schedules(asked):
-        layouts = _combined(asked, schedule, overlap=overlap)
+    for schedule, overlap in _schedules(query):
+        layouts = _combined(query, schedule, overlap=overlap)
         if layouts is None:
             continue
         rules = [
             (layout_problem.rule, layout_problem.broken_C)
             for layout_problem in layout_problems(base.network, layouts, schedule)
         ]
-        rules.append((RECIPE, asked.refused(layouts)))
+        rules.append((RECIPE, query.refused(layouts)))
         kept_C, refused = refused_by_rule(rules, layouts.size)
         rejected.update(refused)
         if kept_C.any():
-            kept = take_layouts(layouts, np.flatnonzero(kept_C))
-            own = replace(base, schedule=schedule, expert_overlap=overlap)
-            legal.append(replace(own, layouts=kept, index_C=np.zeros(kept.size, np.int64)))
+            allowed = take_layouts(layouts, np.flatnonzero(kept_C))
+            question = replace(base, schedule=schedule, expert_overlap=overlap)
+            legal.append(
+                replace(question, layouts=allowed, index_C=np.zeros(allowed.size, np.int64))
+            )
     families = _priced_together(legal) if legal else []
     bounds = joined([_bounds(family) for family in families])
     return Space(families=families, rejected=rejected, bounds=bounds)
@@ -176,21 +178,21 @@ def _bounds(family: Family) -> dict[str, FloatArray]:
     }
 
 
-def _schedules(asked: LayoutQuestion) -> Iterator[tuple[str, bool]]:
+def _schedules(query: LayoutQuestion) -> Iterator[tuple[str, bool]]:
     """Yield the schedules of the engine, or the given one, with and without overlapped experts."""
-    given, base = asked.schedule, asked.base
-    for schedule in (given,) if given else base.engine.schedules:
+    schedule_set, base = query.schedule, query.base
+    for schedule in (schedule_set,) if schedule_set else base.engine.schedules:
         if schedule == DUALPIPE or not base.network.has_experts:
             yield schedule, False
-        elif "expert_overlap" in asked.pinned:
-            yield schedule, bool(asked.pinned["expert_overlap"])
+        elif "expert_overlap" in query.pinned:
+            yield schedule, bool(query.pinned["expert_overlap"])
         else:
             yield from ((schedule, False), (schedule, True))
 
 
-def _combined(asked: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts | None:
+def _combined(query: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts | None:
     """Return all combinations of sizes whose product is a number of GPUs; None without any."""
-    sizes = _sizes(asked, schedule)
+    sizes = _sizes(query, schedule)
     number = int(np.prod([float(len(values)) for values in sizes.values()]))
     if number > MAX_LAYOUTS:
         raise InvalidSpecError(
@@ -202,14 +204,14 @@ def _combined(asked: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts
     column = {name: values.ravel() for name, values in zip(sizes, grid, strict=True)}
     replica_C = column["tp"] * column["pp"] * column["cp"]
     whole_C = np.mod(column["gpus"], replica_C) == 0
-    if "dp" in asked.pinned:
-        whole_C &= column["gpus"] == replica_C * float(asked.pinned["dp"])
-    if "expert_tp" not in asked.pinned:  # experts are whole, or divided as attention is
+    if "dp" in query.pinned:
+        whole_C &= column["gpus"] == replica_C * float(query.pinned["dp"])
+    if "expert_tp" not in query.pinned:  # experts are whole, or divided as attention is
         whole_C &= (column["expert_tp"] == 1) | (column["expert_tp"] == column["tp"])
     if overlap:  # hides transfers of experts, in an interleaved pipeline or without one
         whole_C &= column["ep"] * column["expert_tp"] > 1
         whole_C &= (column["pp"] == 1) | (schedule == "interleaved")
-    if schedule != "interleaved" and asked.schedule is None and schedule != "1f1b":
+    if schedule != "interleaved" and query.schedule is None and schedule != "1f1b":
         whole_C &= column["pp"] > 1  # without a pipeline all schedules are 1f1b
     column = {name: values[whole_C] for name, values in column.items()}
     size = int(whole_C.sum())
@@ -217,24 +219,24 @@ def _combined(asked: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts
         return None
     gpus_C = column.pop("gpus")
     column["dp"] = gpus_C / (column["tp"] * column["pp"] * column["cp"])
-    parallel = asked.sequence_parallel
+    parallel = query.sequence_parallel
     divided_C = column["tp"] > 1 if parallel is None else np.full(size, parallel)
     return replace(
-        asked.base.layouts,
+        query.base.layouts,
         **{
             name: values.astype(np.int64) if name in ("zero", "recompute") else values
             for name, values in column.items()
         },
         sequence_parallel=divided_C,
-        sequence_length=np.full(size, float(asked.sequence_length)),
-        global_batch=np.full(size, float(asked.global_batch)),
+        sequence_length=np.full(size, float(query.sequence_length)),
+        global_batch=np.full(size, float(query.global_batch)),
     )
 
 
-def _sizes(asked: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
+def _sizes(query: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
     """Return the values of each size: the given one, or all that can divide model and GPUs."""
-    network, counts = asked.base.network, asked.counts
-    domain = asked.base.systems[0].device.scale_up.domain_size
+    network, counts = query.base.network, query.counts
+    domain = query.base.systems[0].device.scale_up.domain_size
     most = max(counts)
     experts = [float(g.experts.num_experts) for g in network.layers if g.experts is not None]
     chunks = _chunks(network.num_layers, schedule)
@@ -242,21 +244,21 @@ def _sizes(asked: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
         "gpus": [float(count) for count in counts],
         "tp": _divisors(counts, min(domain, most)),
         "pp": _divisors(counts, min(network.num_layers, most)),
-        "cp": _powers(min(max(asked.sequence_length // MIN_TOKENS, 1), most)),
+        "cp": _powers(min(max(query.sequence_length // MIN_TOKENS, 1), most)),
         "ep": _divisors([int(least) for least in experts], most) if experts else [1.0],
         "expert_tp": _divisors(counts, min(domain, most)) if experts else [1.0],
         "vpp": chunks,
-        "micro_batch": _powers(min(MAX_MICRO_BATCH, asked.global_batch)),
+        "micro_batch": _powers(min(MAX_MICRO_BATCH, query.global_batch)),
         "zero": [float(level) for level in sorted(set(ZERO.values()))],
         "recompute": [float(level) for level in range(len(RECOMPUTE_LEVELS))],
     }
-    given: dict[str, Any] = {name: value for name, value in asked.pinned.items() if name != "dp"}
-    given.pop("expert_overlap", None)
-    if "zero" in given:
-        given["zero"] = ZERO[given["zero"]]
-    if "recompute" in given:
-        given["recompute"] = RECOMPUTE_LEVELS.index(given["recompute"])
-    return {**searched, **{name: [float(value)] for name, value in given.items()}}
+    pinned: dict[str, Any] = {name: value for name, value in query.pinned.items() if name != "dp"}
+    pinned.pop("expert_overlap", None)
+    if "zero" in pinned:
+        pinned["zero"] = ZERO[pinned["zero"]]
+    if "recompute" in pinned:
+        pinned["recompute"] = RECOMPUTE_LEVELS.index(pinned["recompute"])
+    return {**searched, **{name: [float(value)] for name, value in pinned.items()}}
 
 
 def _chunks(layers: int, schedule: str) -> list[float]:
@@ -269,10 +271,10 @@ def _chunks(layers: int, schedule: str) -> list[float]:
 
 def _divisors(numbers: tuple[int, ...] | list[int], most: int) -> list[float]:
     """Return the divisors of any of some numbers, ascending."""
-    found = {
+    divisors = {
         n for number in set(numbers) for n in range(1, min(number, most) + 1) if not number % n
     }
-    return [float(n) for n in sorted(found)]
+    return [float(n) for n in sorted(divisors)]
 
 
 def _powers(most: int) -> list[float]:
@@ -311,19 +313,19 @@ class FoundLayouts:
     columns: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _score_of(asked: LayoutQuestion, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
+def _score_of(query: LayoutQuestion, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
     """Return the objective of steps [s], or of their bounds, as pairs; smaller is better (C, 2)."""
-    first = {"gpus": gpus, "tokens_per_s_per_gpu": step_s * gpus}.get(asked.objective, step_s)
-    if asked.objective == "effective_step_time_s":
+    first = {"gpus": gpus, "tokens_per_s_per_gpu": step_s * gpus}.get(query.objective, step_s)
+    if query.objective == "effective_step_time_s":
         distinct, which_C = np.unique(gpus, return_inverse=True)
-        goodput_C = asked.goodput(distinct)[which_C]
+        goodput_C = query.goodput(distinct)[which_C]
         never_C = np.full_like(step_s, np.inf)  # without progress
         first = np.divide(step_s, goodput_C, out=never_C, where=goodput_C > 0.0)
     return np.stack([first, step_s], axis=1)
 
 
 def find_layouts(
-    asked: LayoutQuestion,
+    query: LayoutQuestion,
     progress: Callable[[int, int], None] | None = None,
 ) -> FoundLayouts:
     """Return the best layouts.
@@ -335,31 +337,31 @@ def find_layouts(
         InvalidSpecError: The sizes have more combinations than can be held.
     """
     started = time.process_time()
-    space = _space(asked)
-    found = FoundLayouts(space=space)
+    space = _space(query)
+    search = FoundLayouts(space=space)
     if space.families:
-        _search(found, asked, progress)
-        if not found.best:
-            found.nearest = _nearest(space)
-    found.cpu_s = time.process_time() - started
-    return found
+        _search(search, query, progress)
+        if not search.best:
+            search.nearest = _nearest(space)
+    search.cpu_s = time.process_time() - started
+    return search
 
 
 def _search(
-    found: FoundLayouts,
-    asked: LayoutQuestion,
+    search: FoundLayouts,
+    query: LayoutQuestion,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """Price layouts in the order of their bounds until no other can be among the best.
 
     Those that the bounds leave are priced in the order of sharper ones.
     """
-    space, bounds = found.space, found.space.bounds
+    space, bounds = search.space, search.space.bounds
     fits_C = bounds["memory_bytes"] <= bounds["capacity_bytes"]
-    open_C = np.flatnonzero(_counted(space.rejected, asked, fits_C, bounds["step_s"]))
-    score_C2 = _score_of(asked, bounds["step_s"][open_C], bounds["gpus"][open_C])
+    open_C = np.flatnonzero(_counted(space.rejected, query, fits_C, bounds["step_s"]))
+    score_C2 = _score_of(query, bounds["step_s"][open_C], bounds["gpus"][open_C])
     best: dict[tuple[float, ...], Priced] = {}
-    wanted = asked.num_layouts + 1
+    wanted = query.num_layouts + 1
 
     def last() -> tuple[float, ...] | None:
         """Return the score of the last of the wanted layouts; None if there are fewer."""
@@ -373,51 +375,52 @@ def _search(
         sharper_N2 = np.empty((some_N.size, 2))
         for family, own_N in space.parts(some_N):
             step_s_N = step.sharper_step_bounds(family.question, family.costs)
-            sharper_N2[own_N] = _score_of(asked, step_s_N, family.question.layouts.gpus)
+            sharper_N2[own_N] = _score_of(query, step_s_N, family.question.layouts.gpus)
         for priced in best_first(sharper_N2, last, PRICED_AT_ONCE):
             for family, _ in space.parts(some_N[priced]):
-                _price(found, family, asked, best)
-            found.priced += priced.size
-    found.excluded = int(open_C.size) - found.priced
-    found.best = sorted(best.values(), key=lambda priced: (priced.score, priced.memory_bytes))[
+                _price(search, family, query, best)
+            search.priced += priced.size
+    search.excluded = int(open_C.size) - search.priced
+    search.best = sorted(best.values(), key=lambda priced: (priced.score, priced.memory_bytes))[
         :wanted
     ]
 
 
 def _counted(
-    rejected: Counter[str], asked: LayoutQuestion, fits_N: BoolArray, step_s_N: FloatArray
+    rejected: Counter[str], query: LayoutQuestion, fits_N: BoolArray, step_s_N: FloatArray
 ) -> BoolArray:
     """Return the layouts that fit and are fast enough (N,), and count the others."""
-    slow_N = step_s_N > asked.max_step_time_s
+    slow_N = step_s_N > query.max_step_time_s
     kept_N, refused = refused_by_rule(((FITS, ~fits_N), (SLOW_STEP, slow_N)), fits_N.size)
     rejected.update(refused)
     return kept_N
 
 
 def _price(
-    found: FoundLayouts,
+    search: FoundLayouts,
     family: Family,
-    asked: LayoutQuestion,
+    query: LayoutQuestion,
     best: dict[tuple[float, ...], Priced],
 ) -> None:
     """Price layouts of a family and keep the best of each identity."""
     question = family.question
     steps = step.training_steps(question, family.costs)
-    kept_N = _counted(found.space.rejected, asked, steps.memory.fits, steps.step_s_C)
-    kept = np.flatnonzero(kept_N)
-    for priced in _best_of(question, steps, kept, asked):
-        known = best.get(priced.identity)
-        if known is None or (priced.score, priced.memory_bytes) < (known.score, known.memory_bytes):
+    kept_N = _counted(search.space.rejected, query, steps.memory.fits, steps.step_s_C)
+    feasible = np.flatnonzero(kept_N)
+    for priced in _best_of(question, steps, feasible, query):
+        earlier = best.get(priced.identity)
+        order = (priced.score, priced.memory_bytes)
+        if earlier is None or order < (earlier.score, earlier.memory_bytes):
             best[priced.identity] = priced
-    layouts = take_layouts(question.layouts, kept)
-    found.columns.append(
+    layouts = take_layouts(question.layouts, feasible)
+    search.columns.append(
         {
             "gpus": layouts.gpus,
             **vars(layouts),
-            "pipeline_schedule": np.full(kept.size, question.schedule, dtype=object),
-            "expert_overlap": np.full(kept.size, question.expert_overlap),
-            "step_time_s": steps.step_s_C[kept],
-            "memory_total_bytes": steps.memory.total_bytes[kept],
+            "pipeline_schedule": np.full(feasible.size, question.schedule, dtype=object),
+            "expert_overlap": np.full(feasible.size, question.expert_overlap),
+            "step_time_s": steps.step_s_C[feasible],
+            "memory_total_bytes": steps.memory.total_bytes[feasible],
         }
     )
 
@@ -425,46 +428,46 @@ def _price(
 def _best_of(
     question: step.TrainingQuestion,
     steps: step.TrainingSteps,
-    kept: IntArray,
-    asked: LayoutQuestion,
+    feasible: IntArray,
+    query: LayoutQuestion,
 ) -> Iterator[Priced]:
     """Yield the best layout of each identity among those that are kept."""
     layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
-    score_N2 = _score_of(asked, steps.step_s_C, layouts.gpus)
-    kept = kept[np.lexsort((memory_bytes_N[kept], *score_N2[kept].T[::-1]))]
-    names = _identity(asked, question)
-    identity_N = np.stack([getattr(layouts, name)[kept] for name in names], axis=1)
-    for at in kept[distinct_rows(identity_N)[0]].tolist():
-        identity = tuple(float(getattr(layouts, name)[at]) for name in names)
-        yield _priced(question, steps, at, tuple(score_N2[at].tolist()), identity)
+    score_N2 = _score_of(query, steps.step_s_C, layouts.gpus)
+    feasible = feasible[np.lexsort((memory_bytes_N[feasible], *score_N2[feasible].T[::-1]))]
+    names = _identity(query, question)
+    identity_N = np.stack([getattr(layouts, name)[feasible] for name in names], axis=1)
+    for index in feasible[distinct_rows(identity_N)[0]].tolist():
+        identity = tuple(float(getattr(layouts, name)[index]) for name in names)
+        yield _priced(question, steps, index, tuple(score_N2[index].tolist()), identity)
 
 
 def _priced(
     question: step.TrainingQuestion,
     steps: step.TrainingSteps,
-    at: int,
+    index: int,
     score: tuple[float, ...],
     identity: tuple[float, ...] = (),
 ) -> Priced:
     """Return one of some layouts with its step."""
-    place = np.array([at])
-    layouts = take_layouts(question.layouts, place)
+    row = np.array([index])
+    layouts = take_layouts(question.layouts, row)
     return Priced(
-        question=replace(question, layouts=layouts, index_C=question.index_C[place]),
+        question=replace(question, layouts=layouts, index_C=question.index_C[row]),
         score=score,
-        step_s=float(steps.step_s_C[at]),
-        memory_bytes=float(steps.memory.total_bytes[at]),
+        step_s=float(steps.step_s_C[index]),
+        memory_bytes=float(steps.memory.total_bytes[index]),
         identity=identity,
     )
 
 
-def _identity(asked: LayoutQuestion, question: step.TrainingQuestion) -> tuple[str, ...]:
+def _identity(query: LayoutQuestion, question: step.TrainingQuestion) -> tuple[str, ...]:
     """Return the sizes in which layouts of the answer differ."""
     names = ("gpus", *vars(question.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
     follow = ("dp",) if question.network.has_experts else ("dp", "ep", "expert_tp")
-    free = set(SEARCHED).intersection(sizes).difference(asked.pinned, follow)
-    return sizes if free or not asked.exact else names
+    free = set(SEARCHED).intersection(sizes).difference(query.pinned, follow)
+    return sizes if free or not query.exact else names
 
 
 def _nearest(space: Space) -> Priced:
@@ -473,8 +476,8 @@ def _nearest(space: Space) -> Priced:
     tried = []
     for family, _ in space.parts(np.argsort(beyond_C, kind="stable")[:AT_ONCE]):
         steps = step.training_steps(family.question, family.costs)
-        at = int(np.argmin(steps.memory.total_bytes))
-        tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
+        index = int(np.argmin(steps.memory.total_bytes))
+        tried.append(_priced(family.question, steps, index, (float(steps.step_s_C[index]),)))
     return min(tried, key=lambda priced: priced.memory_bytes)
 
 

@@ -42,16 +42,16 @@ def pareto_points(*objectives: FloatArray | Sequence[float]) -> IntArray:
         [1, 2, 0]
     """
     whole_NK = np.column_stack([np.asarray(each, np.float64) for each in objectives])
-    known = np.flatnonzero(np.isfinite(whole_NK).all(axis=1))
-    values_NK = whole_NK[known]
-    keys = (known, *(-values_NK[:, index] for index in reversed(range(len(objectives)))))
+    finite = np.flatnonzero(np.isfinite(whole_NK).all(axis=1))
+    values_NK = whole_NK[finite]
+    keys = (finite, *(-values_NK[:, index] for index in reversed(range(len(objectives)))))
     order = np.lexsort(keys)
     if len(objectives) == PAIR:
         second_N = values_NK[order, 1]
         before_N = np.maximum.accumulate(np.concatenate([[-np.inf], second_N]))[:-1]
-        found: IntArray = known[order[second_N > before_N]]
-        return found
-    return known[order[_kept(values_NK[order])]]
+        front: IntArray = finite[order[second_N > before_N]]
+        return front
+    return finite[order[_kept(values_NK[order])]]
 
 
 def _kept(values_NK: FloatArray) -> NDArray[np.bool_]:
@@ -68,10 +68,10 @@ def _kept(values_NK: FloatArray) -> NDArray[np.bool_]:
 @compiled
 def _mark(values_NK: FloatArray, known_A: IntArray, kept_N: NDArray[np.bool_]) -> None:
     """Mark the points that no earlier one reaches in every objective."""
-    known, width = 0, values_NK.shape[1]
+    size, width = 0, values_NK.shape[1]
     for point in range(values_NK.shape[0]):
         reached = False
-        for index in range(known):
+        for index in range(size):
             other, column = known_A[index], 0
             while column < width and values_NK[other, column] >= values_NK[point, column]:
                 column += 1
@@ -81,5 +81,5 @@ def _mark(values_NK: FloatArray, known_A: IntArray, kept_N: NDArray[np.bool_]) -
                 break
         if not reached:
             kept_N[point] = True
-            known_A[known] = point
-            known += 1
+            known_A[size] = point
+            size += 1

@@ -49,8 +49,8 @@ class PointColumns:
 
     def derive(self, name: str, expression: Expression) -> None:
         """Add a derived column (K)."""
-        found = np.asarray(expression.of(self._arrays(expression)))
-        value_K = np.broadcast_to(found, (self.rows,))
+        values = np.asarray(expression.of(self._arrays(expression)))
+        value_K = np.broadcast_to(values, (self.rows,))
         if value_K.dtype == object or value_K.dtype.kind == "U":
             self.columns[name] = [None if cell is None else str(cell) for cell in value_K]
             return
@@ -64,13 +64,13 @@ class PointColumns:
             InvalidSpecError: A constraint is no comparison.
         """
         kept_K, counts = refused_by_rule(self._broken(constraints).items(), self.rows)
-        places = np.flatnonzero(kept_K)
+        kept = np.flatnonzero(kept_K)
         for name, cells in self.columns.items():
             if isinstance(cells, NumberCells):
-                self.columns[name] = NumberCells(values_N=cells.values_N[places], kind=cells.kind)
+                self.columns[name] = NumberCells(values_N=cells.values_N[kept], kind=cells.kind)
             else:
-                self.columns[name] = [cells[index] for index in places.tolist()]
-        self.rows = places.size
+                self.columns[name] = [cells[index] for index in kept.tolist()]
+        self.rows = kept.size
         return counts
 
     def met(
@@ -103,8 +103,8 @@ class PointColumns:
         if value_K.dtype == object:
             raise InvalidSpecError(f"objective = {name!r} is a text and ranks no rows")
         known_K = np.isfinite(value_K) & (True if among is None else np.array(among, np.bool_))
-        places = np.flatnonzero(known_K)
-        return dict(zip(places.tolist(), value_K[places].tolist(), strict=True))
+        indices = np.flatnonzero(known_K)
+        return dict(zip(indices.tolist(), value_K[indices].tolist(), strict=True))
 
     def stored(self, name: str) -> Sequence[Any]:
         """Return the cells of a Parquet column: empty text is null, lists become JSON (K)."""
@@ -146,9 +146,9 @@ def _array(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an array
     if isinstance(cells, range):
         return np.array(cells, np.float64)
     if any(isinstance(cell, (str, list, dict)) for cell in cells):
-        found = np.empty(len(cells), object)
-        found[:] = cells
-        return found
+        array = np.empty(len(cells), object)
+        array[:] = cells
+        return array
     return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
 
 

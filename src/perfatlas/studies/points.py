@@ -56,8 +56,8 @@ class SampledName:
             shares_N: Quantiles from 0 to 1, 1 excluded (N,).
         """
         if self.choices:
-            places = np.minimum(shares_N * len(self.choices), len(self.choices) - 1).astype(int)
-            return [self.choices[place] for place in places.tolist()]
+            indices = np.minimum(shares_N * len(self.choices), len(self.choices) - 1).astype(int)
+            return [self.choices[index] for index in indices.tolist()]
         low, high = (self.low - 0.5, self.high + 0.5) if self.whole else (self.low, self.high)
         if self.log:
             low = max(low, 0.5) if self.whole else low
@@ -145,9 +145,9 @@ class Points:
         crossed: dict[str, list[Any]] = {}
         for axis in reversed(self.axes):
             rest_N, place_N = np.divmod(rest_N, axis.size)
-            places = place_N.tolist()
+            indices = place_N.tolist()
             for name, values in zip(axis.names, axis.values, strict=True):
-                crossed[name] = [values[place] for place in places]
+                crossed[name] = [values[index] for index in indices]
         sampled = self._sampled(rest_N)
         return {name: sampled.get(name) or crossed[name] for name in self.names}
 
@@ -173,6 +173,6 @@ def spread(low: float, high: float, steps: int, *, log: bool = False) -> list[fl
         >>> spread(1.0, 8.0, 4, log=True)
         [1.0, 2.0, 4.0, 8.0]
     """
-    found = np.geomspace(low, high, steps) if log else np.linspace(low, high, steps)
-    exact: Sequence[float] = found.tolist()
+    values = np.geomspace(low, high, steps) if log else np.linspace(low, high, steps)
+    exact: Sequence[float] = values.tolist()
     return [float(f"{value:.15g}") for value in exact]

@@ -54,12 +54,12 @@ def probability_at_most(
     """
     spread = _spread(predicted, low, high)
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.log(limit / predicted)
-        scale = np.where(apart >= 0.0, spread.above, spread.below)
-        normal = np.where(apart == 0.0, 0.0, apart / scale)
-    found = normal_probability(normal)
-    certain = (apart == 0.0) & (scale == 0.0)
-    return np.where(np.isnan(predicted) | certain, 1.0, found)
+        log_ratio = np.log(limit / predicted)
+        scale = np.where(log_ratio >= 0.0, spread.above, spread.below)
+        normal = np.where(log_ratio == 0.0, 0.0, log_ratio / scale)
+    probability = normal_probability(normal)
+    certain = (log_ratio == 0.0) & (scale == 0.0)
+    return np.where(np.isnan(predicted) | certain, 1.0, probability)
 
 
 def value_exceeded(
@@ -83,13 +83,13 @@ def value_exceeded(
     """
     spread, normal = _spread(predicted, low, high), normal_quantile(1.0 - probability)
     scale = spread.above if normal >= 0.0 else spread.below
-    found: FloatArray = predicted * np.exp(normal * scale)
-    return found
+    quantile: FloatArray = predicted * np.exp(normal * scale)
+    return quantile
 
 
 def _spread(predicted: FloatArray, low: FloatArray, high: FloatArray) -> _Spread:
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.maximum(np.log(predicted / low), 0.0) / TAIL
         above = np.maximum(np.log(high / predicted), 0.0) / TAIL
-    known = ~np.isnan(below + above)
-    return _Spread(np.where(known, below, 0.0), np.where(known, above, 0.0))
+    has_interval = ~np.isnan(below + above)
+    return _Spread(np.where(has_interval, below, 0.0), np.where(has_interval, above, 0.0))

@@ -35,15 +35,15 @@ def refused_by_rule(
         >>> kept.tolist(), counts
         ([False, True, False], {'odd': 2})
     """
-    kept = np.ones(size, np.bool_)
+    allowed = np.ones(size, np.bool_)
     counts: dict[str, int] = {}
     for name, broken in rules:
-        now = kept & broken
-        found = int(np.count_nonzero(now) if each is None else each[now].sum())
-        if found:
-            counts[name] = counts.get(name, 0) + found
-        kept &= ~broken
-    return kept, counts
+        now = allowed & broken
+        refused = int(np.count_nonzero(now) if each is None else each[now].sum())
+        if refused:
+            counts[name] = counts.get(name, 0) + refused
+        allowed &= ~broken
+    return allowed, counts
 
 
 def rejected_counts(rejected: Mapping[str, int]) -> dict[str, int]:

@@ -57,8 +57,8 @@ STATS: Final = b"perfatlas.stats"  # metadata of a block: its contribution to th
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of perfatlas, Python and the packages that compute and write."""
-    found = {name: version(name) for name in PACKAGES}
-    return {"perfatlas": __version__, "python": platform.python_version(), **found}
+    packages = {name: version(name) for name in PACKAGES}
+    return {"perfatlas": __version__, "python": platform.python_version(), **packages}
 
 
 @cache
@@ -71,11 +71,11 @@ def data_hashes() -> dict[str, str]:
         'sha256:'
     """
     package = Path(str(resources.files("perfatlas")))
-    found = {"code": _folder_hash(package, "*.py")}
+    hashes = {"code": _folder_hash(package, "*.py")}
     for folder in sorted((package / "data").iterdir()):
         if folder.is_dir():
-            found[folder.name] = _folder_hash(folder, "*")
-    return found
+            hashes[folder.name] = _folder_hash(folder, "*")
+    return hashes
 
 
 def _folder_hash(folder: Path, pattern: str) -> str:
@@ -90,7 +90,7 @@ def file_hashes(values: Mapping[str, Any]) -> dict[str, str]:
     Args:
         values: Values by name; lists are searched too.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for value in values.values():
         for text in value if isinstance(value, (list, tuple)) else [value]:
             if not isinstance(text, str) or len(text) > 4096 or "\0" in text:
@@ -98,8 +98,8 @@ def file_hashes(values: Mapping[str, Any]) -> dict[str, str]:
             path = Path(text.partition("{")[0].strip())
             path = path / "config.json" if path.is_dir() else path
             if path.is_file():
-                found[str(path)] = file_hash(path)
-    return found
+                hashes[str(path)] = file_hash(path)
+    return hashes
 
 
 def check_versions(described: Mapping[str, Any]) -> None:
@@ -109,13 +109,13 @@ def check_versions(described: Mapping[str, Any]) -> None:
         UnsupportedError: Versions or data differ.
     """
     ours = {"versions": versions(), "data_hashes": data_hashes()}
-    for part, own in ours.items():
-        names = [name for name in own if described[part].get(name) != own[name]]
+    for part, values in ours.items():
+        names = [name for name in values if described[part].get(name) != values[name]]
         if names:
             theirs = described[part].get(names[0])
             raise UnsupportedError(
                 f"the run was begun with {names[0]} {theirs} and this process has"
-                f" {own[names[0]]} ({', '.join(names)} differ): install the same versions on all"
+                f" {values[names[0]]} ({', '.join(names)} differ): install the same versions on all"
                 " machines"
             )
 
@@ -159,28 +159,28 @@ class RunFolder:
         """
         path = self.path / DESCRIPTION
         try:
-            found = json.loads(path.read_text("utf-8"))
-            missing = [name for name in NEEDED if name not in found]
+            described = json.loads(path.read_text("utf-8"))
+            missing = [name for name in NEEDED if name not in described]
         except (OSError, ValueError, TypeError) as problem:
             reason = getattr(problem, "strerror", None) or "it is not a description in JSON"
             raise self.corrupt(f"{DESCRIPTION} cannot be read ({reason})") from problem
         if missing:
             raise self.corrupt(f"{DESCRIPTION} lacks {', '.join(missing)}")
-        if found.get("schema") != SCHEMA:
+        if described.get("schema") != SCHEMA:
             raise InvalidSpecError(
                 f"run folder '{self.path}' was written by another version of perfatlas"
-                f" ({found['versions'].get('perfatlas')}): export it with that version, or delete"
-                f" it with `perfatlas runs rm {self.id}`"
+                f" ({described['versions'].get('perfatlas')}): export it with that version, or"
+                f" delete it with `perfatlas runs rm {self.id}`"
             )
-        return dict(found)
+        return dict(described)
 
     def stamp(self) -> str:
         """Return size and time of change of its description and summary, to see later changes."""
         stats = []
         for name in (DESCRIPTION, SUMMARY):
             with contextlib.suppress(OSError):
-                found = (self.path / name).stat()
-                stats.append(f"{name} {found.st_size} {found.st_mtime_ns}")
+                status = (self.path / name).stat()
+                stats.append(f"{name} {status.st_size} {status.st_mtime_ns}")
         return ", ".join(stats)
 
     def corrupt(self, what: str, remedy: str = "") -> InvalidSpecError:
@@ -372,12 +372,12 @@ def find_run(text: str) -> RunFolder:
     if text in runs:
         return runs[text]
     named = [name for name in runs if name.rpartition("-")[0] == text]
-    found = named or [name for name in runs if text and name.startswith(text)]
-    if len(found) == 1:
-        return runs[found[0]]
-    if found:
+    matches = named or [name for name in runs if text and name.startswith(text)]
+    if len(matches) == 1:
+        return runs[matches[0]]
+    if matches:
         raise InvalidSpecError(
-            f"run {text!r}: {counted(len(found), 'run')} begin with it: {_listed(found)}"
+            f"run {text!r}: {counted(len(matches), 'run')} begin with it: {_listed(matches)}"
         )
     hint = did_you_mean(text, runs) or "; `perfatlas runs list` lists all"
     raise InvalidSpecError(f"unknown run {text!r}{hint}")
@@ -398,10 +398,10 @@ def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
         table = run.read_block(number)
         names = set(table.column_names)
         yield {
-            one.name: table.column(one.name).cast(one.type)
-            if one.name in names
-            else pa.nulls(table.num_rows, one.type)
-            for one in schema
+            column.name: table.column(column.name).cast(column.type)
+            if column.name in names
+            else pa.nulls(table.num_rows, column.type)
+            for column in schema
         }
 
 
@@ -411,9 +411,9 @@ def run_schema(run: RunFolder) -> Any:  # noqa: ANN401 - an Arrow schema
     pq = load_arrow("parquet")
     described = run.describe()
     if run.summary() is None:
-        kept = sum(run.block_path(number).exists() for number in range(described["blocks"]))
+        written = sum(run.block_path(number).exists() for number in range(described["blocks"]))
         raise UsageError(
-            f"run {run.id} is not complete: {kept:,} of {counted(described['blocks'], 'block')};"
+            f"run {run.id} is not complete: {written:,} of {counted(described['blocks'], 'block')};"
             " continue it with `perfatlas sweep STUDY --resume`"
         )
     schemas = []

@@ -75,11 +75,11 @@ def indexed_runs() -> list[dict[str, Any]]:
             _drop(index, gone)
         stamps = dict(index.execute("SELECT id, stamp FROM stamps").fetchall())
         for name, run in runs.items():
-            known = rows.get(name, {}).get("state") == "complete"
-            if not known or stamps.get(name) != run.stamp():
+            is_complete = rows.get(name, {}).get("state") == "complete"
+            if not is_complete or stamps.get(name) != run.stamp():
                 rows[name] = _write_row(index, run)
-    kept = [rows[name] for name in runs]
-    return sorted(kept, key=lambda row: (row["created"], row["id"]), reverse=True)
+    ordered = [rows[name] for name in runs]
+    return sorted(ordered, key=lambda row: (row["created"], row["id"]), reverse=True)
 
 
 def _write_row(index: sqlite3.Connection, run: RunFolder) -> dict[str, Any]:

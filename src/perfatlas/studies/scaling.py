@@ -87,11 +87,11 @@ class ScaledScenario:
             times = (change.get(HOST, 1.0), change.get(FRONT_END, 1.0))
             rows.setdefault(times, []).append(index)
         columns: dict[str, FloatArray] = {}
-        for (host, front), places in rows.items():
-            found = self._evaluated([changes[index] for index in places], host, front)
-            for name, values in found.items():
+        for (host, front), indices in rows.items():
+            results = self._evaluated([changes[index] for index in indices], host, front)
+            for name, values in results.items():
                 whole = columns.setdefault(name, np.full(len(changes), np.nan))
-                whole[places] = values
+                whole[indices] = values
         return columns
 
     @property
@@ -107,13 +107,13 @@ class ScaledScenario:
         Args:
             changes: As for `results`.
         """
-        kept = np.ones(len(changes), np.bool_)
+        fits = np.ones(len(changes), np.bool_)
         for pool in self.pools:
             question = _on_systems(pool, changes)
             memory = candidate_memory(question)
             on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
-            kept &= memory.fits & (on_rank <= memory.max_sequences)
-        return kept
+            fits &= memory.fits & (on_rank <= memory.max_sequences)
+        return fits
 
     def _evaluated(
         self, changes: Sequence[Change], host: float, front: float
@@ -154,22 +154,22 @@ def scaled_scenario(scenario: Scenario) -> ScaledScenario:
 
 def _on_systems(pool: Candidates, changes: Sequence[Change]) -> Candidates:
     """Return the candidate of a pool on the changed systems (N)."""
-    known: dict[tuple[tuple[str, float], ...], int] = {}
+    index_of: dict[tuple[tuple[str, float], ...], int] = {}
     index = np.empty(len(changes), np.int64)
     systems: list[System] = []
     base = pool.placement.systems[int(pool.placement.index_C[0])]
     values = field_values(base)
     for position, change in enumerate(changes):
-        own = tuple(
+        ratios = tuple(
             (name, ratio)
             for name, ratio in change.items()
             if name not in (HOST, FRONT_END) and ratio != 1.0
         )
-        if own not in known:
-            known[own] = len(systems)
-            changed = _scaled(values, dict(own), KINDS[base.device.kind].count)
-            systems.append(with_values(base, changed) if own else base)
-        index[position] = known[own]
+        if ratios not in index_of:
+            index_of[ratios] = len(systems)
+            changed = _scaled(values, dict(ratios), KINDS[base.device.kind].count)
+            systems.append(with_values(base, changed) if ratios else base)
+        index[position] = index_of[ratios]
     spread = pool.take([0] * len(changes))
     placement = replace(spread.placement, systems=tuple(systems), index_C=index)
     return replace(spread, placement=placement)

@@ -63,12 +63,12 @@ def _print_tornado(
         table.add_column("", no_wrap=True)
     factors = {factor for name in names for factor in sensitivity[name]}
     largest = {factor: max(abs(sensitivity[name][factor]) for name in names) for factor in factors}
-    ordered = sorted(largest, key=lambda one: (-largest[one], one))
-    shown = [one for one in ordered if verbose or largest[one] >= MIN_ELASTICITY]
-    for one in shown if verbose else shown[:MAX_FACTORS]:
-        cells = [f"  {_labels()[one]}"]
+    ranked = sorted(largest, key=lambda factor: (-largest[factor], factor))
+    shown = [factor for factor in ranked if verbose or largest[factor] >= MIN_ELASTICITY]
+    for factor in shown if verbose else shown[:MAX_FACTORS]:
+        cells = [f"  {_labels()[factor]}"]
         for name in names:
-            slope = sensitivity[name][one]
+            slope = sensitivity[name][factor]
             bar = ("█" if unicode else "#") * min(round(abs(slope) * WIDTH), WIDTH)
             cells += [_percent(slope), bar]
         table.add_row(*cells)
@@ -123,8 +123,8 @@ def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str,
     gains = {
         factor: slopes[factor.name] * (1.0 if factor.is_latency else -1.0) for factor in improvable
     }
-    own = next(gain for factor, gain in gains.items() if factor.name == first["field"])
-    return [factor.label for factor, gain in gains.items() if gain > own + MIN_ELASTICITY]
+    own_gain = next(gain for factor, gain in gains.items() if factor.name == first["field"])
+    return [factor.label for factor, gain in gains.items() if gain > own_gain + MIN_ELASTICITY]
 
 
 def _target_lines(results: Mapping[str, Any]) -> list[str]:

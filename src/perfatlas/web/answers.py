@@ -93,12 +93,12 @@ def answer_command_line(
     from cyclopts import CycloptsError
 
     out = io.StringIO()
-    asked = [*words, "--json"]
+    arguments = [*words, "--json"]
     if page:
-        asked += [f"--html={page}", "--html-script=none"]
+        arguments += [f"--html={page}", "--html-script=none"]
     try:
         with redirect_stdout(out), redirect_stderr(_Lines(tell)):
-            _run(command, asked)
+            _run(command, arguments)
     except (CycloptsError, PerfatlasError) as problem:
         return _refused(problem, words)
     except MemoryError:

@@ -174,8 +174,9 @@ def _json(reply: Reply) -> Response:
 async def _http_error(request: Request, problem: Exception) -> Response:
     """Answer a request that is no question."""
     status = getattr(problem, "status_code", 404)
-    told = {404: f"there is no page {repr_for_error(request.url.path)}", 405: "method not allowed"}
-    reply = Reply.refused("usage", told.get(status, "the request is invalid"), status=status)
+    missing = f"there is no page {repr_for_error(request.url.path)}"
+    texts = {404: missing, 405: "method not allowed"}
+    reply = Reply.refused("usage", texts.get(status, "the request is invalid"), status=status)
     reply = TOO_LARGE if status == TOO_LARGE.status else reply
     headers = getattr(problem, "headers", None)
     if request.url.path.startswith("/api"):
@@ -257,11 +258,11 @@ API_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 def _schema(command: str) -> dict[str, Any]:
     """Return the JSON schema of a question."""
-    found = json_schema(command, form_fields(command))
-    found.pop("$schema")  # that of OpenAPI holds
+    schema = json_schema(command, form_fields(command))
+    schema.pop("$schema")  # that of OpenAPI holds
     for name, text in SWITCHES.get(command, {}).items():
-        found["properties"][name] = {"type": "boolean", "description": text}
-    return found
+        schema["properties"][name] = {"type": "boolean", "description": text}
+    return schema
 
 
 def _values(request: Request) -> dict[str, str]:
@@ -271,11 +272,11 @@ def _values(request: Request) -> dict[str, str]:
 
 def _set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
     """Return values by field."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name in found if [n for n, _ in pairs].count(name) > 1)
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(name for name in members if [n for n, _ in pairs].count(name) > 1)
         raise UsageError(f"{repr_for_error(twice)} is set twice")
-    return found
+    return members
 
 
 async def _posted(request: Request) -> dict[str, str]:
@@ -287,12 +288,12 @@ async def _posted(request: Request) -> dict[str, str]:
             if len(body) > MAX_REQUEST_BYTES:
                 raise HTTPException(TOO_LARGE.status)
     try:
-        given = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)
+        values = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)
     except (ValueError, RecursionError) as problem:
         raise UsageError("the body is not a JSON object") from problem
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise UsageError("the body is not a JSON object")
-    return {name: _text(name, value) for name, value in given.items() if value is not None}
+    return {name: _text(name, value) for name, value in values.items() if value is not None}
 
 
 def _no_constant(name: str) -> None:
@@ -308,7 +309,7 @@ def _text(name: str, value: object) -> str:
             return repr(value)
         case str():
             return value
-        case list() if all(isinstance(one, str | int | float) for one in value):
+        case list() if all(isinstance(item, str | int | float) for item in value):
             return ",".join(_text(name, one) for one in value)
         case _:
             raise UsageError(f"{repr_for_error(name)}: expected a text, a number or a list")
@@ -317,8 +318,8 @@ def _text(name: str, value: object) -> str:
 async def _api(request: Request, command: str) -> Response:
     """Answer a question with the object of --json."""
     try:
-        given = await _posted(request) if request.method == "POST" else _values(request)
-        question = Question(command_words(command, given), command)
+        values = await _posted(request) if request.method == "POST" else _values(request)
+        question = Question(command_words(command, values), command)
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
     except TimeoutError:
@@ -335,8 +336,8 @@ def _drop_progress(_: str) -> None:
 
 
 def _workers(request: Request, command: str) -> Workers:
-    found: Workers = request.app.state.long if command in SEARCHES else request.app.state.short
-    return found
+    workers: Workers = request.app.state.long if command in SEARCHES else request.app.state.short
+    return workers
 
 
 async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) -> Reply:
@@ -354,58 +355,58 @@ async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) 
 
 async def _page(request: Request, command: str) -> Response:
     """Answer with a form, or with the answer to it."""
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     here = path_of(command)
     try:
-        given = _values(request)
-        editing = given.pop(EDIT_PARAMETER, "") != ""
-        kept = {name: value for name, value in given.items() if value.strip()}
-        if len(kept) < len(given) and not editing:  # an address holds what is set alone
+        values = _values(request)
+        editing = values.pop(EDIT_PARAMETER, "") != ""
+        kept = {name: value for name, value in values.items() if value.strip()}
+        if len(kept) < len(values) and not editing:  # an address holds what is set alone
             return RedirectResponse(f"{here}?{urlencode(kept)}" if kept else here, 303)
-        question = Question(command_words(command, given), command, has_page=True)
+        question = Question(command_words(command, values), command, has_page=True)
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
-        return _form(command, given, reply)
-    if editing or not given:
-        return _form(command, given)
-    return await _answer(request, question, given)
+        return _form(command, values, reply)
+    if editing or not values:
+        return _form(command, values)
+    return await _answer(request, question, values)
 
 
-def _form(command: str, given: Mapping[str, str], reply: Reply | None = None) -> Response:
-    form = form_of(command, given)
+def _form(command: str, values: Mapping[str, str], reply: Reply | None = None) -> Response:
+    form = form_of(command, values)
     status, refused = (reply.status, reply.answer) if reply else (200, None)
     title = f"perfatlas {command}"
     here = path_of(command)
     return _html("question.html", status, here=here, title=title, form=form, refused=refused)
 
 
-async def _answer(request: Request, question: Question, given: Mapping[str, str]) -> Response:
+async def _answer(request: Request, question: Question, values: Mapping[str, str]) -> Response:
     """Answer a question at once, or send its page first and the answer when there is one."""
     lines: asyncio.Queue[str] = asyncio.Queue()
     asking = _workers(request, question.command).ask(question, lines.put_nowait)
     task = asyncio.ensure_future(_while_there(request, asking))
-    top = _asked(question, given)
+    top = _asked(question, values)
     await asyncio.wait({task}, timeout=request.app.state.page_after_s)
     if not task.done():
         parts = _streamed(request, task, lines, top)
         return StreamingResponse(parts, media_type="text/html")
     reply = task.result()
     if not reply.is_answer:
-        return _form(question.command, given, reply)
+        return _form(question.command, values, reply)
     return Response(top + _bottom(reply), media_type="text/html")
 
 
-def _asked(question: Question, given: Mapping[str, str]) -> str:
+def _asked(question: Question, values: Mapping[str, str]) -> str:
     """Return the beginning of the page of an answer: the question."""
     command, here = question.command, path_of(question.command)
-    about = ", ".join(given[name] for name in ("model", "system") if name in given)
+    about = ", ".join(values[name] for name in ("model", "system") if name in values)
     return _rendered(
         "asked.html",
         here=here,
         title=f"{about or command} - perfatlas {command}",
-        form=form_of(command, given),
+        form=form_of(command, values),
         words=["perfatlas", *map(shlex.quote, question.words)],
-        api=f"/api{here}?{urlencode(given)}",
+        api=f"/api{here}?{urlencode(values)}",
     )
 
 
@@ -465,8 +466,8 @@ async def _catalog(request: Request, kind: str, name: str = "") -> Response:
         reply = await _look_up(request, words)
     except PerfatlasError as problem:
         words, reply = ["catalog"], Reply.refused(problem.error_code, str(problem), status=404)
-    found = reply.answer.get("results", {})
-    tables = [] if not reply.is_answer else entry(kind, found) if name else listed(kind, found)
+    results = reply.answer.get("results", {})
+    tables = [] if not reply.is_answer else entry(kind, results) if name else listed(kind, results)
     return _html(
         "catalog.html",
         reply.status,

@@ -86,9 +86,9 @@ def entry(kind: str, facts: Mapping[str, Any]) -> list[CatalogTable]:
         )
         for value in values
     ]
-    kept = [n for n in range(len(VALUES)) if n == 0 or any(row[n] for row in columns)]
-    rows = [[row[n] for n in kept] for row in columns]
+    used = [n for n in range(len(VALUES)) if n == 0 or any(row[n] for row in columns)]
+    rows = [[row[n] for n in used] for row in columns]
     about += [[number, ref] for ref, number in numbers.items()]
-    texts = range(len(kept))
-    found = [CatalogTable([VALUES[n] for n in kept], rows, title="Values", texts=texts)]
-    return [*found, *([CatalogTable(("", ""), about, title="Notes and sources")] if about else [])]
+    texts = range(len(used))
+    tables = [CatalogTable([VALUES[n] for n in used], rows, title="Values", texts=texts)]
+    return [*tables, *([CatalogTable(("", ""), about, title="Notes and sources")] if about else [])]

@@ -62,8 +62,8 @@ class Form(NamedTuple):
     def siblings(self) -> list[tuple[str, str]]:
         """Paths and commands of the same verb, if there are others."""
         verb = self.command.partition(" ")[0]
-        found = [(path_of(name), name) for name in FORMS if name.partition(" ")[0] == verb]
-        return found if len(found) > 1 else []
+        commands = [(path_of(name), name) for name in FORMS if name.partition(" ")[0] == verb]
+        return commands if len(commands) > 1 else []
 
 
 def path_of(command: str) -> str:
@@ -71,7 +71,7 @@ def path_of(command: str) -> str:
     return f"/{command.replace(' ', '/')}"
 
 
-def form_of(command: str, given: Mapping[str, str]) -> Form:
+def form_of(command: str, values: Mapping[str, str]) -> Form:
     """Return the form of a command.
 
     Args:
@@ -84,16 +84,16 @@ def form_of(command: str, given: Mapping[str, str]) -> Form:
     groups: dict[tuple[int, str], list[Input]] = {}
     lists: dict[str, Sequence[str]] = {}
     for name, field in fields.items():
-        one = _input(field, fields, given.get(name, ""), example.get(name, ""))
-        one = one._replace(required=name in needed)
-        if one.listed and one.listed not in lists:
-            lists[one.listed] = listed_names(catalog_field(field, fields).listed_by)
-        if name in first or one.value:
-            shown.append(one)
+        entry = _input(field, fields, values.get(name, ""), example.get(name, ""))
+        entry = entry._replace(required=name in needed)
+        if entry.listed and entry.listed not in lists:
+            lists[entry.listed] = listed_names(catalog_field(field, fields).listed_by)
+        if name in first or entry.value:
+            shown.append(entry)
         else:
-            groups.setdefault((field.group.order, field.group.title), []).append(one)
+            groups.setdefault((field.group.order, field.group.title), []).append(entry)
     shown += [
-        Input(name, name, given.get(name, ""), text, choices=("true",), placeholder="no")
+        Input(name, name, values.get(name, ""), text, choices=("true",), placeholder="no")
         for name, text in SWITCHES.get(command, {}).items()
     ]
     folded = {title: inputs for (_, title), inputs in sorted(groups.items())}
@@ -111,9 +111,9 @@ def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) 
         "Range": bounds_text(field) if most and most < MAX_COUNT else "",
         "Applies with": needs,
     }
-    told = [f"{label}: {text}" for label, text in notes.items() if text]
+    note_texts = [f"{label}: {text}" for label, text in notes.items() if text]
     if catalog.catalog and _NAMES_FILE.search(field.row.text):
-        told.append(NO_FILE)
+        note_texts.append(NO_FILE)
     unit = "" if field.unit in NO_UNIT else field.unit
     label = _UNIT_WORD.sub("", field.name) if unit else field.name
     return Input(
@@ -121,7 +121,7 @@ def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) 
         label=label.replace("_", " "),
         value=value,
         text=field.row.text,
-        notes=told,
+        notes=note_texts,
         unit=unit,
         choices=choices,
         listed=catalog.catalog if catalog.listed_by else "",

@@ -77,15 +77,15 @@ def form_fields(command: str) -> dict[str, Field]:
 
 def typical_fields(command: str) -> dict[str, str]:
     """Return the fields of the example of a command with their values, by name."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     first = list(positional_fields(command))
     name = ""
     for word in commands()[command][1].example.removeprefix(command).split():
         if word.startswith("--"):
             name = word[2:].replace("-", "_")
         elif name or first:
-            found[name or first.pop(0)] = word
-    return found
+            values[name or first.pop(0)] = word
+    return values
 
 
 def catalog_field(field: Field, fields: Mapping[str, Field]) -> Field:
@@ -94,7 +94,7 @@ def catalog_field(field: Field, fields: Mapping[str, Field]) -> Field:
     return field if field.catalog else single
 
 
-def command_words(command: str, given: Mapping[str, str]) -> list[str]:
+def command_words(command: str, values: Mapping[str, str]) -> list[str]:
     """Return the command line of a question, checked; it opens no file of the client's choice.
 
     Args:
@@ -112,7 +112,7 @@ def command_words(command: str, given: Mapping[str, str]) -> list[str]:
     """
     fields, switches = form_fields(command), SWITCHES.get(command, {})
     words = command.split()
-    for name, text in given.items():
+    for name, text in values.items():
         if not text.strip():
             continue
         flag = f"--{name.replace('_', '-')}"
@@ -195,9 +195,9 @@ def check_name(where: str, catalog: str, text: str) -> None:
     """
     name, brace, changes = text.strip().partition("{")
     if catalog in _NAMES_ONLY:
-        known = listed_names(_NAMES_ONLY[catalog])
+        names = listed_names(_NAMES_ONLY[catalog])
         lists = "the catalog lists all"
-        quantities.resolve_name(name.strip(), known, what=catalog[:-1], lists=lists, shorten=False)
+        quantities.resolve_name(name.strip(), names, what=catalog[:-1], lists=lists, shorten=False)
     else:
         _refuse_path(where, name)
     for change in changes.rstrip().removesuffix("}").split(",") if brace else ():

@@ -11,7 +11,7 @@ from perfatlas.lab.harness.here import (
     COMPOSED,
     HELD_OUT,
     MODELS,
-    Fit,
+    OperatorFit,
     calibration_pieces,
 )
 
@@ -52,10 +52,10 @@ def test_fit_of_a_known_law() -> None:
         return 2e-6 + m * n * k / 50e9 + n * k / 4e9
 
     shapes = [(m, n, k) for m in (1, 4, 16, 64, 256) for n in (192, 448, 960) for k in (320, 1216)]
-    fit = Fit(shapes, [law(*one) for one in shapes])
+    fit = OperatorFit(shapes, [law(*one) for one in shapes])
     for shape in ((2, 512, 512), (100, 700, 400)):
         assert fit.time_s(shape) == pytest.approx(law(*shape), rel=1e-6)
-    slower = Fit(shapes, [1.1 * law(*one) for one in shapes])
+    slower = OperatorFit(shapes, [1.1 * law(*one) for one in shapes])
     assert slower.time_s((8, 512, 512)) == pytest.approx(1.1 * fit.time_s((8, 512, 512)))
 
 

@@ -91,7 +91,7 @@ def may_be_title(wanted: str, title: str) -> bool:
         >>> [may_be_title(word, "Slowest 1% by …") for word in ("slowest", "1% by TTFT", "pie")]
         [True, True, False]
     """
-    word, known = wanted.casefold(), title.removesuffix(REST).casefold()
-    if word in known or not title.endswith(REST):
-        return word in known
-    return any(word.startswith(known[index:]) for index in range(len(known)))
+    word, start = wanted.casefold(), title.removesuffix(REST).casefold()
+    if word in start or not title.endswith(REST):
+        return word in start
+    return any(word.startswith(start[index:]) for index in range(len(start)))

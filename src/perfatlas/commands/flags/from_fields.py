@@ -54,11 +54,11 @@ class FlagsSignature(inspect.Signature):
         own: The signature as declared.
     """
 
-    def __init__(self, verb: str, own: inspect.Signature) -> None:
+    def __init__(self, verb: str, signature: inspect.Signature) -> None:
         """Keep what is declared; nothing is read yet."""
-        super().__init__(return_annotation=own.return_annotation)
+        super().__init__(return_annotation=signature.return_annotation)
         self.verb = verb
-        self._own = own.parameters
+        self._own = signature.parameters
         self._fields: Mapping[str, Field] | None = None
         self._made: Mapping[str, inspect.Parameter] | None = None
 
@@ -75,8 +75,10 @@ class FlagsSignature(inspect.Signature):
                 )
                 for name in positional_fields(self.verb)
             }
-            own = {name: parameter for name, parameter in self._own.items() if name != "positional"}
-            self._made = {**first, **own, "flags": flags}
+            flags_of_command = {
+                name: parameter for name, parameter in self._own.items() if name != "positional"
+            }
+            self._made = {**first, **flags_of_command, "flags": flags}
         return self._made
 
     @contextmanager
@@ -124,12 +126,12 @@ def flags_of(verb: str, fields: Mapping[str, Field] | None = None) -> Any:  # no
         fields: Some of its fields; by default all.
     """
     left_out = positional_fields(verb)
-    known = verb_fields(verb) if fields is None else fields
-    fields = {name: field for name, field in known.items() if name not in left_out}
+    all_fields = verb_fields(verb) if fields is None else fields
+    fields = {name: field for name, field in all_fields.items() if name not in left_out}
     lists = verb in commands() and commands()[verb][1].lists
     rows = [(name, _hint(field, lists=lists), None) for name, field in fields.items()]
-    own = {"__module__": __name__}
-    made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=own)
+    namespace = {"__module__": __name__}
+    made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=namespace)
     return Parameter(name="*")(made)
 
 
@@ -154,10 +156,10 @@ def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:
     Raises:
         InvalidSpecError: The file cannot be read.
     """
-    given = {} if flags is None else vars(flags)
+    values = {} if flags is None else vars(flags)
     found = {
         name: str(value) if isinstance(value, PurePath) else value
-        for name, value in given.items()
+        for name, value in values.items()
         if value is not None
     }
     if scenario is None:
@@ -173,11 +175,9 @@ def listed_names(functions: Sequence[str], _context: object = None) -> list[str]
     Args:
         functions: What lists them, each as "module:function".
     """
-    places = (function.partition(":") for function in functions)
+    paths = (function.partition(":") for function in functions)
     return [
-        name
-        for module, _, function in places
-        for name in getattr(import_module(module), function)()
+        name for module, _, function in paths for name in getattr(import_module(module), function)()
     ]
 
 
@@ -243,10 +243,10 @@ def _reader(
 
     def read(text: str) -> float:
         try:
-            found: Any = number.read(text)
-            if whole and isinstance(found, float) and not found.is_integer():
+            value: Any = number.read(text)
+            if whole and isinstance(value, float) and not value.is_integer():
                 raise ValueError(text)  # noqa: TRY301 - reported below
-            return int(found) if whole else float(found)
+            return int(value) if whole else float(value)
         except (ValueError, OverflowError) as problem:
             if number.unit and str(problem).startswith("expected"):
                 raise ValueError(f"{repr_for_error(text)}: {problem}") from None

@@ -118,11 +118,11 @@ def changed_flags(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
         >>> changed_flags(OutputFlags(json=True))
         {'json': True, 'verbose': False, 'resume': False}
     """
-    found: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     for item in fields(flags):
         value = getattr(flags, item.name)
         if is_dataclass(value):
-            found |= changed_flags(value)
+            changed |= changed_flags(value)
         elif value is not None:
-            found[item.name] = value
-    return found
+            changed[item.name] = value
+    return changed

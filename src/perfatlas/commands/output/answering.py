@@ -44,18 +44,18 @@ class Answering:
     needed: tuple[str, ...] | None = None
     unless: str = ""  # The field that stands in for all of them
 
-    def find(self, place: str) -> Any:  # noqa: ANN401 - a function
+    def find(self, path: str) -> Any:  # noqa: ANN401 - a function
         """Return a function of the folder.
 
         Args:
             place: As "module:function".
         """
-        return _found(self.command, place)
+        return _found(self.command, path)
 
 
-def _found(command: str, place: str) -> Any:  # noqa: ANN401 - a function
+def _found(command: str, path: str) -> Any:  # noqa: ANN401 - a function
     """Return a function of the folder that declares a command."""
-    module, _, function = place.partition(":")
+    module, _, function = path.partition(":")
     return getattr(import_module(f"{commands()[command][0]}.{module}"), function)
 
 
@@ -81,8 +81,8 @@ def table_function(
         answer_columns = _found(command, declared.table)
 
         def answer_cells(columns: dict[str, Any], _: Sequence[int]) -> Mapping[str, Sequence[Any]]:
-            found = answer_columns(columns)
-            cells: Mapping[str, Sequence[Any]] = getattr(found, "cells", found)
+            answers = answer_columns(columns)
+            cells: Mapping[str, Sequence[Any]] = getattr(answers, "cells", answers)
             return cells
 
         return answer_cells
@@ -151,16 +151,16 @@ def answer_command(
     if table_run.wants_table(output):
         if lists:
             raise UsageError(f"a list of {', '.join(lists)} cannot be combined with --table")
-        asked = table_run.TableQuestion(
+        question = table_run.TableQuestion(
             command=form.command, names=fields, first=form.first, set_fields=set_fields
         )
         declared = commands()[form.command][1]
         if declared.table:
-            summary = table_run.answer_table(form.find(declared.table), output, asked)
+            summary = table_run.answer_table(form.find(declared.table), output, question)
         elif declared.row:
-            summary = table_run.answer_rows(_row_function(form.command), output, asked)
+            summary = table_run.answer_rows(_row_function(form.command), output, question)
         else:
-            summary = table_run.answer_rows(lambda _, fields: function(**fields), output, asked)
+            summary = table_run.answer_rows(lambda _, fields: function(**fields), output, question)
         return show_summary(form.command, summary, set_fields=set_fields, as_json=output.json)
     needed = form.needed
     if needed is None:
@@ -197,8 +197,8 @@ def _answer_lists(
     combined = list(product(*lists.values()))
     columns: dict[str, Any] = {name: [value] * len(combined) for name, value in set_fields.items()}
     columns |= dict(zip(lists, map(list, zip(*combined, strict=True)), strict=True))
-    found = table_function(form.command)(columns, range(len(combined)))
-    columns = {name: columns[name] for name in lists} | dict(found)
+    answers = table_function(form.command)(columns, range(len(combined)))
+    columns = {name: columns[name] for name in lists} | dict(answers)
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     if output.json:
         scenario = {name: list(v) if name in lists else v for name, v in set_fields.items()}

@@ -113,13 +113,13 @@ def reproduced(command: str, set_fields: Mapping[str, Any]) -> str:
     from perfatlas.scenario.fields import resolved_name
 
     verb = command.partition(" --")[0]
-    known = verb_fields(verb) if has_fields(verb) else {}
-    first = [name for name in set_fields if name in known and known[name].row.positional]
+    table = verb_fields(verb) if has_fields(verb) else {}
+    first = [name for name in set_fields if name in table and table[name].row.positional]
     words = [command, *(str(set_fields[name]) for name in first)]
     named = {
         name: resolved_name("systems", value)
         for name, value in set_fields.items()
-        if name in known and known[name].catalog == "systems" and isinstance(value, str)
+        if name in table and table[name].catalog == "systems" and isinstance(value, str)
     }
     return reproduce_line(" ".join(words), {**set_fields, **named, **dict.fromkeys(first)})
 

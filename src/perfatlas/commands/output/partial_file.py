@@ -169,18 +169,18 @@ class PartialFile:
         """
         self._file.seek(0)
         self._file.readline()
-        held: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
+        pending: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
         count = 0
         for part in self._lines():
-            held.append(part)
+            pending.append(part)
             count += part[0]
             while count >= size:
-                columns = joined_columns(held)
+                columns = joined_columns(pending)
                 yield {name: cells[:size] for name, cells in columns.items()}
                 count -= size
-                held = [(count, {name: cells[size:] for name, cells in columns.items()})]
+                pending = [(count, {name: cells[size:] for name, cells in columns.items()})]
         if count:
-            yield joined_columns(held)
+            yield joined_columns(pending)
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
         """Yield rows and answers of the complete lines, and stay behind the last one."""
@@ -282,12 +282,12 @@ def joined_columns(
     names = dict.fromkeys(name for _, columns in parts for name in columns)
     joined: dict[str, Sequence[Any]] = {}
     for name in names:
-        given = [columns.get(name, [None] * rows) for rows, columns in parts]
-        whole = _one_array(given)
+        cells_of_parts = [columns.get(name, [None] * rows) for rows, columns in parts]
+        whole = _one_array(cells_of_parts)
         if whole is not None:
             joined[name] = whole
             continue
-        cells = list(itertools.chain.from_iterable(given))
+        cells = list(itertools.chain.from_iterable(cells_of_parts))
         if float in set(map(type, cells)):
             cells = [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
         joined[name] = cells

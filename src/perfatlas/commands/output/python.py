@@ -34,15 +34,15 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
         (['folder', 'runs'], "() -> 'dict[str, Any]'")
     """
 
-    def answer(*values: Any, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - of the command
-        found = list(_parameters(command))
-        bound = inspect.signature(answer).bind(*values, **given)
+    def answer(*values: Any, **keywords: Any) -> dict[str, Any]:  # noqa: ANN401 - of the command
+        parameters = list(_parameters(command))
+        bound = inspect.signature(answer).bind(*values, **keywords)
         positional: list[Any] = []
-        own: dict[str, Any] = (
+        arguments: dict[str, Any] = (
             {"json": True} if "json" in inspect.signature(command).parameters else {}
         )
-        flags: dict[type, dict[str, Any]] = {one: {} for _, _, one in found if one is not None}
-        for key, parameter, of in found:
+        flags: dict[type, dict[str, Any]] = {of: {} for _, _, of in parameters if of is not None}
+        for key, parameter, of in parameters:
             if key not in bound.arguments:
                 continue
             value = _read(bound.arguments[key], parameter.annotation)
@@ -51,16 +51,16 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
             elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 positional += value
             elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-                own[key] = value
+                arguments[key] = value
             else:
                 positional.append(value)
         for key, of in _flags(command).items():
-            shown = {"json": True} if any(one.name == "json" for one in fields(of)) else {}
-            own[key] = of(**flags.get(of, {}), **shown)
+            shown = {"json": True} if any(row.name == "json" for row in fields(of)) else {}
+            arguments[key] = of(**flags.get(of, {}), **shown)
         answers: list[Any] = []
         token = COLLECTED.set(answers)
         try:
-            command(*positional, **own)
+            command(*positional, **arguments)
         finally:
             COLLECTED.reset(token)
         if not answers:
@@ -69,11 +69,11 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
 
     answer.__name__ = answer.__qualname__ = name.replace(" ", "_")
     answer.__module__ = command.__module__
-    told = "".join(f"\n    {line}" for line in _documented(command))
+    documented = "".join(f"\n    {line}" for line in _documented(command))
     answer.__doc__ = f"Return what `perfatlas {name} --json` prints."
-    answer.__doc__ += f"\n\nArgs:{told}" if told else ""
+    answer.__doc__ += f"\n\nArgs:{documented}" if documented else ""
     parameters = [parameter for _, parameter, _ in _parameters(command)]
-    parameters.sort(key=lambda one: one.kind)
+    parameters.sort(key=lambda parameter: parameter.kind)
     answer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         parameters, return_annotation="dict[str, Any]"
     )
@@ -83,10 +83,11 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
 def _flags(command: Callable[..., int]) -> dict[str, Any]:
     """Return the classes of flags of a command, by the name of its parameter."""
     hints = get_type_hints(command)
-    found = {
-        key: [one for one in get_args(hint) if is_dataclass(one)] for key, hint in hints.items()
+    groups = {
+        key: [group for group in get_args(hint) if is_dataclass(group)]
+        for key, hint in hints.items()
     }
-    return {key: one[0] for key, one in found.items() if one}
+    return {key: classes[0] for key, classes in groups.items() if classes}
 
 
 def _parameters(command: Callable[..., int]) -> Parameters:
@@ -128,7 +129,7 @@ def _read(value: Any, text: str) -> Any:  # noqa: ANN401 - any argument
         return list(value) if "Sequence" in text and value is not None else value
     if isinstance(value, str):
         return Path(value)
-    return [Path(one) for one in value] if isinstance(value, (list, tuple)) else value
+    return [Path(path) for path in value] if isinstance(value, (list, tuple)) else value
 
 
 def _documented(command: Callable[..., int]) -> list[str]:
@@ -136,13 +137,13 @@ def _documented(command: Callable[..., int]) -> list[str]:
     names = [name for name, _, _ in _parameters(command)]
     lines: list[str] = []
     for text in (command, *_flags(command).values()):
-        told = False
+        is_shown = False
         for line in (inspect.getdoc(text) or "").partition("Args:\n")[2].splitlines():
             head = line.strip().lstrip("*").partition(":")[0]
             if line.startswith("    ") and not line.startswith("     "):
-                told = head in names
+                is_shown = head in names
             elif not line.startswith("     "):
-                told = False
-            if told:
+                is_shown = False
+            if is_shown:
                 lines.append(line.removeprefix("    "))
     return lines

@@ -105,8 +105,8 @@ def unknown_option_text(problem: UnknownOptionError, command: str) -> str:
     from perfatlas.vocabulary.fields import canonical_name
 
     option = str(problem.token.keyword or problem.token.value).partition("=")[0]
-    known = [name for argument in problem.argument_collection for name in argument.names]
-    flags = [name for name in known if name.startswith("--")]
+    names = [name for argument in problem.argument_collection for name in argument.names]
+    flags = [name for name in names if name.startswith("--")]
     ours = canonical_name(option.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
     if ours:
         return f"Unknown option: {option}. perfatlas calls it --{ours.replace('_', '-')}."
@@ -139,7 +139,7 @@ def unexpected_argument_text(words: Sequence[str]) -> str:
     return f"unexpected positional argument {quoted!r}: set values with flags, as in --flag value"
 
 
-def nearest_flag(option: str, known: Iterable[str]) -> str:
+def nearest_flag(option: str, flags: Iterable[str]) -> str:
     """Return the flag nearest to a misspelt one, "" if none is near.
 
     Up to one typing error (a wrong, missing, doubled or transposed letter) per four letters is
@@ -151,7 +151,7 @@ def nearest_flag(option: str, known: Iterable[str]) -> str:
         '--model'
     """
     word = option.lstrip("-").replace("_", "-")
-    names = [flag.lstrip("-") for flag in known]
+    names = [flag.lstrip("-") for flag in flags]
     ranked = sorted(
         (slips(word, name), abs(len(name) - len(word)), -_shared_start(word, name), name)
         for name in names
@@ -163,7 +163,7 @@ def nearest_flag(option: str, known: Iterable[str]) -> str:
 
 def _shared_start(left: str, right: str) -> int:
     pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
+    return next((index for index, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def slips(left: str, right: str) -> int:

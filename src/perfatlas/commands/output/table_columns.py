@@ -34,7 +34,7 @@ def earlier_answer(columns: list[str], first: str) -> list[str]:
     return [*columns[begins[0] : last + 1]] if begins else status
 
 
-def refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
+def refuse_misspelt(columns: Iterable[str], names: set[str], path: str) -> None:
     """Refuse a column whose name is nearly that of a field without a column.
 
     Args:
@@ -42,9 +42,9 @@ def refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
     """
     from perfatlas.vocabulary.fields import canonical_name
 
-    others = sorted(known - set(columns))
+    others = sorted(names - set(columns))
     for column in columns:
-        if column in known:
+        if column in names:
             continue
         plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
         if ours := canonical_name(plain, others):

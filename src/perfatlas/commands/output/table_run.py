@@ -253,17 +253,17 @@ class _TableRun:
         columns = list(self.source.names)
         earlier = table_columns.earlier_answer(columns, question.first)
         self._kept = [name for name in columns if name not in earlier]
-        known = set(question.names)
-        table_columns.refuse_misspelt(self._kept, known, str(path))
-        table_columns.refuse_unread(self._kept, known, str(path), question.command)
+        fields = set(question.names)
+        table_columns.refuse_misspelt(self._kept, fields, str(path))
+        table_columns.refuse_unread(self._kept, fields, str(path), question.command)
         mixed = [name for name in self._kept if name in self.source.mixed]
         if mixed and suffix == ".parquet":
             raise InvalidSpecError(
                 f"column {mixed[0]!r} of {path} has cells of several types and cannot be a Parquet"
                 " column, which has one type; write .csv or .jsonl instead"
             )
-        self._asked = [name for name in self._kept if name in known]
-        labels = [name for name in self._kept if name not in known]
+        self._asked = [name for name in self._kept if name in fields]
+        labels = [name for name in self._kept if name not in fields]
         self._labels = {name.casefold(): name for name in labels}
         self._target = target
         self.notices: list[str] = []
@@ -367,12 +367,12 @@ class _TableRun:
         parts = partial.blocks(BLOCK_ROWS)
         written = 0
         for block in self.source.blocks(BLOCK_ROWS):
-            kept = {name: block[name] for name in self._kept}
-            rows = len(next(iter(kept.values())))
+            inputs = {name: block[name] for name in self._kept}
+            rows = len(next(iter(inputs.values())))
             answers = next(parts, {})
             written += rows
-            yield kept | {
-                table_columns.RESULT_PREFIX + name if name in kept else name: answers.get(
+            yield inputs | {
+                table_columns.RESULT_PREFIX + name if name in inputs else name: answers.get(
                     name, [None] * rows
                 )
                 for name in order

@@ -22,8 +22,8 @@ def show_summary(
     """
     warnings = summary["warnings"]
     first_error = summary.get("first_error", "")
-    apart = ("warnings", "first_error")
-    summary = {name: value for name, value in summary.items() if name not in apart}
+    separate = ("warnings", "first_error")
+    summary = {name: value for name, value in summary.items() if name not in separate}
     for warning in warnings:
         sys.stderr.write(printable(f"perfatlas: {warning}\n"))
     if first_error:

@@ -26,15 +26,15 @@ def invalid_rows(block: Mapping[str, Any], names: Iterable[str]) -> dict[int, st
         >>> list(invalid_rows({"tag": ["a", chr(0xD83D)]}, ["tag"]))
         [1]
     """
-    found: dict[int, str] = {}
+    problems: dict[int, str] = {}
     for name in names:
         for row, cell in enumerate(block[name]):
-            if row not in found and _has_lone_surrogate(cell):
-                found[row] = (
+            if row not in problems and _has_lone_surrogate(cell):
+                problems[row] = (
                     f"{name}: the text has a lone surrogate (half of a \\ud83d\\ude00 pair), which"
                     " is not valid Unicode; write the character or the whole pair"
                 )
-    return found
+    return problems
 
 
 def with_invalid(
@@ -44,12 +44,12 @@ def with_invalid(
     if not invalid:
         yield from parts
         return
-    done = asked = 0
+    done = answered = 0
     for count, answers in parts:
-        places = valid[asked : asked + count]
-        asked += count
-        end = places[-1] + 1
-        yield end - done, _scattered(answers, places, invalid, (done, end))
+        indices = valid[answered : answered + count]
+        answered += count
+        end = indices[-1] + 1
+        yield end - done, _scattered(answers, indices, invalid, (done, end))
         done = end
     if done < rows:
         yield rows - done, _scattered({}, (), invalid, (done, rows))
@@ -57,7 +57,7 @@ def with_invalid(
 
 def _scattered(
     answers: Mapping[str, Sequence[Any]],
-    places: Sequence[int],
+    rows: Sequence[int],
     invalid: Mapping[int, str],
     span: tuple[int, int],
 ) -> dict[str, list[Any]]:
@@ -67,7 +67,7 @@ def _scattered(
         name: [None] * size for name in dict.fromkeys((*answers, "error_code", "error"))
     }
     for name, cells in answers.items():
-        for index, cell in zip(places, cells, strict=True):
+        for index, cell in zip(rows, cells, strict=True):
             columns[name][index - span[0]] = cell
     for row in range(*span):
         if row in invalid:

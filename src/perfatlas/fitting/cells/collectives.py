@@ -88,7 +88,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
     if _beats_a_ring(rows):
         path = {"overlap_power": 1.0}
     switches = [{"switch_bytes_per_rank": 2.0**exponent} for exponent in SWITCH_EXPONENTS]
-    known = {"ranks_measured": most}
+    measured = {"ranks_measured": most}
     return Cell(
         device=device,
         operator=op,
@@ -98,7 +98,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
         physics=LIBRARY_PHYSICS,
         silicon=SiliconRow(),
         ranges=LIBRARY_RANGES,
-        grid=tuple({**known, **path, **switch} for switch in switches),
+        grid=tuple({**measured, **path, **switch} for switch in switches),
         protocol=LIBRARY_PROTOCOL,
     )
 
@@ -127,13 +127,13 @@ def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]
         [7.9992]
     """
     chip = hardware.resolve_system(device).device
-    found: set[float] = set()
+    sizes: set[float] = set()
     for rule in _hand_overs():
         ours = rule["family"] == family and version in rule.get("versions", (version,))
         if ours and chip.architecture in rule["architectures"] and chip.scale_up.kind == NVLINK:
-            found |= {size * MIB * (1.0 - EDGE) for size in rule.get("below", ())}
-            found |= {size * MIB * (1.0 + EDGE) for size in rule.get("up_to", ())}
-    return tuple(sorted(found)) or tuple(2.0**exponent for exponent in CUSTOM_SWITCH_EXPONENTS)
+            sizes |= {size * MIB * (1.0 - EDGE) for size in rule.get("below", ())}
+            sizes |= {size * MIB * (1.0 + EDGE) for size in rule.get("up_to", ())}
+    return tuple(sorted(sizes)) or tuple(2.0**exponent for exponent in CUSTOM_SWITCH_EXPONENTS)
 
 
 @cache

@@ -113,11 +113,11 @@ def exchange_cells(device: str) -> tuple[Cell, ...]:
 def _exchange_cell(device: str, phase: str, family: str) -> Cell:
     load = partial(_load, device, phase, family)
     ranks = collectives.CollectiveShape(*load().shape_UD.T).ranks
-    known = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
+    measured = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
     if np.min(ranks) == np.max(ranks):  # a single group size does not determine the cost per rank
-        known |= {"overhead_rank_s": 0.0, "overhead_bulk_rank_s": 0.0}
+        measured |= {"overhead_rank_s": 0.0, "overhead_bulk_rank_s": 0.0}
     switches = [{"switch_bytes_per_rank": 2.0**exponent} for exponent in SWITCH_EXPONENTS]
-    ties = [{**known, **switch} for switch in switches]
+    ties = [{**measured, **switch} for switch in switches]
     return Cell(
         device=device,
         operator=phase,

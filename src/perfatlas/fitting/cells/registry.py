@@ -20,7 +20,7 @@ def cell_makers() -> tuple[CellMaker, ...]:
     """Return the row `MAKER` of each module beside this one that has one, by their places."""
     package = __name__.rpartition(".")[0]
     names = [
-        found.name for found in pkgutil.iter_modules(importlib.import_module(package).__path__)
+        module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)
     ]
     modules = [
         importlib.import_module(f"{package}.{name}")
@@ -61,8 +61,8 @@ def cells_by_key(
     Raises:
         MissingDependencyError: The measured tables are not installed.
     """
-    found: dict[tuple[str, str, str], dict[str, Cell]] = {}
+    cells: dict[tuple[str, str, str], dict[str, Cell]] = {}
     for device in devices:
         for cell in device_cells(device, operators):
-            found.setdefault((cell.operator, cell.family, cell.format), {})[device] = cell
-    return found
+            cells.setdefault((cell.operator, cell.family, cell.format), {})[device] = cell
+    return cells

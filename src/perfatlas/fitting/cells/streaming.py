@@ -58,9 +58,9 @@ def streaming_cells(device: str) -> tuple[cell.Cell, ...]:
 def _load(device: str, family: str) -> cell.Rows:
     table = read_table(device, "quantize", family, TABLE)
     all_s = table.measured_s()
-    kept = all_s > 0.0
-    measured_s = all_s[kept]
-    m, k = (table.columns[name][kept].astype(np.float64) for name in ("m", "k"))
+    is_timed = all_s > 0.0
+    measured_s = all_s[is_timed]
+    m, k = (table.columns[name][is_timed].astype(np.float64) for name in ("m", "k"))
     bytes_U = m * k * (READ_BYTES + WRITTEN_BYTES)
     columns = {"bytes": bytes_U, "cold_bytes": np.zeros_like(m), "tokens": m}
     shape_UD = np.stack([columns[name] for name in StreamingShape._fields], axis=1)

@@ -96,17 +96,17 @@ def suite_cases(name: str, *, gpu: bool = False) -> list[Case]:
     Raises:
         InvalidSpecError: There is no such suite or operator.
     """
-    known = [*suite_names(), *operator_names()]
-    if name not in known:
+    names = [*suite_names(), *operator_names()]
+    if name not in names:
         raise InvalidSpecError(
-            f"unknown suite {name!r}{did_you_mean(name, known)}; suites:"
+            f"unknown suite {name!r}{did_you_mean(name, names)}; suites:"
             f" {', '.join(suite_names())}; operators: {', '.join(operator_names())}"
         )
-    place = "gpu" if gpu else "cpu"
+    device = "gpu" if gpu else "cpu"
     rows = [
         row
         for row in shipped_table(DATA)["case"]
-        if (name in row["suites"] or name == row["operator"]) and row.get("on", place) == place
+        if (name in row["suites"] or name == row["operator"]) and row.get("on", device) == device
     ]
     return [case for row in rows for case in _cases(name, row)]
 
@@ -165,16 +165,16 @@ def _problem(row: Any) -> str:  # noqa: ANN401 - a value of a TOML file
         kind = dict if name == "shapes" else str
         if not (many if _FIELDS[name] else isinstance(value, str)):
             return f"{name} must be {'a list' if _FIELDS[name] else 'a text'}"
-        if many and not all(isinstance(one, kind) for one in value):
+        if many and not all(isinstance(item, kind) for item in value):
             return f"{name} must have {'tables' if kind is dict else 'texts'}"
     operator, names = row["operator"], operator_names()
     if operator not in names:
         return f"unknown operator {repr_for_error(operator)}{did_you_mean(operator, names)}"
-    for name, known in (("data", TEMPERATURES), ("formats", (*BYTES, *formats()))):
-        for one in row.get(name, ()):
-            if one not in known:
-                return f"unknown {name} {repr_for_error(one)}{did_you_mean(one, known)}"
-    return next(filter(None, (_size_problem(operator, one) for one in row["shapes"])), "")
+    for name, allowed in (("data", TEMPERATURES), ("formats", (*BYTES, *formats()))):
+        for item in row.get(name, ()):
+            if item not in allowed:
+                return f"unknown {name} {repr_for_error(item)}{did_you_mean(item, allowed)}"
+    return next(filter(None, (_size_problem(operator, item) for item in row["shapes"])), "")
 
 
 def _size_problem(operator: str, shape: Mapping[str, Any]) -> str:
@@ -190,13 +190,13 @@ def _size_problem(operator: str, shape: Mapping[str, Any]) -> str:
 
 def _cases(suite: str, row: Mapping[str, Any]) -> list[Case]:
     """Return the grid of one row: shapes, formats, and cold and hot data."""
-    found = []
+    cases = []
     for shape, number_format, data in product(
         _shapes(row), row.get("formats", ("",)), row.get("data", TEMPERATURES)
     ):
         operator, sizes = row["operator"], dict(shape)
         priced = priced_operator(operator, sizes, number_format)
-        found.append(
+        cases.append(
             Case(
                 suite=suite,
                 operator=operator,
@@ -210,7 +210,7 @@ def _cases(suite: str, row: Mapping[str, Any]) -> list[Case]:
                 system=row.get("system", ""),
             )
         )
-    return found
+    return cases
 
 
 def _shapes(row: Mapping[str, Any]) -> list[dict[str, int]]:
@@ -218,8 +218,8 @@ def _shapes(row: Mapping[str, Any]) -> list[dict[str, int]]:
     together = row.get("shapes", [{}])
     grid = row.get("grid", {})
     return [
-        {**one, **dict(zip(grid, values, strict=True))}
-        for one in together
+        {**shape, **dict(zip(grid, values, strict=True))}
+        for shape in together
         for values in product(*grid.values())
     ]
 
@@ -230,13 +230,10 @@ def priced_operator(operator: str, shape: Mapping[str, int], number_format: str)
     build = _PRICED.get(operator)
     if build is None or not number_format:
         return None
-    return build(size, number_format, _bytes_of(number_format))
-
-
-def _bytes_of(number_format: str) -> float:
-    """Return the bytes of a value in a format of PyTorch or of the catalog."""
-    found = BYTES.get(number_format)
-    return float(found) if found else get_format(number_format).weight_bytes
+    width = BYTES.get(number_format)
+    return build(
+        size, number_format, float(width) if width else get_format(number_format).weight_bytes
+    )
 
 
 def work_of(

@@ -97,11 +97,11 @@ def _product_rate(make: Builder, name: str, shape: tuple[int, int, int]) -> floa
 
 def _copy_rate(make: Builder, size: int) -> float:
     """Return bytes read and written per second by a copy between two halves of a size."""
-    one, two = (make.tensor("fp32", size // 8) for _ in range(2))
-    return size / _fastest(lambda: two.copy_(one))
+    source, target = (make.tensor("fp32", size // 8) for _ in range(2))
+    return size / _fastest(lambda: target.copy_(source))
 
 
 def _fastest(call: Callable[[], object]) -> float:
     """Return the median time of a call on hot data [s]."""
-    (found,) = measure([Arm(name="", calls=[call])], CpuClock(), BRIEF)
-    return found.interval.median
+    (measurement,) = measure([Arm(name="", calls=[call])], CpuClock(), BRIEF)
+    return measurement.interval.median

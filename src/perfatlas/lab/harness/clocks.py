@@ -138,17 +138,14 @@ class GpuClock:
         Args:
             calls: Executions.
         """
-        run = self._replay(calls)
+        key = tuple(map(id, calls))
+        if key not in self._replays:  # calls are kept, so that no id is used again
+            self._replays[key] = (self.timer.captured(_in_order(calls)), list(calls))
+        run = self._replays[key][0]
         start_s = time.perf_counter()
         time_s = self.timer.elapsed_s(run)
         wall_s = time.perf_counter() - start_s
         return Sample(time_s / len(calls), wall_s / len(calls))
-
-    def _replay(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
-        key = tuple(map(id, calls))
-        if key not in self._replays:  # calls are kept, so that no id is used again
-            self._replays[key] = (self.timer.captured(_in_order(calls)), list(calls))
-        return self._replays[key][0]
 
 
 def _in_order(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:

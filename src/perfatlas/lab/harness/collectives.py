@@ -53,52 +53,52 @@ def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> 
         ProcessPoolExecutor(ranks, mp_context=context) as pool,
     ):
         store = str(Path(folder) / "store")
-        asked = Ranks(store, "nccl" if gpu else "gloo", ranks, operator, size)
-        running = [pool.submit(run_rank, asked, rank) for rank in range(ranks)]
+        task = Ranks(store, "nccl" if gpu else "gloo", ranks, operator, size)
+        running = [pool.submit(run_rank, task, rank) for rank in range(ranks)]
         times = [future.result() for future in running]
     return times[0]
 
 
-def run_rank(asked: Ranks, rank: int) -> list[float]:
+def run_rank(task: Ranks, rank: int) -> list[float]:
     """Run one rank in a process of its own; return the longest times of all ranks [s]."""
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
     dist.init_process_group(
-        asked.backend,
-        init_method=f"file://{asked.store}",
+        task.backend,
+        init_method=f"file://{task.store}",
         rank=rank,
-        world_size=asked.ranks,
+        world_size=task.ranks,
         timeout=MAX_TIME,
     )
-    device = "cpu" if asked.backend == "gloo" else f"cuda:{rank}"
-    call = _call(asked, torch.randn(asked.size // 4, device=device))
+    device = "cpu" if task.backend == "gloo" else f"cuda:{rank}"
+    call = _call(task, torch.randn(task.size // 4, device=device))
     times = torch.zeros(REPETITIONS, dtype=torch.float64, device=device)
-    for at in range(-WARM_UP, REPETITIONS):
+    for repetition in range(-WARM_UP, REPETITIONS):
         dist.barrier()
         start_s = time.perf_counter()
         call()
         if device != "cpu":
             torch.cuda.synchronize()
-        if at >= 0:
-            times[at] = time.perf_counter() - start_s
+        if repetition >= 0:
+            times[repetition] = time.perf_counter() - start_s
     dist.all_reduce(times, op=dist.ReduceOp.MAX)
     dist.destroy_process_group()
-    found: list[float] = times.tolist()
-    return found
+    longest_s: list[float] = times.tolist()
+    return longest_s
 
 
-def _call(asked: Ranks, data: Tensor) -> Callable[[], object]:
+def _call(task: Ranks, data: Tensor) -> Callable[[], object]:
     import torch.distributed as dist
 
-    part = data[: len(data) // asked.ranks].clone()
-    if asked.operator == "all_reduce":
+    part = data[: len(data) // task.ranks].clone()
+    if task.operator == "all_reduce":
         return lambda: dist.all_reduce(data)
-    if asked.operator == "all_gather":
+    if task.operator == "all_gather":
         return lambda: dist.all_gather_into_tensor(data, part)
-    if asked.operator == "reduce_scatter":
+    if task.operator == "reduce_scatter":
         return lambda: dist.reduce_scatter_tensor(part, data)
-    sent = list(data.chunk(asked.ranks))
-    received = [one.clone() for one in sent]
+    sent = list(data.chunk(task.ranks))
+    received = [part.clone() for part in sent]
     return lambda: dist.all_to_all(received, sent)

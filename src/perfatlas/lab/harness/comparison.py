@@ -43,7 +43,7 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
         raise InvalidSpecError(f"{first} and {second} share no case: run the same suite twice")
     measured = [key for key in shared if all(run[key]["samples_s"] for run in runs)]
     pairs_P = [tuple(_samples(run[key]) for run in runs) for key in measured]
-    p_values = different([(one, two) for one, two in pairs_P])
+    p_values = different([(old, new) for old, new in pairs_P])
     changes = [
         _change(*(run[key] for run in runs), p_value=p_value)
         for key, p_value in zip(measured, p_values, strict=True)
@@ -61,7 +61,7 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
         "failed": failed,
         "only_in_first": sorted(" / ".join(key) for key in runs[0].keys() - runs[1].keys()),
         "only_in_second": sorted(" / ".join(key) for key in runs[1].keys() - runs[0].keys()),
-        "changes": sorted(changes, key=lambda one: -one["ratio"]),
+        "changes": sorted(changes, key=lambda change: -change["ratio"]),
     }
 
 

@@ -58,20 +58,20 @@ def decided(answers: Sequence[Answer], steps: Sequence[Steps]) -> tuple[dict[str
         lognormal distribution with its 90% interval.
     Limits: Errors that kernels of one calibration share are not modelled.
     """
-    found: dict[tuple[Any, ...], Kernel] = {}
+    kernels: dict[tuple[Any, ...], Kernel] = {}
     difference_s = 0.0
-    for sign, answer, own in zip((-1.0, 1.0), answers, steps, strict=True):
-        for phase, cost in own:
+    for sign, answer, answer_steps in zip((-1.0, 1.0), answers, steps, strict=True):
+        for phase, cost in answer_steps:
             weight = sign * _steps_of(phase, answer)
             difference_s += weight * float(cost.total_s()[0])
-            _add(found, cost, weight, str(answer.scenario["system"]))
-    variance = sum(kernel.deviation_s**2 for kernel in found.values())
+            _add(kernels, cost, weight, str(answer.scenario["system"]))
+    variance = sum(kernel.deviation_s**2 for kernel in kernels.values())
     if not variance:
         raise UnsupportedError(
             "--decide needs intervals of operators, and these designs are priced without: choose"
             " devices with measured kernels"
         )
-    ranked = sorted(found.values(), key=lambda kernel: -abs(kernel.deviation_s))
+    ranked = sorted(kernels.values(), key=lambda kernel: -abs(kernel.deviation_s))
     measured = [kernel for kernel in ranked if is_measurable(kernel.case) and kernel.deviation_s]
     measured = measured[:MEASUREMENTS]
     if not measured:
@@ -92,7 +92,7 @@ def _steps_of(phase: str, answer: Answer) -> float:
     return float(answer.results.get("prefill_steps") or 1.0)
 
 
-def _add(found: dict[tuple[Any, ...], Kernel], cost: StepCost, weight: float, system: str) -> None:
+def _add(kernels: dict[Any, Kernel], cost: StepCost, weight: float, system: str) -> None:
     """Add the errors of a step to those of its kernels."""
     prices, device = on_any_machine(cost.prices), resolve_system(system).device.name
     for o in np.flatnonzero(cost.count_CO[0] > 0).tolist():
@@ -107,7 +107,7 @@ def _add(found: dict[tuple[Any, ...], Kernel], cost: StepCost, weight: float, sy
         )
         sizes = tuple(case.shape.items()) or operator.name
         key = (case.operator, sizes, case.format, system, prices.matches[match].calibration.id)
-        kernel = found.setdefault(key, Kernel(case=case, time_s=time_s, ends_s=(low_s, high_s)))
+        kernel = kernels.setdefault(key, Kernel(case=case, time_s=time_s, ends_s=(low_s, high_s)))
         width = math.log(high_s / low_s) / 2.0 / DEVIATIONS if low_s > 0.0 else 0.0
         kernel.deviation_s += weight * float(cost.count_CO[0, o]) * time_s * width
         if case.name not in kernel.operators:

@@ -171,19 +171,19 @@ def _moe(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], obje
 def _stream(kernel: str) -> Callable[[Builder, Mapping[str, int], str], Callable[[], object]]:
     def build(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
         torch = make.torch
-        one, two = (make.tensor(fmt, shape["tokens"], shape["width"]) for _ in range(2))
+        x, y = (make.tensor(fmt, shape["tokens"], shape["width"]) for _ in range(2))
         functions = torch.nn.functional
         if kernel == "copy":
-            return lambda: two.copy_(one)
+            return lambda: y.copy_(x)
         if kernel == "add":
-            out = torch.empty_like(one)
-            return lambda: torch.add(one, two, out=out)
+            out = torch.empty_like(x)
+            return lambda: torch.add(x, y, out=out)
         if kernel == "norm":
             weight = make.tensor(fmt, shape["width"])
-            return lambda: functions.rms_norm(one, (shape["width"],), weight)
+            return lambda: functions.rms_norm(x, (shape["width"],), weight)
         if kernel == "softmax":
-            return lambda: functions.softmax(one, -1)
-        return lambda: functions.silu(one).mul_(two)
+            return lambda: functions.softmax(x, -1)
+        return lambda: functions.silu(x).mul_(y)
 
     return build
 
@@ -237,8 +237,8 @@ def _join_sorted(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[
 
     def call() -> object:
         ordered, where = torch.sort(build)
-        found = where[torch.searchsorted(ordered, probe)]
-        return probe, left, right[found]
+        position = where[torch.searchsorted(ordered, probe)]
+        return probe, left, right[position]
 
     return call
 
@@ -282,7 +282,8 @@ def _spmv_torch(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[
 
     matrix, vector = _sparse(make, shape, fmt)
     torch = make.torch
-    parts = [torch.from_numpy(one) for one in (matrix.indptr, matrix.indices, matrix.data, vector)]
+    arrays = (matrix.indptr, matrix.indices, matrix.data, vector)
+    parts = [torch.from_numpy(array) for array in arrays]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sparse tensors are called a beta feature
         sparse = torch.sparse_csr_tensor(*parts[:3], size=matrix.shape)

@@ -90,7 +90,7 @@ class Row:
         return self.predicted_s / self.measured.interval.median - 1.0
 
 
-class Fit:
+class OperatorFit:
     """Times of one kind: non-negative rates of its features, and residuals of nearest shapes."""
 
     def __init__(self, sizes_ND: Sequence[tuple[int, ...]], times_s_N: Sequence[float]) -> None:
@@ -102,23 +102,23 @@ class Fit:
         scale_F = features_NF.max(axis=0)
         scaled_NF = features_NF / scale_F / times_N[:, None]
         self.rates_F = nnls(scaled_NF, np.ones(len(times_N)))[0] / scale_F
-        self.places_ND = _places(sizes_ND)
+        self.log_sizes_ND = _log_sizes(sizes_ND)
         self.residuals_N = np.log(times_N / (features_NF @ self.rates_F))
 
     def time_s(self, sizes: tuple[int, ...]) -> float:
         """Return the predicted time of a shape [s]."""
-        distance_N = np.linalg.norm(self.places_ND - _places([sizes]), axis=1)
+        distance_N = np.linalg.norm(self.log_sizes_ND - _log_sizes([sizes]), axis=1)
         nearest = np.argsort(distance_N)[:NEIGHBOURS]
         weights = 1.0 / (distance_N[nearest] + 0.1)
         residual = float(np.average(self.residuals_N[nearest], weights=weights))
         return float(_features(sizes) @ self.rates_F * np.exp(residual))
 
 
-def _places(sizes_ND: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
-    places_ND = np.log2(np.asarray(sizes_ND, np.float64))
-    if places_ND.shape[1] == PRODUCT_SIZES:
-        places_ND[:, 0] *= ROWS_WEIGHT
-    return places_ND
+def _log_sizes(sizes_ND: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
+    log_sizes_ND = np.log2(np.asarray(sizes_ND, np.float64))
+    if log_sizes_ND.shape[1] == PRODUCT_SIZES:
+        log_sizes_ND[:, 0] *= ROWS_WEIGHT
+    return log_sizes_ND
 
 
 def _features(sizes: tuple[int, ...]) -> NDArray[np.float64]:
@@ -138,28 +138,28 @@ def _features(sizes: tuple[int, ...]) -> NDArray[np.float64]:
 def calibration_pieces() -> list[transformer.Piece]:
     """Return the shapes that are calibrated; none is a shape of HELD_OUT or MODELS."""
     rng = np.random.default_rng(SEED)
-    found = [
+    pieces = [
         transformer.Piece("gemm", (rows, int(n), int(k)))
         for rows in ROWS
         for n, k in rng.choice(WIDTHS, (PRODUCTS_PER_ROWS, 2))
     ]
-    found += [
+    pieces += [
         transformer.Piece("gemm", (rows, 6144, k)) for rows in (1, 2, 4, 8) for k in (320, 704)
     ]
-    found += [
+    pieces += [
         transformer.Piece("gemm", (rows, 9216, k)) for rows in (1, 2, 4, 8) for k in (448, 832)
     ]
     for (heads, kv_heads), tokens in product(HEADS, PROMPTS):
         batch = int(rng.choice((1, 2, 4)))
-        found.append(
+        pieces.append(
             transformer.Piece("prefill_attention", (batch, tokens, tokens, heads, kv_heads))
         )
     for batch, keys in product(BATCHES, CACHED):
         heads, kv_heads = HEADS[int(rng.integers(len(HEADS)))]
-        found.append(transformer.Piece("decode_attention", (batch, 1, keys, heads, kv_heads)))
+        pieces.append(transformer.Piece("decode_attention", (batch, 1, keys, heads, kv_heads)))
     streams = product(transformer.STREAMS, STREAM_ROWS, STREAM_WIDTHS)
-    found += [transformer.Piece(kind, (rows, width)) for kind, rows, width in streams]
-    return list(dict.fromkeys(found))
+    pieces += [transformer.Piece(kind, (rows, width)) for kind, rows, width in streams]
+    return list(dict.fromkeys(pieces))
 
 
 def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -190,7 +190,12 @@ def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str
         rows += [_step(model, sizes, step, cold_bytes) for sizes, step in _steps()]
     return {
         "rows": [_described(row) for row in rows],
-        **{f"{group}_median_error": _median_error(rows, group) for group in TARGETS},
+        **{
+            f"{group}_median_error": float(
+                np.median([abs(row.error) for row in rows if row.group == group])
+            )
+            for group in TARGETS
+        },
         "calibrated_shapes": len(calibration_pieces()),
         "calibration_s": calibrated_s,
         "total_s": time.perf_counter() - start_s,
@@ -199,19 +204,19 @@ def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str
 
 def calibrate(
     pieces: transformer.PieceCalls, shapes: Iterable[transformer.Piece]
-) -> dict[str, Fit]:
+) -> dict[str, OperatorFit]:
     """Return the fit of each kind."""
     times: dict[str, dict[tuple[int, ...], float]] = {}
     for piece in shapes:
-        found = _measured(pieces.calls(piece), BRIEF)
-        times.setdefault(piece.kind, {})[piece.sizes] = found.interval.median
-    return {kind: Fit(list(rows), list(rows.values())) for kind, rows in times.items()}
+        measurement = _measured(pieces.calls(piece), BRIEF)
+        times.setdefault(piece.kind, {})[piece.sizes] = measurement.interval.median
+    return {kind: OperatorFit(list(rows), list(rows.values())) for kind, rows in times.items()}
 
 
 class StepModel:
     """Times of steps: the sum of their pieces, and what layers take beyond them."""
 
-    def __init__(self, fits: dict[str, Fit], cold_bytes: float) -> None:
+    def __init__(self, fits: dict[str, OperatorFit], cold_bytes: float) -> None:
         """Measure steps of the transformers of COMPOSED."""
         from scipy.optimize import nnls
 
@@ -228,10 +233,10 @@ class StepModel:
     def time_s(self, sizes: transformer.Sizes, step: Step) -> float:
         """Return the predicted time of a step [s]."""
         pieces = transformer.step_pieces(sizes, *step[1:])
-        found = sum(
+        pieces_s = sum(
             count * self.fits[piece.kind].time_s(piece.sizes) for piece, count in pieces.items()
         )
-        return float(found + _layer_features(sizes, step) @ self.rates_F)
+        return float(pieces_s + _layer_features(sizes, step) @ self.rates_F)
 
 
 def _layer_features(sizes: transformer.Sizes, step: Step) -> NDArray[np.float64]:
@@ -267,10 +272,6 @@ def _measured_step(sizes: transformer.Sizes, step: Step, cold_bytes: float) -> M
 
 def _measured(calls: Sequence[Callable[[], object]], protocol: Protocol) -> Measurement:
     return measure([Arm(name="", calls=calls)], CpuClock(), protocol)[0]
-
-
-def _median_error(rows: Sequence[Row], group: str) -> float:
-    return float(np.median([abs(row.error) for row in rows if row.group == group]))
 
 
 def _described(row: Row) -> dict[str, Any]:

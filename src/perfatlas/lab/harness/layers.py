@@ -43,7 +43,7 @@ def layer_cases(
         ("pp", "cp", "attention_dp", "ep", "dp", "ring_degree", "guidance_degree"), column
     )
     plan = PlanColumns(tp=ranks, moe_tp=ranks, **sizes)
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for phase in PHASES:
         q_len = column * (isl if phase is Phase.PREFILL else 1)
         tokens = StepTokens(
@@ -56,10 +56,10 @@ def layer_cases(
             if int(shard_operator.count[0])
         )
         for case in map(operator_case, running):
-            before = found.get(case.label)
+            before = cases.get(case.label)
             count = case.count + (before.count if before else 0)
-            found[case.label] = Case(**{**vars(case), "count": count})
-    return list(found.values())
+            cases[case.label] = Case(**{**vars(case), "count": count})
+    return list(cases.values())
 
 
 def operator_case(operator: Operator, system: str = "") -> Case:
@@ -105,22 +105,22 @@ def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
             return "decode_attention", sizes(*names), operator.format, "sdpa"
         return "prefill_attention", sizes(*names, "q_len"), operator.format, "sdpa"
     if isinstance(operator, GroupedGemm):
-        found = sizes("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
-        found["intermediate"] = found["intermediate"] / found.pop("moe_tp")
-        if found.pop("ep") == 1.0:
-            return "moe", found, operator.format, "torch"
+        shape = sizes("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+        shape["intermediate"] = shape["intermediate"] / shape.pop("moe_tp")
+        if shape.pop("ep") == 1.0:
+            return "moe", shape, operator.format, "torch"
     if isinstance(operator, Streaming):
         kernel = _KERNELS.get(operator.stream, "copy")
         read, written = float(operator.read_bytes[0]), float(operator.write_bytes[0])
-        moved = written if kernel != "copy" else (read + written + _cold(operator)) / 2.0
+        moved = (
+            written
+            if kernel != "copy"
+            else (read + written + float(np.ravel(operator.cold_read_bytes)[0])) / 2.0
+        )
         tokens = max(1, int(operator.tokens[0]))
         width = max(1, round(moved / _WIDTH / tokens))
         return kernel, {"tokens": tokens, "width": width}, "bf16", "torch"
-    found, kind, arm = {}, operator.kind, "torch"
+    shape, kind, arm = {}, operator.kind, "torch"
     if isinstance(operator, Collective):
-        found, kind, arm = sizes("ranks", "bytes"), operator.op, "torch_distributed"
-    return kind, found, "bf16", arm
-
-
-def _cold(operator: Streaming) -> float:
-    return float(np.ravel(operator.cold_read_bytes)[0])
+        shape, kind, arm = sizes("ranks", "bytes"), operator.op, "torch_distributed"
+    return kind, shape, "bf16", arm

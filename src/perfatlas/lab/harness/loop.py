@@ -99,52 +99,52 @@ def measure(
     """
     protocol = protocol or Protocol()
     executions = [cycle(arm.calls) for arm in arms]
-    found = [Measurement(arm=arm.name) for arm in arms]
+    measurements = [Measurement(arm=arm.name) for arm in arms]
     shortest_s = 0.0
-    for measurement, arm, calls in zip(found, arms, executions, strict=True):
+    for measurement, arm, calls in zip(measurements, arms, executions, strict=True):
         touched = [clock.sample([next(calls)]) for _ in range(max(len(arm.calls), LOOKS))]
         measurement.warm_up = len(touched)
         shortest_s = max(shortest_s, min(sample.time_s for sample in touched))
     calls_per_sample = int(
         np.clip(np.ceil(protocol.sample_s / max(shortest_s, MIN_S)), 1, MAX_CALLS)
     )
-    for one, calls in zip(found, executions, strict=True):
-        one.calls = calls_per_sample
-        _warm_up(one, calls, clock, protocol)
+    for timed, calls in zip(measurements, executions, strict=True):
+        timed.calls = calls_per_sample
+        _warm_up(timed, calls, clock, protocol)
     spent = [0.0] * len(arms)
     while waiting := [
-        at for at, measurement in enumerate(found) if _goes_on(measurement, spent[at], protocol)
+        i for i, timed in enumerate(measurements) if _goes_on(timed, spent[i], protocol)
     ]:
         turn = range(len(arms)) if len(waiting) > 1 else waiting
-        for at in turn if len(found[0].samples) % 2 else reversed(turn):
-            sample = clock.sample(list(islice(executions[at], calls_per_sample)))
-            found[at].samples.append(sample)
-            spent[at] += sample.wall_s * calls_per_sample
-    return found
+        for index in turn if len(measurements[0].samples) % 2 else reversed(turn):
+            sample = clock.sample(list(islice(executions[index], calls_per_sample)))
+            measurements[index].samples.append(sample)
+            spent[index] += sample.wall_s * calls_per_sample
+    return measurements
 
 
 def _warm_up(
-    found: Measurement, calls: Iterator[Callable[[], object]], clock: Clock, protocol: Protocol
+    timed: Measurement, calls: Iterator[Callable[[], object]], clock: Clock, protocol: Protocol
 ) -> None:
     """Run an arm until two windows of times are equal, or its warm-up is over."""
     spent_s, times = 0.0, []
-    while spent_s < protocol.warm_up_s and not found.warm:
-        sample = clock.sample(list(islice(calls, found.calls)))
-        spent_s += sample.wall_s * found.calls
+    while spent_s < protocol.warm_up_s and not timed.warm:
+        sample = clock.sample(list(islice(calls, timed.calls)))
+        spent_s += sample.wall_s * timed.calls
         times.append(sample.time_s)
         if len(times) >= 2 * WARM_WINDOW:
             before, now = times[-2 * WARM_WINDOW : -WARM_WINDOW], times[-WARM_WINDOW:]
             ratio = float(np.median(now) / np.median(before))
-            found.warm = abs(ratio - 1.0) < protocol.half_width
-    found.warm_up += len(times)
+            timed.warm = abs(ratio - 1.0) < protocol.half_width
+    timed.warm_up += len(times)
 
 
-def _goes_on(found: Measurement, spent_s: float, protocol: Protocol) -> bool:
-    count = len(found.samples)
+def _goes_on(measurement: Measurement, spent_s: float, protocol: Protocol) -> bool:
+    count = len(measurement.samples)
     if count >= protocol.most or (spent_s > protocol.budget_s and count >= MIN_SLOW):
         return False
-    enough = count >= protocol.fewest and len(found.times_s) >= protocol.fewest
-    return not enough or found.interval.half_width > protocol.half_width
+    enough = count >= protocol.fewest and len(measurement.times_s) >= protocol.fewest
+    return not enough or measurement.interval.half_width > protocol.half_width
 
 
 @contextmanager

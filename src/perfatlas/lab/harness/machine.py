@@ -88,20 +88,20 @@ def this_machine() -> Machine:
     """Return the facts of the first GPU, or of the CPU if there is none."""
     import torch
 
-    found = {"python": platform.python_version(), "kernel": platform.release()}
+    versions = {"python": platform.python_version(), "kernel": platform.release()}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
+            versions[name] = version(name)
     if torch.cuda.is_available():
         facts = torch.cuda.get_device_properties(0)
-        found["driver"] = (_gpu_sensors() or {}).get("driver_version", "unknown")
+        versions["driver"] = (_gpu_sensors() or {}).get("driver_version", "unknown")
         return Machine(
             device=facts.name,
             gpu=True,
             cache_bytes=float(facts.L2_cache_size),
             cores=facts.multi_processor_count,
             memory_bytes=float(facts.total_memory),
-            versions=found,
+            versions=versions,
         )
     return Machine(
         device=_processor(),
@@ -109,7 +109,7 @@ def this_machine() -> Machine:
         cache_bytes=max(cache_sizes().values(), default=DEFAULT_CACHE_BYTES),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
-        versions=found,
+        versions=versions,
     )
 
 
@@ -117,28 +117,28 @@ def _processor() -> str:
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text("utf-8")
         parts = {
-            key: found[1].strip()
+            key: match[1].strip()
             for key in ("model name", "cpu family", "model")
-            if (found := re.search(rf"^{key}\s*:(.*)$", text, re.MULTILINE))
+            if (match := re.search(rf"^{key}\s*:(.*)$", text, re.MULTILINE))
         }
         if "model name" in parts:
             numbers = (parts.get("cpu family", ""), parts.get("model", ""))
-            known = any(letter.isdigit() for letter in parts["model name"])
-            return parts["model name"] + ("" if known else f" {numbers[0]}-{numbers[1]}")
+            has_number = any(letter.isdigit() for letter in parts["model name"])
+            return parts["model name"] + ("" if has_number else f" {numbers[0]}-{numbers[1]}")
     return platform.machine()
 
 
 def cache_sizes() -> dict[str, float]:
     """Return the data caches of the first core by level, such as {"L1": 32768.0} [bytes]."""
-    found: dict[str, float] = {}
+    sizes: dict[str, float] = {}
     for folder in sorted(CPU.glob("cache/index*")):
         with suppress(OSError, ValueError):
             if (folder / "type").read_text("ascii").strip() == "Instruction":
                 continue
             size = (folder / "size").read_text("ascii").strip()
             level = (folder / "level").read_text("ascii").strip()
-            found[f"L{level}"] = parse_quantity(f"{size}iB", "bytes")
-    return found
+            sizes[f"L{level}"] = parse_quantity(f"{size}iB", "bytes")
+    return sizes
 
 
 class Sensors:
@@ -175,14 +175,14 @@ class Sensors:
         )
 
     def _gpu(self) -> Readings:
-        found = _gpu_sensors()
-        if found is None:
+        sensors = _gpu_sensors()
+        if sensors is None:
             return Readings(unread=("clock, power, temperature: nvidia-smi does not answer",))
         return Readings(
-            clock_hz=float(found["clocks.sm"]) * 1e6,
-            power_w=float(found["power.draw"]),
-            temperature_c=float(found["temperature.gpu"]),
-            throttled="" if int(found[GPU_QUERY[-1]], 16) in (0, 1) else found[GPU_QUERY[-1]],
+            clock_hz=float(sensors["clocks.sm"]) * 1e6,
+            power_w=float(sensors["power.draw"]),
+            temperature_c=float(sensors["temperature.gpu"]),
+            throttled="" if int(sensors[GPU_QUERY[-1]], 16) in (0, 1) else sensors[GPU_QUERY[-1]],
         )
 
 
@@ -205,7 +205,7 @@ def _number(path: Path, unit: float) -> float | None:
 def _cpu_clock_hz() -> float | None:
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text("utf-8")
-        clocks = [float(one) for one in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)]
+        clocks = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)]
         if clocks:
             return max(clocks) * 1e6
     return None

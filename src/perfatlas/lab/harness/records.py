@@ -91,7 +91,13 @@ def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
     copies, failed = _copies(case, bench.machine), []
     sensors, start_s = Sensors(bench.machine), time.perf_counter()
     if case.operator in COLLECTIVES:
-        found, clock_name = [_between_ranks(case, bench)], "wall time, longest of all ranks"
+        size, ranks = case.shape["bytes"], case.shape["ranks"]
+        times_s = rank_times_s(case.operator, size, ranks, gpu=bench.machine.gpu)
+        samples = [Sample(time_s, time_s) for time_s in times_s]
+        measurements, clock_name = (
+            [Measurement(arm=case.arms[0], samples=samples)],
+            "wall time, longest of all ranks",
+        )
         missing: tuple[str, ...] = ()
     else:
         make, arms = Builder("cuda" if bench.machine.gpu else "cpu"), []
@@ -104,7 +110,7 @@ def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
                 except FAILURES as problem:
                     failed.append(_failed(case, arm, bench, problem))
             clock = _clock(arms, bench.machine)
-            found = measure(arms, clock, bench.protocol) if arms else []
+            measurements = measure(arms, clock, bench.protocol) if arms else []
             clock_name, missing = clock.name, clock.unmeasured
     readings = sensors.read(time.perf_counter() - start_s)
     readings = replace(readings, unread=(*readings.unread, *missing))
@@ -117,11 +123,11 @@ def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
             "protocol": clock_name,
             **_statistics(measurement),
             **_rates(case, measurement, readings),
-            **_beside(case, measurement, predicted, bench),
+            **_against_ceilings(case, measurement.interval.median, predicted, bench),
             "error_code": None,
             "error": None,
         }
-        for measurement in found
+        for measurement in measurements
     ] + failed
 
 
@@ -188,39 +194,33 @@ def _clock(arms: Sequence[Arm], machine: Machine) -> Clock:
         arm.calls[0]()
         start = (time.thread_time(), time.process_time())
         arm.calls[0]()
-        own, all_ = time.thread_time() - start[0], time.process_time() - start[1]
-        if own < 0.5 * all_:
+        thread_s, process_s = time.thread_time() - start[0], time.process_time() - start[1]
+        if thread_s < 0.5 * process_s:
             return CpuClock(wall=True)
     return CpuClock()
 
 
-def _between_ranks(case: Case, bench: Bench) -> Measurement:
-    size, ranks = case.shape["bytes"], case.shape["ranks"]
-    times_s = rank_times_s(case.operator, size, ranks, gpu=bench.machine.gpu)
-    samples = [Sample(time_s, time_s) for time_s in times_s]
-    return Measurement(arm=case.arms[0], samples=samples)
-
-
-def _statistics(found: Measurement) -> dict[str, Any]:
-    interval = found.interval
-    wall_s = float(np.median([sample.wall_s for sample in found.kept]))
+def _statistics(measurement: Measurement) -> dict[str, Any]:
+    interval = measurement.interval
+    is_warm = measurement.warm or not measurement.warm_up
+    wall_s = float(np.median([sample.wall_s for sample in measurement.kept]))
     return {
         "time_s": interval.median,
         "time_s_low": interval.low,
         "time_s_high": interval.high,
         "wall_s": wall_s,
         "interference": wall_s / interval.median - 1.0,
-        "samples": len(found.times_s),
-        "dropped": found.dropped,
-        "calls_per_sample": found.calls,
-        "warm_up": found.warm_up,
-        "state": found.state if found.warm or not found.warm_up else f"{found.state}, not warm",
-        "samples_s": " ".join(f"{value:.5g}" for value in found.times_s[:MAX_SAMPLES]),
+        "samples": len(measurement.times_s),
+        "dropped": measurement.dropped,
+        "calls_per_sample": measurement.calls,
+        "warm_up": measurement.warm_up,
+        "state": measurement.state + ("" if is_warm else ", not warm"),
+        "samples_s": " ".join(f"{value:.5g}" for value in measurement.times_s[:MAX_SAMPLES]),
     }
 
 
-def _rates(case: Case, found: Measurement, readings: Readings) -> dict[str, Any]:
-    time_s, work = found.interval.median, case.work
+def _rates(case: Case, measurement: Measurement, readings: Readings) -> dict[str, Any]:
+    time_s, work = measurement.interval.median, case.work
     return {
         "flop": work.flop,
         "moved_bytes": work.bytes,
@@ -282,9 +282,11 @@ def _priced(case: Case, system: System) -> Prediction | None:
     )
 
 
-def _beside(case: Case, found: Measurement, predicted: Prediction, bench: Bench) -> dict[str, Any]:
+def _against_ceilings(
+    case: Case, time_s: float, predicted: Prediction, bench: Bench
+) -> dict[str, Any]:
     """Return ceilings, prediction, residual, bound and reason."""
-    time_s, expected_s = found.interval.median, predicted.time_s
+    expected_s = predicted.time_s
     peak = bench.ceilings.flop_per_s.get(case.format) if case.work.flop else None
     return {
         "ceiling_flop_per_s": peak,
@@ -301,7 +303,7 @@ def _beside(case: Case, found: Measurement, predicted: Prediction, bench: Bench)
 
 
 def _why(case: Case, time_s: float, predicted: Prediction, bench: Bench) -> str:
-    """Return in words what the time is beside its ceilings."""
+    """Return in words how the time compares with its ceilings."""
     expected_s, ceilings = predicted.time_s, bench.ceilings
     if expected_s is None:
         return "no ceiling of transfers between processes is known"
@@ -365,17 +367,17 @@ def _streamed(record: dict[str, Any]) -> str | None:
 
 
 def collected(
-    found: Iterator[list[dict[str, Any]]], progress: Callable[[list[dict[str, Any]]], None]
+    measured: Iterator[list[dict[str, Any]]], progress: Callable[[list[dict[str, Any]]], None]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the records so far and whether the run was interrupted by Ctrl-C.
 
     Args:
-        found: Records of each case.
+        measured: Records of each case.
         progress: Called with the records of each case.
     """
     records: list[dict[str, Any]] = []
     try:
-        for rows in found:
+        for rows in measured:
             records += rows
             progress(rows)
     except KeyboardInterrupt:

@@ -91,11 +91,11 @@ def different(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[
     """
     from scipy.stats import mannwhitneyu
 
-    raw = [float(mannwhitneyu(one, two).pvalue) for one, two in pairs]
+    raw = [float(mannwhitneyu(old, new).pvalue) for old, new in pairs]
     corrected, largest = [1.0] * len(raw), 0.0
-    for rank, at in enumerate(sorted(range(len(raw)), key=raw.__getitem__)):
-        largest = max(largest, min(1.0, raw[at] * (len(raw) - rank)))
-        corrected[at] = largest
+    for rank, pair in enumerate(sorted(range(len(raw)), key=raw.__getitem__)):
+        largest = max(largest, min(1.0, raw[pair] * (len(raw) - rank)))
+        corrected[pair] = largest
     return corrected
 
 
@@ -124,16 +124,16 @@ def _slow_mode(times_S: NDArray[np.float64]) -> NDArray[np.bool_] | None:
     """Return which samples are in the slower of two modes, None if there is one."""
     ordered = np.sort(times_S)
     fewest = max(2, math.ceil(MIN_MODE * ordered.size))
-    places = np.arange(fewest, ordered.size - fewest + 1)
-    gaps = ordered[places] - ordered[places - 1]
-    at = int(places[np.argmax(gaps)])
-    fast, slow = ordered[:at], ordered[at:]
+    splits = np.arange(fewest, ordered.size - fewest + 1)
+    gaps = ordered[splits] - ordered[splits - 1]
+    split = int(splits[np.argmax(gaps)])
+    fast, slow = ordered[:split], ordered[split:]
     inside = max(_deviation(fast), _deviation(slow))
-    apart = float(np.median(slow) - np.median(fast))
-    if apart < max(MIN_CHANGE, SEPARATION * inside) or gaps.max() < 2.0 * inside:
+    distance = float(np.median(slow) - np.median(fast))
+    if distance < max(MIN_CHANGE, SEPARATION * inside) or gaps.max() < 2.0 * inside:
         return None
-    found: NDArray[np.bool_] = times_S >= slow[0]
-    return found
+    is_slow: NDArray[np.bool_] = times_S >= slow[0]
+    return is_slow
 
 
 def _deviation(times: NDArray[np.float64]) -> float:

@@ -72,13 +72,13 @@ class Streams:
 
     def gate(self, rows: Tensor) -> Tensor:
         """Return silu of the first half of each row times the second half."""
-        one, two = rows.chunk(2, -1)
-        return self.functions.silu(one) * two
+        gate, up = rows.chunk(2, -1)
+        return self.functions.silu(gate) * up
 
     def rope(self, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Return heads (B, heads, S, width) rotated by their positions."""
-        one, two = heads.chunk(2, -1)
-        return self.torch.cat((one * cosine - two * sine, two * cosine + one * sine), -1)
+        first, second = heads.chunk(2, -1)
+        return self.torch.cat((first * cosine - second * sine, second * cosine + first * sine), -1)
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Return causal attention, of one query over all keys in decode."""
@@ -150,9 +150,9 @@ class Transformer:
         keys, values = layer["caches"]
         keys[:, :, start:] = turned[:, sizes.heads :]
         values[:, :, start:] = heads[:, sizes.heads + sizes.kv_heads :]
-        found = ops.attend(turned[:, : sizes.heads], keys, values)
-        found = found.transpose(1, 2).reshape(batch, q_len, hidden)
-        rows = rows + linear(found, layer["output"])
+        attended = ops.attend(turned[:, : sizes.heads], keys, values)
+        attended = attended.transpose(1, 2).reshape(batch, q_len, hidden)
+        rows = rows + linear(attended, layer["output"])
         wide = ops.gate(linear(ops.norm(rows, layer["norms"][1]), layer["up"]))
         return rows + linear(wide, layer["down"])
 
@@ -175,11 +175,11 @@ def step_pieces(sizes: Sizes, batch: int, q_len: int, kv_len: int) -> Counter[Pi
         Piece("gate", (rows, wide)),
         Piece("gemm", (rows, hidden, wide)),
     ]
-    found = Counter({piece: sizes.layers * count for piece, count in Counter(layer).items()})
-    found[Piece("embedding", (rows, hidden))] += 1
-    found[Piece("norm", (batch, hidden))] += 1
-    found[Piece("gemm", (batch, VOCABULARY, hidden))] += 1
-    return found
+    pieces = Counter({piece: sizes.layers * count for piece, count in Counter(layer).items()})
+    pieces[Piece("embedding", (rows, hidden))] += 1
+    pieces[Piece("norm", (batch, hidden))] += 1
+    pieces[Piece("gemm", (batch, VOCABULARY, hidden))] += 1
+    return pieces
 
 
 class PieceCalls:
@@ -203,7 +203,7 @@ class PieceCalls:
         linear, rows = self.ops.functions.linear, self.torch.randn(m, k)
         copies = max(1, len(self.pool) // (n * k))
         weights = self.pool[: copies * n * k].view(copies, n, k).unbind()
-        return [partial(linear, rows, one) for one in weights]
+        return [partial(linear, rows, weight) for weight in weights]
 
     def _decodes(self, *sizes: int) -> list[Callable[[], object]]:
         batch, q_len, kv_len, heads, kv_heads = sizes
@@ -211,7 +211,7 @@ class PieceCalls:
         each = 2 * batch * kv_heads * kv_len * HEAD_DIM
         copies = max(1, len(self.pool) // each)
         caches = self.pool[: copies * each].view(copies, 2, batch, kv_heads, kv_len, HEAD_DIM)
-        return [partial(self.ops.attend, query, *one) for one in caches.unbind()]
+        return [partial(self.ops.attend, query, *cache) for cache in caches.unbind()]
 
     def _warm(self, piece: Piece) -> Callable[[], object]:
         if piece.kind == "prefill_attention":
@@ -260,8 +260,8 @@ def _embedding(ops: Streams, rows: int, width: int) -> Callable[[], object]:
 
 
 def _add(ops: Streams, rows: int, width: int) -> Callable[[], object]:
-    one, two = ops.torch.randn(2, rows, width)
-    return lambda: one + two
+    left, right = ops.torch.randn(2, rows, width)
+    return lambda: left + right
 
 
 STREAMS: Final = {

@@ -50,8 +50,8 @@ def repair_casts() -> bool:
         toward_zero = vars(interpreter)["_ir"].ROUNDING_MODE.RTZ
         if {str(source), str(target)} <= set(_TORCH) and rounding != toward_zero:
             return rounded(data, str(source), str(target))
-        found: Array = original(data, source, target, rounding)
-        return found
+        result: Array = original(data, source, target, rounding)
+        return result
 
     setattr(interpreter, _CONVERT, convert)
     builder.create_dot = _dot_of(interpreter, convert)
@@ -74,8 +74,8 @@ def rounded(data: Array, source: str, target: str) -> Array:
         most = torch.finfo(other).max
         values = values.clamp(-most, most)  # NaN stays
     signed = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[other.itemsize]
-    found: Array = values.to(other).view(signed).numpy().view(f"uint{8 * other.itemsize}")
-    return found.reshape(np.shape(data))
+    rounded: Array = values.to(other).view(signed).numpy().view(f"uint{8 * other.itemsize}")
+    return rounded.reshape(np.shape(data))
 
 
 def _dot_of(interpreter: ModuleType, convert: Callable[..., Array]) -> Callable[..., Handle]:
@@ -107,5 +107,5 @@ def _casts_are_right(interpreter: ModuleType) -> bool:
     handle = interpreter.TensorHandle
     two = handle(np.full((1, 1), 0x4000, np.uint16), tl.bfloat16)
     zero = handle(np.zeros((1, 1), np.float32), tl.float32)
-    found = interpreter.InterpreterBuilder().create_dot(two, two, zero, None, 0)
-    return bool(found.data[0, 0] == 4.0)
+    product = interpreter.InterpreterBuilder().create_dot(two, two, zero, None, 0)
+    return bool(product.data[0, 0] == 4.0)

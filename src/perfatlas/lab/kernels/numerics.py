@@ -36,7 +36,7 @@ def errors_of(kernel: LabKernel) -> Iterator[dict[str, Any]]:
             yield row | {"error": error, "limit": limit}
 
 
-def relative_error(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> float:
+def relative_error(outputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> float:
     """Return the largest relative Frobenius error of several outputs; NaN if one is poisoned.
 
     Args:
@@ -45,8 +45,8 @@ def relative_error(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
     import torch
 
     differences = [
-        (found[name] - one).norm() / one.norm() if found[name].shape == one.shape else torch.nan
-        for name, one in expected.items()
+        (outputs[name] - x).norm() / x.norm() if outputs[name].shape == x.shape else torch.nan
+        for name, x in expected.items()
     ]
     return float(torch.tensor(differences).max())  # NaN is the largest
 

@@ -29,7 +29,7 @@ FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}
 FNUZ_TARGETS: Final = ("gfx942",)
 
 
-def inspect_kernel(kernel: LabKernel, asked: Compilation) -> Inspection:
+def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:
     """Return the facts of a kernel on targets, by default on all that it has a tile for.
 
     Args:
@@ -40,17 +40,17 @@ def inspect_kernel(kernel: LabKernel, asked: Compilation) -> Inspection:
         InvalidSpecError: It has no tile for a target.
         MissingDependencyError: Triton is not installed.
     """
-    targets = tuple(map(plain_target, asked.targets)) or tuple(kernel.configs)
+    targets = tuple(map(plain_target, compilation.targets)) or tuple(kernel.configs)
     declared = {target: {kernel.function: kernel.declared(target)} for target in targets}
-    found = inspect(
+    inspection = inspect(
         kernel.path,
-        replace(asked, targets=targets, function=kernel.function, declared=declared),
+        replace(compilation, targets=targets, function=kernel.function, declared=declared),
     )
-    if asked.options:
-        return found
-    for row in found.rows:
+    if compilation.options:
+        return inspection
+    for row in inspection.rows:
         row["warnings"] += over_budget(row, kernel.configs[row["target"]])
-    return found
+    return inspection
 
 
 def over_budget(facts: Mapping[str, Any], config: Config) -> list[str]:
@@ -129,11 +129,11 @@ class LabKernel:
         kind = FNUZ.get(kind, kind) if target in FNUZ_TARGETS else kind
         pointers = [name for name, value in self.arguments.items() if "*" in value]
         pointers += [
-            f"{name}.{at}"
+            f"{name}.{position}"
             for name, value in self.arguments.items()
             if isinstance(value, list)
-            for at, one in enumerate(value)
-            if "*" in one
+            for position, text in enumerate(value)
+            if "*" in text
         ]
         return {
             "signature": {name: _typed(value, kind) for name, value in self.arguments.items()},
@@ -162,16 +162,16 @@ def lab_kernel(name: str) -> LabKernel:
     Raises:
         InvalidSpecError: There is none of that name.
     """
-    known = lab_kernels()
-    if name not in known:
+    kernels = lab_kernels()
+    if name not in kernels:
         raise InvalidSpecError(
-            f"unknown kernel {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+            f"unknown kernel {name!r}{did_you_mean(name, kernels)} (known: {', '.join(kernels)})"
         )
-    return known[name]
+    return kernels[name]
 
 
 def _kernel(row: Mapping[str, Any]) -> LabKernel:
-    configs = {target: _config(one) for target, one in row["targets"].items()}
+    configs = {target: _config(config) for target, config in row["targets"].items()}
     return LabKernel(
         name=row["name"],
         computes=row["computes"],

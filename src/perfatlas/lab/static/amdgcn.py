@@ -50,19 +50,19 @@ def amdgcn_kernels(text: str, where: str) -> list[Kernel]:
 
 def _bodies(text: str) -> Mapping[str, Sequence[Line]]:
     """Return the instructions of every kernel."""
-    found: dict[str, list[Line]] = {}
+    bodies: dict[str, list[Line]] = {}
     lines: list[Line] = []
     labels: list[str] = []
     for row in text.splitlines():
         if match := START.match(row):
-            lines, labels = found.setdefault(match[1], []), []
+            lines, labels = bodies.setdefault(match[1], []), []
         elif match := LABEL.match(row):
             labels.append(match[1])
         elif match := OPERATION.match(row):
             line = Line(conditional=False, operation=match[1], operands=match[2], labels=(*labels,))
             lines.append(line)
             labels = []
-    return found
+    return bodies
 
 
 def _kernel(facts: Mapping[str, str], target: str) -> Kernel:

@@ -78,7 +78,7 @@ def read_elf(data: bytes, where: str) -> ElfFile:
         header = HEADER.unpack_from(data)
         identity, machine, table, flags = header[0], header[2], header[6], header[7]
         entry_size, count, names = header[11:14]
-        rows = [SECTION.unpack_from(data, table + at * SECTION.size) for at in range(count)]
+        rows = [SECTION.unpack_from(data, table + index * SECTION.size) for index in range(count)]
         outside = any(row[1] != NOBITS and row[4] + row[5] > len(data) for row in rows)
         if identity[:6] != MAGIC + b"\2\1" or (count and entry_size != SECTION.size) or outside:
             raise ValueError(where)
@@ -145,10 +145,10 @@ def _kernels(elf: ElfFile) -> Iterator[Kernel]:
 def _entries(elf: ElfFile) -> Iterator[tuple[int, str]]:
     """Return (index of its symbol, name) of every kernel."""
     names, symbols = elf.contents(".strtab"), elf.contents(".symtab")
-    for at in range(len(symbols) // SYMBOL.size):
-        name, kind, other, *_ = SYMBOL.unpack_from(symbols, at * SYMBOL.size)
+    for index in range(len(symbols) // SYMBOL.size):
+        name, kind, other, *_ = SYMBOL.unpack_from(symbols, index * SYMBOL.size)
         if kind & 0xF == FUNCTION and other & ENTRY:
-            yield at, _text_at(names, name)
+            yield index, _text_at(names, name)
 
 
 def _attributes(elf: ElfFile, section: str) -> Iterator[tuple[int, bytes]]:
@@ -170,7 +170,7 @@ def embedded_cubins(data: bytes, where: str) -> list[bytes]:
     Args:
         data: An object, library, program or .fatbin file.
     """
-    found: list[bytes] = []
+    cubins: list[bytes] = []
     at = data.find(FATBIN_MAGIC)
     while at >= 0 and at + FATBIN_HEADER.size <= len(data):
         _, _, header, size = FATBIN_HEADER.unpack_from(data, at)
@@ -181,12 +181,13 @@ def embedded_cubins(data: bytes, where: str) -> list[bytes]:
             if start < FATBIN_ENTRY.size:
                 break
             if fields[0] == FATBIN_ELF:
-                found.append(_expanded(data[entry + start : entry + start + length], fields, where))
+                content = data[entry + start : entry + start + length]
+                cubins.append(_expanded(content, fields, where))
             entry += start + length
         at = data.find(FATBIN_MAGIC, at + 4)
-    if not found:
+    if not cubins:
         raise InvalidSpecError(f"{printable(where)} holds PTX or nothing, no cubin")
-    return found
+    return cubins
 
 
 def _expanded(stored: bytes, fields: tuple[int, ...], where: str) -> bytes:

@@ -47,8 +47,8 @@ NO_TOOL: Final = (
 
 def silent_decisions(kernel: Kernel) -> list[str]:
     """Return what the compiler decided against the source, or at the cost of speed."""
-    found, limits, target = kernel.instructions, limits_of(kernel.target), kernel.target
-    if found is None:
+    instructions, limits, target = kernel.instructions, limits_of(kernel.target), kernel.target
+    if instructions is None:
         return []
     texts = []
     if kernel.asks_specialization and not kernel.setmaxnreg:
@@ -56,8 +56,8 @@ def silent_decisions(kernel: Kernel) -> list[str]:
             "the source asks for warp specialization (warp_specialize), and the kernel has no"
             f" setmaxnreg: the compiler ignored it for {target}"
         )
-    kinds = sorted({name.partition(".")[0] for name in found.mma})
-    if kernel.asks_scaled_mma and not any(name.startswith(SCALED) for name in found.mma):
+    kinds = sorted({name.partition(".")[0] for name in instructions.mma})
+    if kernel.asks_scaled_mma and not any(name.startswith(SCALED) for name in instructions.mma):
         texts.append(
             f"block-scaled products (tl.dot_scaled) are emulated by {', '.join(kinds) or 'FMA'},"
             " which reads no scales"
@@ -72,13 +72,14 @@ def silent_decisions(kernel: Kernel) -> list[str]:
     loop = kernel.main_loop
     if loop and loop.local_loads + loop.local_stores:
         texts.append(_local(loop, " in the main loop"))
-    elif found.local_loads + found.local_stores:
-        texts.append(_local(found, ", none in the main loop" if loop else ""))
+    elif instructions.local_loads + instructions.local_stores:
+        texts.append(_local(instructions, ", none in the main loop" if loop else ""))
     return texts
 
 
-def _local(found: Instructions, where: str) -> str:
-    accesses = f"{counted(found.local_loads, 'load')} and {counted(found.local_stores, 'store')}"
+def _local(instructions: Instructions, where: str) -> str:
+    loads, stores = instructions.local_loads, instructions.local_stores
+    accesses = f"{counted(loads, 'load')} and {counted(stores, 'store')}"
     return f"{accesses} of local memory (spills or local arrays){where}"
 
 
@@ -104,7 +105,7 @@ class Inspection:
     notes: list[str]
 
 
-def inspect(path: Path, asked: Compilation) -> Inspection:
+def inspect(path: Path, compilation: Compilation) -> Inspection:
     """Return the facts of the kernels of a file.
 
     A `.py` file is run, in a process of its own, to compile its kernels.
@@ -118,24 +119,7 @@ def inspect(path: Path, asked: Compilation) -> Inspection:
             kernel or target.
         MissingDependencyError: The compiler of the source is not installed.
     """
-    asked = replace(asked, targets=tuple(map(plain_target, asked.targets)))
-    data = _contents(path)
-    notes: list[str] = []
-    compiled = _compiled(path, data, asked)
-    kernels = []
-    for products in compiled.values():
-        chosen = _chosen(products.kernels, asked.function, path)
-        kernels += [_launched(kernel, asked) for kernel in _disassembled(chosen, products, notes)]
-    if kernels and all(kernel.registers is None for kernel in kernels):
-        notes.append("PTX shows no registers, spills or occupancy: ptxas decides them")
-    return Inspection(
-        rows=[kernel_row(kernel, path.name) for kernel in kernels],
-        compiled=compiled,
-        notes=list(dict.fromkeys(notes)),
-    )
-
-
-def _contents(path: Path) -> bytes:
+    compilation = replace(compilation, targets=tuple(map(plain_target, compilation.targets)))
     check_regular(path, "kernel file")
     try:
         size = path.stat().st_size
@@ -152,44 +136,57 @@ def _contents(path: Path) -> bytes:
         ) from problem
     if not data.strip(b"\0 \t\r\n"):
         raise InvalidSpecError(f"kernel file {printable(str(path))} is empty")
-    return data
+    notes: list[str] = []
+    compiled = _compiled(path, data, compilation)
+    kernels = []
+    for products in compiled.values():
+        chosen = _chosen(products.kernels, compilation.function, path)
+        disassembled = _disassembled(chosen, products, notes)
+        kernels += [_launched(kernel, compilation) for kernel in disassembled]
+    if kernels and all(kernel.registers is None for kernel in kernels):
+        notes.append("PTX shows no registers, spills or occupancy: ptxas decides them")
+    return Inspection(
+        rows=[kernel_row(kernel, path.name) for kernel in kernels],
+        compiled=compiled,
+        notes=list(dict.fromkeys(notes)),
+    )
 
 
-def _compiled(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled]:
+def _compiled(path: Path, data: bytes, compilation: Compilation) -> dict[str, Compiled]:
     """Return the products of each target; those of a compiled file are the file."""
     if path.suffix in SOURCES:
-        if not asked.targets:
-            known = ", ".join(target_names())
-            raise InvalidSpecError(f"{path.suffix} is source: set --target to one of {known}")
-        return _from_source(path, data, asked)
+        if not compilation.targets:
+            names = ", ".join(target_names())
+            raise InvalidSpecError(f"{path.suffix} is source: set --target to one of {names}")
+        return _from_source(path, data, compilation)
     products = _from_products(path, data)
-    found = {kernel.target for kernel in products.kernels}
-    wanted = set(asked.targets)
-    if missing := sorted(wanted - found):
+    targets = {kernel.target for kernel in products.kernels}
+    wanted = set(compilation.targets)
+    if missing := sorted(wanted - targets):
         raise InvalidSpecError(
-            f"{printable(path.name)} has code for {', '.join(sorted(found))}, none for"
+            f"{printable(path.name)} has code for {', '.join(sorted(targets))}, none for"
             f" {', '.join(missing)}: compile its source for that target"
         )
     kernels = [kernel for kernel in products.kernels if not wanted or kernel.target in wanted]
     return {"": replace(products, kernels=kernels)}
 
 
-def _from_source(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled]:
+def _from_source(path: Path, data: bytes, compilation: Compilation) -> dict[str, Compiled]:
     if path.suffix == ".cu":
-        if other := [target for target in asked.targets if not target.startswith("sm_")]:
+        if other := [target for target in compilation.targets if not target.startswith("sm_")]:
             raise InvalidSpecError(f"NVRTC compiles CUDA C++ for sm_ targets, not for {other[0]}")
-        return {target: compile_cuda(path, data, target) for target in asked.targets}
+        return {target: compile_cuda(path, data, target) for target in compilation.targets}
     requests = [
         TritonRequest(
             path=path,
             target=target,
-            function=asked.function,
-            options=asked.options,
-            declared=asked.declared.get(target),
+            function=compilation.function,
+            options=compilation.options,
+            declared=compilation.declared.get(target),
         )
-        for target in asked.targets
+        for target in compilation.targets
     ]
-    return dict(zip(asked.targets, compile_triton(requests), strict=True))
+    return dict(zip(compilation.targets, compile_triton(requests), strict=True))
 
 
 def _from_products(path: Path, data: bytes) -> Compiled:
@@ -216,15 +213,15 @@ def _chosen(kernels: Sequence[Kernel], function: str | None, path: Path) -> list
     if function is None:
         return list(kernels)
     exact = [kernel for kernel in kernels if kernel.function == function]
-    found = exact or [kernel for kernel in kernels if function in kernel.function]
-    if len({kernel.function for kernel in found}) == 1:
-        return found
-    names = list(dict.fromkeys(kernel.function for kernel in found or kernels))
+    matches = exact or [kernel for kernel in kernels if function in kernel.function]
+    if len({kernel.function for kernel in matches}) == 1:
+        return matches
+    names = list(dict.fromkeys(kernel.function for kernel in matches or kernels))
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    what = f"{len(names)} kernels" if found else "no kernel"
+    what = f"{len(names)} kernels" if matches else "no kernel"
     raise InvalidSpecError(
         f"{printable(path.name)} has {what} of the name {function!r}"
-        f"{'' if found else did_you_mean(function, names)}; kernels: {printable(listed)}"
+        f"{'' if matches else did_you_mean(function, names)}; kernels: {printable(listed)}"
     )
 
 
@@ -244,19 +241,19 @@ def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str
         except InvalidSpecError as problem:
             notes.append(f"instructions are not known: {problem}")
             continue
-        lines |= {(name, target): found for name, found in functions.items()}
-    found = [(kernel, lines.get((kernel.function, kernel.target))) for kernel in kernels]
+        lines |= {(name, target): text for name, text in functions.items()}
+    pairs = [(kernel, lines.get((kernel.function, kernel.target))) for kernel in kernels]
     return [
-        kernel if of_it is None else with_instructions(kernel, of_it) for kernel, of_it in found
+        kernel if of_it is None else with_instructions(kernel, of_it) for kernel, of_it in pairs
     ]
 
 
-def _launched(kernel: Kernel, asked: Compilation) -> Kernel:
+def _launched(kernel: Kernel, compilation: Compilation) -> Kernel:
     """Return a kernel with what is known of its launch."""
-    if asked.threads is not None:
-        kernel = replace(kernel, threads=asked.threads)
-    if asked.shared_memory_bytes is not None:
-        total = (kernel.shared_memory_bytes or 0) + asked.shared_memory_bytes
+    if compilation.threads is not None:
+        kernel = replace(kernel, threads=compilation.threads)
+    if compilation.shared_memory_bytes is not None:
+        total = (kernel.shared_memory_bytes or 0) + compilation.shared_memory_bytes
         kernel = replace(kernel, shared_memory_bytes=total, shared_memory_is_static=False)
     return kernel
 
@@ -264,11 +261,11 @@ def _launched(kernel: Kernel, asked: Compilation) -> Kernel:
 def kernel_row(kernel: Kernel, file: str) -> dict[str, Any]:
     """Return the facts of a kernel as JSON values; None where they are not known."""
     facts = asdict(kernel)
-    found, problem = kernel.instructions, launch_problem(kernel)
+    instructions, problem = kernel.instructions, launch_problem(kernel)
     return {
         "file": file,
         **{name: value for name, value in facts.items() if not name.startswith("asks_")},
-        "mma": dict(found.mma) if found else None,
+        "mma": dict(instructions.mma) if instructions else None,
         "warp_specialized": None if kernel.setmaxnreg is None else kernel.setmaxnreg > 0,
         "occupancy": occupancy_of(kernel),
         "launch_problem": problem or None,

@@ -66,13 +66,13 @@ def _entry(ptx: str, function: str) -> str:
 
 def _versions() -> dict[str, str]:
     """Return the versions of the packages of the extra that are installed."""
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 @cache

@@ -101,21 +101,21 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
     warps = -(-kernel.threads // limits.lanes)
     lane = -(-max(kernel.registers, 1) // limits.register_unit) * limits.register_unit
     block = -(-(shared + limits.reserved_bytes) // limits.shared_unit) * limits.shared_unit
-    found = {
+    blocks_of = {
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
         "registers": limits.registers // lane * limits.partitions // warps,
         "shared memory": limits.shared_bytes // block if block else limits.blocks,
     }
     if kernel.tensor_memory_columns:
-        found["tensor memory"] = limits.tensor_memory_columns // kernel.tensor_memory_columns
-    blocks = min(found.values())
+        blocks_of["tensor memory"] = limits.tensor_memory_columns // kernel.tensor_memory_columns
+    blocks = min(blocks_of.values())
     return {
         "blocks_per_sm": blocks,
         "warps_per_sm": blocks * warps,
         "max_warps_per_sm": limits.warps,
         "share": blocks * warps / limits.warps,
-        "limited_by": [name for name, most in found.items() if most == blocks],
+        "limited_by": [name for name, most in blocks_of.items() if most == blocks],
         "upper_limit": kernel.shared_memory_is_static,
     }
 

@@ -44,11 +44,11 @@ def with_program(kernel: Kernel, lines: Sequence[Line], dialect: Dialect) -> Ker
     The main loop is the innermost one with the most matrix instructions, or else the longest.
     """
     loops = sorted(natural_loops(_following(lines, dialect)), key=len, reverse=True)
-    matrix = {at for at, line in enumerate(lines) if dialect.mma.match(line.operation)}
+    matrix = {index for index, line in enumerate(lines) if dialect.mma.match(line.operation)}
     with_mma = [loop for loop in loops if loop & matrix]
-    inner = [one for one in with_mma if not any(other < one for other in with_mma)]
-    main = max(inner or loops, key=lambda one: (len(one & matrix), len(one)), default=None)
-    counted = [_counted([lines[at] for at in sorted(loop)], dialect) for loop in loops]
+    inner = [loop for loop in with_mma if not any(other < loop for other in with_mma)]
+    main = max(inner or loops, key=lambda loop: (len(loop & matrix), len(loop)), default=None)
+    counted = [_counted([lines[index] for index in sorted(loop)], dialect) for loop in loops]
     return replace(
         kernel,
         instructions=_counted(lines, dialect),
@@ -73,13 +73,14 @@ def _counted(lines: Iterable[Line], dialect: Dialect) -> Instructions:
 
 def _following(lines: Sequence[Line], dialect: Dialect) -> list[list[int]]:
     """Return, for each instruction, those that may follow it."""
-    place = {label: at for at, line in enumerate(lines) for label in line.labels}
-    found = []
-    for at, line in enumerate(lines):
-        after = [place[label] for label in dialect.label.findall(line.operands) if label in place]
+    targets = {label: index for index, line in enumerate(lines) for label in line.labels}
+    successors = []
+    for index, line in enumerate(lines):
+        labels = dialect.label.findall(line.operands)
+        after = [targets[label] for label in labels if label in targets]
         ends = dialect.stem(line.operation) in dialect.ends and not line.conditional
-        found.append(after if ends or at + 1 == len(lines) else [*after, at + 1])
-    return found
+        successors.append(after if ends or index + 1 == len(lines) else [*after, index + 1])
+    return successors
 
 
 def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
@@ -103,15 +104,15 @@ def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
     stack = [(0, iter(following[0]))] if following else []
     back = []
     while stack:
-        at, rest = stack[-1]
+        instruction, rest = stack[-1]
         after = next(rest, None)
         if after is None:
-            path.discard(at)
+            path.discard(instruction)
             stack.pop()
             continue
-        before[after].append(at)
-        if after in path and after != at:
-            back.append((after, at))
+        before[after].append(instruction)
+        if after in path and after != instruction:
+            back.append((after, instruction))
         elif after not in seen:
             seen.add(after)
             path.add(after)
@@ -120,7 +121,7 @@ def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
     for head, tail in back:
         body, waiting = loops.setdefault(head, {head}), [tail]
         while waiting:
-            if (at := waiting.pop()) not in body:
-                body.add(at)
-                waiting += before[at]
+            if (instruction := waiting.pop()) not in body:
+                body.add(instruction)
+                waiting += before[instruction]
     return [body for head, body in loops.items() if head == 0 or 0 not in body]

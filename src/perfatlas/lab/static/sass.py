@@ -55,19 +55,19 @@ def functions_of(text: str) -> Mapping[str, Sequence[Line]]:
     Args:
         text: Output of `nvdisasm -c`.
     """
-    found: dict[str, list[Line]] = {}
+    bodies: dict[str, list[Line]] = {}
     lines: list[Line] = []
     labels: list[str] = []
     for row in text.splitlines():
         if match := SECTION.match(row):
-            lines, labels = found.setdefault(match[1], []), []
+            lines, labels = bodies.setdefault(match[1], []), []
         elif match := LABEL.match(row):
             labels.append(match[1])
         elif match := LINE.match(row):
             free = match[2] in (None, "PT", "UPT") and not match[3].startswith(CONDITIONAL)
             lines.append(Line(not free, match[3], match[4], tuple(labels)))
             labels = []
-    return found
+    return bodies
 
 
 def with_instructions(kernel: Kernel, lines: Sequence[Line]) -> Kernel:
@@ -84,15 +84,15 @@ def with_instructions(kernel: Kernel, lines: Sequence[Line]) -> Kernel:
 
 def _allocated_columns(lines: Sequence[Line]) -> int | None:
     """Return the columns of the largest allocation of tensor memory; None if it is computed."""
-    known: dict[str, int] = {}
+    values: dict[str, int] = {}
     sizes: list[int | None] = []
     for line in lines:
         if line.operation.startswith(ALLOCATION):
             register = LAST_REGISTER.search(line.operands)
-            sizes.append(known.get(register[1]) if register else None)
+            sizes.append(values.get(register[1]) if register else None)
         elif match := FIRST_REGISTER.match(line.operands):
-            known.pop(match[1], None)
+            values.pop(match[1], None)
             if line.operation == "UMOV" and match[2]:
-                known[match[1]] = int(match[2], 16)
+                values[match[1]] = int(match[2], 16)
     stated = [size for size in sizes if size is not None]
     return None if sizes and not stated else max(stated, default=0) * COLUMNS_OF_ALLOCATION

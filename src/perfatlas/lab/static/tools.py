@@ -44,7 +44,7 @@ def run_tool(
             f"{Path(words[0]).name} did not finish within {MAX_SECONDS} s: choose one kernel with"
             " --function, or one target"
         ) from problem
-    output, messages = (one.decode("utf-8", "replace") for one in (done.stdout, done.stderr))
+    output, messages = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
     return done.returncode, output, messages
 
 

@@ -46,17 +46,17 @@ def _compiled(request: dict[str, Any], folder: Path, prefix: str) -> dict[str, A
     else:
         target = GPUTarget("cuda", int(name.removeprefix("sm_")), WARP)
     rows, calls = [], []
-    for at, (source, options, text) in enumerate(_sources(path, request)):
+    for number, (source, options, text) in enumerate(_sources(path, request)):
         chosen = options | request["options"]
         made = triton.compile(source, target=target, options=chosen)
         for ending in PRODUCTS:
             if (product := made.asm.get(ending)) is not None:
                 data = product if isinstance(product, bytes) else str(product).encode()
-                (folder / f"{prefix}{at}.{ending}").write_bytes(data)
+                (folder / f"{prefix}{number}.{ending}").write_bytes(data)
         facts = made.metadata
         rows.append(
             {
-                "file": f"{prefix}{at}",
+                "file": f"{prefix}{number}",
                 "shared": facts.shared,
                 "columns": getattr(facts, "tmem_size", 0),
                 "threads": facts.num_warps * lanes,
@@ -88,8 +88,8 @@ def _source(name: str, row: dict[str, Any]) -> tuple[Any, dict[str, int], str]:
         form = GluonASTSource
     types = _tuples(row["signature"]) | dict.fromkeys(constants, "constexpr")
     signature = {arg_name: types[arg_name] for arg_name in kernel.arg_names}
-    aligned = [_place(one, list(signature)) for one in row.get("aligned", ())]
-    multiples = {place: [["tt.divisibility", 16]] for place in aligned}
+    aligned = [_place(argument, list(signature)) for argument in row.get("aligned", ())]
+    multiples = {argument: [["tt.divisibility", 16]] for argument in aligned}
     source = form(kernel, signature, constexprs=constants, attrs=multiples)
     return source, row.get("options", {}), f"{name}: {signature}, {constants}"
 

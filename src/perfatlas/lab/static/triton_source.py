@@ -73,14 +73,14 @@ def _read(
     texts = dict.fromkeys(("ttir", "ptx", "amdgcn"), "")
     for row in made["kernels"]:
         files = {path.suffix[1:]: path for path in folder.glob(f"{row['file']}.*")}
-        found = {kind: files[kind].read_text("utf-8") for kind in texts if kind in files}
-        texts |= {kind: texts[kind] + text for kind, text in found.items()}
+        written = {kind: files[kind].read_text("utf-8") for kind in texts if kind in files}
+        texts |= {kind: texts[kind] + text for kind, text in written.items()}
         if "cubin" in files:
             cubins.append(files["cubin"].read_bytes())
             new = cubin_kernels(cubins[-1], name)
         else:
-            new = amdgcn_kernels(found["amdgcn"], name)
-        kernels += [_completed(kernel, row, found.get("ttir", "")) for kernel in new]
+            new = amdgcn_kernels(written["amdgcn"], name)
+        kernels += [_completed(kernel, row, written.get("ttir", "")) for kernel in new]
     return Compiled(
         kernels=kernels,
         command=made["command"],
@@ -110,8 +110,8 @@ def _run(requests: Sequence[TritonRequest], folder: Path) -> dict[str, Any]:
     environment["TRITON_CACHE_DIR"] = str(folder / "cache")
     environment.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     words: list[str | Path] = [sys.executable, "-P", CHILD, folder]
-    asked = [asdict(request) | {"path": str(request.path.resolve())} for request in requests]
-    code, _, messages = run_tool(words, text=json.dumps(asked), environment=environment)
+    described = [asdict(request) | {"path": str(request.path.resolve())} for request in requests]
+    code, _, messages = run_tool(words, text=json.dumps(described), environment=environment)
     answer = folder / "answer.json"
     if code or not answer.is_file():
         lines = [line for line in messages.splitlines() if line.strip()]
@@ -121,5 +121,5 @@ def _run(requests: Sequence[TritonRequest], folder: Path) -> dict[str, Any]:
         raise InvalidSpecError(
             f"{printable(names)} does not compile for {targets}: {printable(text[:MAX_MESSAGE])}"
         )
-    found: dict[str, Any] = json.loads(answer.read_text("utf-8"))
-    return found
+    kernels: dict[str, Any] = json.loads(answer.read_text("utf-8"))
+    return kernels

@@ -53,6 +53,17 @@ def read_aiperf(fields: Fields) -> BenchmarkRun:
     completed = fields.part("request_count").number("avg")
     if completed == 0:
         raise InvalidSpecError("request_count.avg = 0: no request was completed")
+    warnings = []
+    if fields.members.get("was_cancelled") is True:
+        warnings.append("the run was cancelled before its end")
+    if fields.members.get("is_complete") is False:
+        warnings.append(
+            f"the run is not complete: {fields.text('incomplete_reason') or 'no reason'}"
+        )
+    if fields.part("total_draft_tokens").positive("avg"):
+        warnings.append(SPECULATIVE)
+    if fields.part("total_usage_prompt_cache_read_tokens").positive("avg"):
+        warnings.append(CACHED)
     return BenchmarkRun(
         tool="aiperf" if "aiperf_version" in fields.members else "aiperf or genai-perf",
         model=model,
@@ -73,7 +84,7 @@ def read_aiperf(fields: Fields) -> BenchmarkRun:
         ttft=Latency(mean_s=ttft_s, median_s=ttft_median_s),
         output_tokens_per_s=fields.part("output_token_throughput").positive("avg"),
         notes=("AIPerf's inter_token_latency is TPOT",),
-        warnings=tuple(_doubts(fields)),
+        warnings=tuple(warnings),
     )
 
 
@@ -109,38 +120,25 @@ def _load(config: Fields) -> tuple[str, float | None, float | None]:
         for phase in _objects(config.members.get("phases"))
         if "warmup" not in (phase.get("kind"), phase.get("name"))
     ]
-    places = [config.part("loadgen"), stimulus, *phases[-1:], config]
-    slots = _first(places, ("concurrency",))
-    rate = _first(places, ("request_rate", "rate"))
-    return model if isinstance(model, str) else "", slots, rate
+    sections = [config.part("loadgen"), stimulus, *phases[-1:], config]
+    concurrency = _first(sections, ("concurrency",))
+    rate = _first(sections, ("request_rate", "rate"))
+    return model if isinstance(model, str) else "", concurrency, rate
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _first(places: list[Fields], names: tuple[str, ...]) -> float | None:
+def _first(sections: list[Fields], names: tuple[str, ...]) -> float | None:
     """Return the first number found under one of the names."""
-    found = (
-        as_number(place.members[name], f"{place.path}.{name}")
-        for place in places
+    numbers = (
+        as_number(section.members[name], f"{section.path}.{name}")
+        for section in sections
         for name in names
-        if place.members.get(name) is not None
+        if section.members.get(name) is not None
     )
-    return next((value for value in found if value), None)
-
-
-def _doubts(fields: Fields) -> list[str]:
-    notes = []
-    if fields.members.get("was_cancelled") is True:
-        notes.append("the run was cancelled before its end")
-    if fields.members.get("is_complete") is False:
-        notes.append(f"the run is not complete: {fields.text('incomplete_reason') or 'no reason'}")
-    if fields.part("total_draft_tokens").positive("avg"):
-        notes.append(SPECULATIVE)
-    if fields.part("total_usage_prompt_cache_read_tokens").positive("avg"):
-        notes.append(CACHED)
-    return notes
+    return next((value for value in numbers if value), None)
 
 
 # names of the engine in the tools -> the engine; other names (openai, ...) are unknown
@@ -168,11 +166,11 @@ def reader_of(members: Mapping[str, Any]) -> Reader:
         'read_trtllm'
     """
     keys = set(members)
-    for hint, telling, least in HINTS:
-        if len(keys & telling) >= least:
+    for hint, keys_of_tool, min_keys in HINTS:
+        if len(keys & keys_of_tool) >= min_keys:
             raise InvalidSpecError(hint)
-    for reader, telling, least in READERS:
-        if len(keys & telling) >= least:
+    for reader, keys_of_tool, min_keys in READERS:
+        if len(keys & keys_of_tool) >= min_keys:
             return reader
     raise InvalidSpecError(
         "unknown benchmark result; supported are vllm bench serve --save-result, sglang"
@@ -414,13 +412,13 @@ def _latency(fields: Fields, name: str) -> Latency:
 
 def _sizes(fields: Fields, **names: str) -> dict[str, int]:
     """Return whole numbers above 0, by vocabulary name."""
-    found = {ours: fields.positive(theirs) for ours, theirs in names.items()}
-    return {name: int(value) for name, value in found.items() if value is not None}
+    sizes = {ours: fields.positive(theirs) for ours, theirs in names.items()}
+    return {name: int(value) for name, value in sizes.items() if value is not None}
 
 
 def _texts(fields: Fields, **names: str) -> dict[str, str]:
-    found = {ours: fields.text(theirs) for ours, theirs in names.items()}
-    return {name: value for name, value in found.items() if value}
+    texts = {ours: fields.text(theirs) for ours, theirs in names.items()}
+    return {name: value for name, value in texts.items() if value}
 
 
 def _sglang_plan(server: Fields) -> dict[str, int]:

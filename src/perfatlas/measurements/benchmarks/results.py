@@ -53,10 +53,10 @@ def read_results(path: Path, name: str = "") -> list[ReadRun]:
         completed, total_input_tokens, total_output_tokens missing
     """
     name = name or path.name
-    found = list(_parsed(_text_of(path, name), name))
-    if len(found) > MAX_RUNS:
-        raise InvalidSpecError(f"{name} has {len(found):,} runs: expected at most {MAX_RUNS:,}")
-    return [_read(place, value) for place, value in found]
+    runs = list(_parsed(_text_of(path, name), name))
+    if len(runs) > MAX_RUNS:
+        raise InvalidSpecError(f"{name} has {len(runs):,} runs: expected at most {MAX_RUNS:,}")
+    return [_read(run_name, value) for run_name, value in runs]
 
 
 def _text_of(path: Path, name: str) -> str:

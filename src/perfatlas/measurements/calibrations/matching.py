@@ -115,7 +115,7 @@ def kernel_errors_apart(hidden: frozenset[str]) -> Mapping[int, float]:
     """
     cells = [cell for operator in PRICED for cell in transfer.load_transfers(operator).values()]
     names = sorted({name for cell in cells for name in cell.devices} - hidden)
-    silicon = {one.name: one for one in transfer.catalog_silicon(names, links=False)}
+    silicon = {device.name: device for device in transfer.catalog_silicon(names, links=False)}
     return MappingProxyType(transfer.errors_apart(cells, silicon))
 
 
@@ -161,8 +161,8 @@ def engine_transfers(operator: str) -> Mapping[str, float]:
         `validation.transfers.engine_transfer`.
     """
     rows = {row["operator"]: row for row in shipped_table(ENGINE_TRANSFERS)["engine_transfer"]}
-    found = rows.get(operator, rows[ANY_KERNEL])
-    return {name: found[name] for name in FIVE}
+    row = rows.get(operator, rows[ANY_KERNEL])
+    return {name: row[name] for name in FIVE}
 
 
 @cache
@@ -207,7 +207,7 @@ KERNEL_FIELDS: Final = (
     "device.memory.bandwidth",
     "device.overhead_ratio",
 )
-KEPT: Final = 4096  # matches of devices, of which a study of changed hardware has many
+MAX_MATCHES: Final = 4096  # matches of devices, of which a study of changed hardware has many
 LATENCY: Final = "device.scale_up.latency"
 _RING: Final = ("overhead_rank_s", "overhead_bulk_rank_s")
 _PAIRS: Final = {"overhead_s": 1.0, "overhead_bulk_s": 1.0}
@@ -292,7 +292,7 @@ def find_calibration_at(
     return _of_device(device, cell, stamp, hidden_devices())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_MATCHES)
 def _of_device(
     device: Device,
     cell: tuple[str, str, str],
@@ -305,17 +305,17 @@ def _of_device(
     relatives = tuple(name for name in relatives_of(device) if name not in hidden)
     operator, family, format_name = cell
     mine = user_cells(device.name, stamp).values()
-    own = any(
+    has_user_cell = any(
         (calibration.operator, calibration.format) == (operator, format_name)
         for calibration in mine
     )
-    earlier = None if own else _of_release(silicon, changed, cell, hidden)
+    earlier = None if has_user_cell else _of_release(silicon, changed, cell, hidden)
     newest = (operator, base_family(family), format_name)
-    found = earlier or _find(silicon, relatives, changed, newest, stamp, hidden)
-    if found is None:
+    match = earlier or _find(silicon, relatives, changed, newest, stamp, hidden)
+    if match is None:
         return None
-    adapted = replace(found, calibration=with_tensor_rate(found.calibration, device))
-    return with_hops(with_overheads(adapted, device), device)
+    match = replace(match, calibration=with_tensor_rate(match.calibration, device))
+    return with_hops(with_overheads(match, device), device)
 
 
 @cache
@@ -330,26 +330,29 @@ def _of_release(
     None where the release ran the same kernels, or where no device of the architecture has them.
     """
     operator, family, format_name = cell
-    known = {
+    released = {
         release_calibration.device: release_calibration
         for release_calibration in release_calibrations(family).values()
         if (release_calibration.operator, release_calibration.format) == (operator, format_name)
         and release_calibration.device not in hidden
     }
-    if silicon.name in known:
-        lent = known[silicon.name]
+    if silicon.name in released:
+        fitted = released[silicon.name]
         match = CalibrationMatch(
-            calibration=lent, own=True, quantiles=dict(lent.residual_quantiles), own_kernels=True
+            calibration=fitted,
+            own=True,
+            quantiles=dict(fitted.residual_quantiles),
+            own_kernels=True,
         )
         return _what_if(match, changed) if changed else match
-    for near in transfer.catalog_silicon(known, links=False):
-        if near[1:] == silicon[1:]:  # vendor, architecture and kind
+    for similar in transfer.catalog_silicon(released, links=False):
+        if similar[1:] == silicon[1:]:  # vendor, architecture and kind
             note = (
                 f"{silicon.name} has no measured {operator} kernels of {family}; those of"
-                f" {near.name} are used"
+                f" {similar.name} are used"
             )
-            own = CalibrationMatch(calibration=known[near.name], own=False, quantiles={})
-            return as_substitute(own, note)
+            match = CalibrationMatch(calibration=released[similar.name], own=False, quantiles={})
+            return as_substitute(match, note)
     return None
 
 
@@ -386,10 +389,10 @@ def with_hops(match: CalibrationMatch, device: Device) -> CalibrationMatch:
         return match
     more_s = device.scale_up.latency_s - measured.scale_up.latency_s
     longer = {name: max(cell.parameters[name] + more_s * hops[name], 0.0) for name in hops}
-    known_us, more_us = measured.scale_up.latency_s * 1e6, more_s * 1e6
+    measured_us, more_us = measured.scale_up.latency_s * 1e6, more_s * 1e6
     note = (
-        f"{LATENCY}: {cell.id} was measured with hops of {known_us:.3g} µs; its fitted times change"
-        f" by {more_us:+.3g} µs for each hop"
+        f"{LATENCY}: {cell.id} was measured with hops of {measured_us:.3g} µs; its fitted times"
+        f" change by {more_us:+.3g} µs for each hop"
     )
     calibration = replace(cell, parameters={**cell.parameters, **longer})
     return replace(match, calibration=calibration, notes=(*match.notes, note))
@@ -397,13 +400,13 @@ def with_hops(match: CalibrationMatch, device: Device) -> CalibrationMatch:
 
 def relatives_of(device: Device) -> tuple[str, ...]:
     """Return the device whose kernels a device runs, then the relative of that one, and so on."""
-    found: list[str] = []
+    relatives: list[str] = []
     name = device.calibration_relative
-    while name and name not in (device.name, *found):
-        found.append(name)
+    while name and name not in (device.name, *relatives):
+        relatives.append(name)
         relative = _catalog_device(name)
         name = "" if relative is None else relative.calibration_relative
-    return tuple(found)
+    return tuple(relatives)
 
 
 def _changed(device: Device, operator: str) -> tuple[str, ...]:
@@ -448,9 +451,9 @@ def _cells(
 ) -> tuple[Calibration, ...]:
     """Return the cells of all families: the user's first, then the most accurate first."""
     shipped = {cell.id: cell for cell in shipped_cells(device_name, operator, format_name)}
-    known = {**shipped, **mine}.values()
-    found = (c for c in known if (c.operator, c.format) == (operator, format_name))
-    return tuple(sorted(found, key=lambda cell: (cell.id not in mine, cell.mape)))
+    cells = {**shipped, **mine}.values()
+    matches = (c for c in cells if (c.operator, c.format) == (operator, format_name))
+    return tuple(sorted(matches, key=lambda cell: (cell.id not in mine, cell.mape)))
 
 
 def _noted(match: CalibrationMatch, mine: Mapping[str, Calibration]) -> CalibrationMatch:
@@ -473,10 +476,10 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
                 own_kernels=True,
                 notes=(called,) if called else (),
             )
-    cell = min(cells, key=_substitution_order)
+    cell = min(cells, key=lambda cell: [*SUBSTITUTE_FAMILIES, cell.family].index(cell.family))
     note = f"{family} has no calibrated {cell.operator} {cell.format} kernels; {cell.id} is used"
-    apart = engine_transfers(cell.operator)
-    quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
+    engine_change = engine_transfers(cell.operator)
+    quantiles = envelope([*(other.residual_quantiles for other in cells), engine_change])
     return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
 
 
@@ -485,8 +488,8 @@ def _called_kernels(cell: Calibration, family: str) -> str | None:
     caller = base_family(family)
     if caller in LIBRARIES.get(cell.family, ()):
         return ""
-    asked = (cell.device, cell.operator, caller, cell.format, cell.family)
-    setting = same_kernels().get(asked)
+    key = (cell.device, cell.operator, caller, cell.format, cell.family)
+    setting = same_kernels().get(key)
     return setting and f"{caller} runs the kernels of {cell.id} with {setting}"
 
 
@@ -498,10 +501,6 @@ def same_kernels() -> Mapping[tuple[str, ...], str]:
     return {tuple(row[n] for n in names): row["setting"] for row in rows if "setting" in row}
 
 
-def _substitution_order(cell: Calibration) -> int:
-    return [*SUBSTITUTE_FAMILIES, cell.family].index(cell.family)
-
-
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
     """Return the match for silicon that differs from the measured one."""
     note = f"{', '.join(changed)} changed; kernel parameters are those of the original device"
@@ -510,11 +509,11 @@ def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatc
 
 def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
     """Return a match used as a substitute, with a note, and quantiles no narrower than its own."""
-    known = [match.quantiles] if match.quantiles else []
+    quantiles = [match.quantiles] if match.quantiles else []
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,
-        quantiles=envelope([*known, _transfer(match.calibration)]),
+        quantiles=envelope([*quantiles, _transfer(match.calibration)]),
         notes=(*match.notes, note),
         other_vendor=match.other_vendor,
     )
@@ -531,29 +530,31 @@ def _from_donor(
     operator, family, format_name = cell
     transfers = transfer.load_transfers(operator).items()
     measured = [
-        key for key, one in transfers if key[1] == format_name and not hidden.issuperset(one[0])
+        key for key, cell in transfers if key[1] == format_name and not hidden.issuperset(cell[0])
     ]
     families = [family, *SUBSTITUTE_FAMILIES, *(name for name, _ in measured)]
-    lender = next((name for name in families if (name, format_name) in measured), None)
-    if lender is None:
+    donor_family = next((name for name in families if (name, format_name) in measured), None)
+    if donor_family is None:
         return None
-    names, pairs = transfer.load_transfers(operator)[lender, format_name]
+    names, pairs = transfer.load_transfers(operator)[donor_family, format_name]
     names = tuple(name for name in names if name not in hidden)
-    known = transfer.catalog_silicon(names, links=operator not in KERNELS)
-    known = tuple(one for one in known if one.machine == silicon.machine)
-    if not calibrated:
-        known = tuple(one for one in known if one.vendor == silicon.vendor)
-    donor = transfer.donor_of(silicon, known, pairs)
-    lent = shipped_cell(donor, operator, lender, format_name)
-    if lent is None:
+    donors = tuple(
+        device
+        for device in transfer.catalog_silicon(names, links=operator not in KERNELS)
+        if device.machine == silicon.machine and (calibrated or device.vendor == silicon.vendor)
+    )
+    donor = transfer.donor_of(silicon, donors, pairs)
+    borrowed = shipped_cell(donor, operator, donor_family, format_name)
+    if borrowed is None:
         return None
-    apart = kernel_errors_apart(hidden) if operator in KERNELS else {}
-    quantiles = transfer.expected_quantiles(silicon, known, pairs, apart) or _transfer(lent)
+    errors = kernel_errors_apart(hidden) if operator in KERNELS else {}
+    expected = transfer.expected_quantiles(silicon, donors, pairs, errors)
+    quantiles = expected or _transfer(borrowed)
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
-        f" are used, which best predict the most similar of {len(known)} measured devices"
+        f" are used, which best predict the most similar of {len(donors)} measured devices"
     )
-    foreign = all(one.vendor != silicon.vendor for one in known)
+    foreign = all(device.vendor != silicon.vendor for device in donors)
     if foreign:
         note += " of other vendors"
         vendor = vendor_transfer()
@@ -562,15 +563,15 @@ def _from_donor(
             note += (
                 f"; times are {exp(slower):.2f} times as long, as those of products measured here"
             )
-            lent = _slowed(lent, exp(slower))
+            borrowed = _slowed(borrowed, exp(slower))
             vendor = {name: value - slower for name, value in vendor.items()}
         quantiles = envelope([quantiles, vendor]) | {"q50": quantiles["q50"]}
     return CalibrationMatch(
-        calibration=lent, own=False, quantiles=quantiles, notes=(note,), other_vendor=foreign
+        calibration=borrowed, own=False, quantiles=quantiles, notes=(note,), other_vendor=foreign
     )
 
 
-def _slowed(lent: Calibration, ratio: float) -> Calibration:
+def _slowed(borrowed: Calibration, ratio: float) -> Calibration:
     """Return the parameters with which every part of a kernel takes a multiple of its time."""
     fitted = {
         name: value / ratio
@@ -578,16 +579,16 @@ def _slowed(lent: Calibration, ratio: float) -> Calibration:
         else value * ratio
         if name.endswith(("_s", "_cycles")) or name == "dispatch_passes"
         else value
-        for name, value in lent.parameters.items()
+        for name, value in borrowed.parameters.items()
     }
-    return replace(lent, parameters=fitted)
+    return replace(borrowed, parameters=fitted)
 
 
 def _transfer(cell: Calibration) -> dict[str, float]:
     """Return the quantiles for another device, at least as wide as on the measured one."""
-    known = [cell.transfer_quantiles] if cell.transfer_quantiles else []
-    if not known:
+    transfers = [cell.transfer_quantiles] if cell.transfer_quantiles else []
+    if not transfers:
         # No other device has this format; use the transfers of the operator's other formats.
         same = shipped_cells(cell.device, cell.operator)
-        known = [calibration.transfer_quantiles for calibration in same]
-    return envelope([cell.residual_quantiles, *(row for row in known if row)])
+        transfers = [calibration.transfer_quantiles for calibration in same]
+    return envelope([cell.residual_quantiles, *(row for row in transfers if row)])

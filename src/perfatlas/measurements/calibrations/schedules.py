@@ -73,16 +73,16 @@ def find_schedules(devices: Sequence[Device]) -> Schedules:
     Args:
         devices: Devices of one kind of machine (D).
     """
-    found = [find_schedule(device) for device in devices]
-    known = np.array([calibration_match is not None for calibration_match in found])
+    matches = [find_schedule(device) for device in devices]
+    has_match = np.array([calibration_match is not None for calibration_match in matches])
     tails = [
         (calibration_match.quantiles["q05"], calibration_match.quantiles["q95"])
         if calibration_match
         else (0.0, 0.0)
-        for calibration_match in found
+        for calibration_match in matches
     ]
     return Schedules(
-        matches=tuple(calibration_match for calibration_match in found if calibration_match),
-        match_D=np.where(known, np.cumsum(known) - 1, -1),
+        matches=tuple(calibration_match for calibration_match in matches if calibration_match),
+        match_D=np.where(has_match, np.cumsum(has_match) - 1, -1),
         tails_D2=np.array(tails),
     )

@@ -90,15 +90,15 @@ def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]
     return tuple(silicon_of(resolve_system(name).device, links=links) for name in names)
 
 
-def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
+def donor_of(target: Silicon, measured: Sequence[Silicon], pairs: Pairs) -> str:
     """Return the donor of a device, "" if there is none.
 
     Among the nearest devices (same kind and architecture, otherwise same kind, otherwise any), the
     donor is the one whose parameters best predict the rows of the others.
 
     Args:
-        target: The device to price; it may be one of `known`, but is never its own donor.
-        known: Devices that have the cell.
+        target: The device to price; it may be one of `measured`, but is never its own donor.
+        measured: Devices that have the cell.
         pairs: Those devices priced with each other's parameters; pairs of the target are ignored.
 
     Example:
@@ -111,7 +111,7 @@ def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
         'c'
     """
     for step in STEPS:
-        near = _at_step(target, known, step)
+        near = _at_step(target, measured, step)
         if near:
             return _best_of(near, pairs)
     return ""
@@ -119,9 +119,9 @@ def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
 
 def expected_quantiles(
     target: Silicon,
-    known: Sequence[Silicon],
+    measured: Sequence[Silicon],
     pairs: Pairs,
-    apart: Mapping[int, float] = MappingProxyType({}),
+    distance_errors: Mapping[int, float] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Return the expected q05 ... q95 of ln(measured/predicted) with a donor's parameters.
 
@@ -134,10 +134,10 @@ def expected_quantiles(
 
     Args:
         target: The device to price; its own rows and parameters are not used.
-        known: Devices that have the cell.
+        measured: Devices that have the cell.
         pairs: Those devices priced with each other's parameters.
-        apart: `errors_apart` of the known devices; with them, turns of devices of one architecture
-            count as one draw where the target is of another.
+        distance_errors: `errors_apart` of the measured devices; with them, turns of devices of one
+            architecture count as one draw where the target is of another.
 
     Source:
         Two-level random effects model of devices and rows; the variance between few devices is
@@ -147,23 +147,24 @@ def expected_quantiles(
         Devices of one architecture are very similar; with few architectures, their spread says
         little about a new one.
     """
-    others = [silicon for silicon in known if silicon.name != target.name]
+    others = [silicon for silicon in measured if silicon.name != target.name]
     turns, missing = _turns(target, others, pairs)
     if not turns:
         return {}
-    found = [quantiles for _, quantiles in turns]
-    new = apart.get(missing, 0.0)
+    turn_quantiles = [quantiles for _, quantiles in turns]
+    distance_error = distance_errors.get(missing, 0.0)
     near = any(other.architecture == target.architecture for other in others)
-    draws = len({turn.architecture for turn, _ in turns}) if apart and not near else len(turns)
-    bias = sqrt(fmean(turn[2] ** 2 for turn in found))
+    architectures = {device.architecture for device, _ in turns}
+    draws = len(architectures) if distance_errors and not near else len(turns)
+    bias = sqrt(fmean(turn[2] ** 2 for turn in turn_quantiles))
     rank = min(draws, len(T_95)) - 1
-    spread = [fmean(abs(turn[index] - turn[2]) for turn in found) for index in range(5)]
+    spread = [fmean(abs(turn[index] - turn[2]) for turn in turn_quantiles) for index in range(5)]
     quantiles = {
-        "q05": -hypot(T_95[rank] * bias, T_95[-1] * new, spread[0]),
-        "q25": -hypot(T_75[rank] * bias, T_75[-1] * new, spread[1]),
+        "q05": -hypot(T_95[rank] * bias, T_95[-1] * distance_error, spread[0]),
+        "q25": -hypot(T_75[rank] * bias, T_75[-1] * distance_error, spread[1]),
         "q50": 0.0,
-        "q75": hypot(T_75[rank] * bias, T_75[-1] * new, spread[3]),
-        "q95": hypot(T_95[rank] * bias, T_95[-1] * new, spread[4]),
+        "q75": hypot(T_75[rank] * bias, T_75[-1] * distance_error, spread[3]),
+        "q95": hypot(T_95[rank] * bias, T_95[-1] * distance_error, spread[4]),
     }
     return {name: round(value, DIGITS) for name, value in quantiles.items()}
 
@@ -189,58 +190,58 @@ def errors_apart(cells: Iterable[Transfers], silicon: Mapping[str, Silicon]) -> 
     """
     squares: dict[int, list[float]] = {step: [] for step in STEPS}
     for cell in cells:
-        known = [silicon[name] for name in cell.devices if name in silicon]
+        devices = [silicon[name] for name in cell.devices if name in silicon]
         for step in STEPS:
-            turns = _turns_at(known, step, cell.pairs)
+            turns = _turns_at(devices, step, cell.pairs)
             squares[step] += [quantiles[2] ** 2 for _, quantiles in turns]
-    found: dict[int, float] = {}
+    errors: dict[int, float] = {}
     for step in STEPS:
-        nearer = [known for known in STEPS[: step + 1] if squares[known]]
+        nearer = [near for near in STEPS[: step + 1] if squares[near]]
         if nearer:
-            found[step] = sqrt((1 + step - nearer[-1]) * fmean(squares[nearer[-1]]))
-    return found
+            errors[step] = sqrt((1 + step - nearer[-1]) * fmean(squares[nearer[-1]]))
+    return errors
 
 
 def _turns(
-    target: Silicon, known: Sequence[Silicon], pairs: Pairs
+    target: Silicon, measured: Sequence[Silicon], pairs: Pairs
 ) -> tuple[list[tuple[Silicon, tuple[float, ...]]], int]:
     """Return the devices that can represent the target, with their quantiles.
 
     With them the distance of the target if all of them are nearer, otherwise -1.
     """
-    at = {step: _turns_at(known, step, pairs) for step in STEPS}
-    asked = next((step for step in STEPS if _at_step(target, known, step)), OTHER_KIND)
-    found = at[asked]
+    turns_at = {step: _turns_at(measured, step, pairs) for step in STEPS}
+    distance = next((step for step in STEPS if _at_step(target, measured, step)), OTHER_KIND)
+    turns = turns_at[distance]
     # Without turns inside the kind, use donors of the other kind.
-    if asked == SAME_KIND and all(silicon.kind != target.kind for silicon, _ in found):
-        found = found + at[OTHER_KIND]
-    farther, nearer = STEPS[asked + 1 :], STEPS[:asked][::-1]
+    if distance == SAME_KIND and all(silicon.kind != target.kind for silicon, _ in turns):
+        turns = turns + turns_at[OTHER_KIND]
+    farther, nearer = STEPS[distance + 1 :], STEPS[:distance][::-1]
     for step in farther:
-        found = found or at[step]
-    missing = -1 if found else asked
+        turns = turns or turns_at[step]
+    missing = -1 if turns else distance
     for step in nearer:
-        found = found or at[step]
-    return found, missing
+        turns = turns or turns_at[step]
+    return turns, missing
 
 
 def _turns_at(
-    known: Sequence[Silicon], step: int, pairs: Pairs
+    measured: Sequence[Silicon], step: int, pairs: Pairs
 ) -> list[tuple[Silicon, tuple[float, ...]]]:
     """Return the devices with a donor at a distance, and the quantiles with its parameters."""
-    found = []
-    for turn in known:
-        near = _at_step(turn, known, step)
-        pair = pairs.get((turn.name, _best_of(near, pairs))) if near else None
+    turns = []
+    for device in measured:
+        near = _at_step(device, measured, step)
+        pair = pairs.get((device.name, _best_of(near, pairs))) if near else None
         if pair is not None:
-            found.append((turn, pair.quantiles))
-    return found
+            turns.append((device, pair.quantiles))
+    return turns
 
 
-def _at_step(target: Silicon, known: Sequence[Silicon], step: int) -> list[str]:
+def _at_step(target: Silicon, measured: Sequence[Silicon], step: int) -> list[str]:
     """Return the devices at a distance from the target."""
     return [
         silicon.name
-        for silicon in known
+        for silicon in measured
         if silicon.name != target.name and _distance(silicon, target) == step
     ]
 
@@ -255,8 +256,8 @@ def _best_of(names: Sequence[str], pairs: Pairs) -> str:
     """Return the device whose parameters best predict the rows of the others."""
 
     def error(donor: str) -> float:
-        known = [pairs[rows, donor].error for rows in names if (rows, donor) in pairs]
-        return fmean(known) if known else inf
+        errors = [pairs[rows, donor].error for rows in names if (rows, donor) in pairs]
+        return fmean(errors) if errors else inf
 
     return min(names, key=lambda name: (error(name), name))
 
@@ -285,12 +286,12 @@ def load_transfers(operator: str) -> Mapping[tuple[str, str], Transfers]:
     """
     path = transfer_path(operator)
     rows = read_toml(path)["transfer"] if path.is_file() else []
-    found: dict[tuple[str, str], Transfers] = {}
+    transfers: dict[tuple[str, str], Transfers] = {}
     for row in rows:
         key = (row["family"], row["format"])
-        devices, pairs = found.get(key, Transfers((), {}))
+        devices, pairs = transfers.get(key, Transfers((), {}))
         columns = zip(row["error"], *(row[name] for name in FIVE), strict=True)
         for donor, (error, *quantiles) in zip(row["donors"], columns, strict=True):
             pairs[row["device"], donor] = Pair(error, tuple(quantiles))
-        found[key] = Transfers((*devices, row["device"]), pairs)
-    return found
+        transfers[key] = Transfers((*devices, row["device"]), pairs)
+    return transfers

@@ -89,50 +89,50 @@ def read_user_file(path: Path) -> UserFile:
     return UserFile(checked, tuple(changed))
 
 
-def _checked(cell: object, place: str) -> dict[str, Any]:
+def _checked(cell: object, where: str) -> dict[str, Any]:
     if not isinstance(cell, dict):
-        raise InvalidSpecError(f"{place}: {repr_for_error(cell)} is not a table; {REMEDY}")
+        raise InvalidSpecError(f"{where}: {repr_for_error(cell)} is not a table; {REMEDY}")
     for name in _TEXTS:
         if not isinstance(cell.get(name), str):
             raise InvalidSpecError(
-                f"{place}: {name} = {repr_for_error(cell.get(name))}: expected a string"
+                f"{where}: {name} = {repr_for_error(cell.get(name))}: expected a string"
             )
-    _check_numbers(cell, _ERRORS, place)
+    _check_numbers(cell, _ERRORS, where)
     rows = cell.get("rows")
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise InvalidSpecError(f"{place}: rows = {repr_for_error(rows)}: expected an integer")
-    tables = {name: _table(cell, name, place) for name in ("parameters", "residual_quantiles")}
-    tables |= {name: _table(cell, name, place) for name in _TABLES if name in cell}
+        raise InvalidSpecError(f"{where}: rows = {repr_for_error(rows)}: expected an integer")
+    tables = {name: _table(cell, name, where) for name in ("parameters", "residual_quantiles")}
+    tables |= {name: _table(cell, name, where) for name in _TABLES if name in cell}
     for name in ("residual_quantiles", "transfer_quantiles"):
         if name in tables and (name == "residual_quantiles" or tables[name]):
-            _check_numbers(tables[name], FIVE, f"{place}, {name}")
-            _check_quantiles(tables[name], f"{place}, {name}")
+            _check_numbers(tables[name], FIVE, f"{where}, {name}")
+            _check_quantiles(tables[name], f"{where}, {name}")
     negative = [name for name, value in tables["parameters"].items() if value < 0.0]
     if negative:
-        raise InvalidSpecError(f"{place}: parameter {negative[0]} is negative; {REMEDY}")
-    kept = {name: cell[name] for name in (*_TEXTS, *_ERRORS, "rows")}
-    return kept | tables
+        raise InvalidSpecError(f"{where}: parameter {negative[0]} is negative; {REMEDY}")
+    fields = {name: cell[name] for name in (*_TEXTS, *_ERRORS, "rows")}
+    return fields | tables
 
 
-def _table(cell: Mapping[str, Any], name: str, place: str) -> dict[str, float]:
+def _table(cell: Mapping[str, Any], name: str, where: str) -> dict[str, float]:
     values = cell.get(name)
     if not isinstance(values, dict):
         raise InvalidSpecError(
-            f"{place}: {name} = {repr_for_error(values)}: expected a table of numbers"
+            f"{where}: {name} = {repr_for_error(values)}: expected a table of numbers"
         )
-    _check_numbers(values, tuple(values), f"{place}, {name}")
+    _check_numbers(values, tuple(values), f"{where}, {name}")
     return values
 
 
-def _check_numbers(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:
+def _check_numbers(values: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
     for name in names:
         value = values.get(name)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if value is None or not number or not abs(value) <= MAX_VALUE:
-            raise InvalidSpecError(f"{place}: {name} = {repr_for_error(value)}: expected a number")
+            raise InvalidSpecError(f"{where}: {name} = {repr_for_error(value)}: expected a number")
 
 
-def _check_quantiles(quantiles: Mapping[str, float], place: str) -> None:
+def _check_quantiles(quantiles: Mapping[str, float], where: str) -> None:
     values = [quantiles[name] for name in FIVE]
     if values != sorted(values) or max(map(abs, values)) > WIDEST:
-        raise InvalidSpecError(f"{place}: quantiles are not ascending or out of range; {REMEDY}")
+        raise InvalidSpecError(f"{where}: quantiles are not ascending or out of range; {REMEDY}")

@@ -68,7 +68,7 @@ class _Walk:
 
     def text_of(self, value: Any) -> str:  # noqa: ANN401 - any global
         """Return the value of a name as text that is stable across processes."""
-        if any(value is one for one in self._by_value):
+        if any(value is function for function in self._by_value):
             return "by value"
         value = getattr(value, "__wrapped__", value)
         if isinstance(value, str) and value.endswith(".toml"):
@@ -87,7 +87,7 @@ class _Walk:
         """Return the items of a collection as text."""
         if isinstance(value, Mapping):
             return [f"{self.text_of(key)}: {self.text_of(value[key])}" for key in value]
-        items = [self.text_of(one) for one in value]
+        items = [self.text_of(item) for item in value]
         return sorted(items) if isinstance(value, set | frozenset) else items
 
     def _met(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
@@ -106,7 +106,7 @@ class _Walk:
             members = [(name, self._member(vars(value)[name])) for name in names]
             return f"class {[self.text_of(base) for base in value.__bases__]} {members}"
         cells = [self.text_of(cell.cell_contents) for cell in value.__closure__ or ()]
-        read = [(name, self.text_of(one)) for name, one in self._globals(value)]
+        read = [(name, self.text_of(read_value)) for name, read_value in self._globals(value)]
         defaults = self.text_of((value.__defaults__, value.__kwdefaults__))
         return f"function {code_text(value.__code__)} {defaults} {cells} {sorted(read)}"
 
@@ -121,9 +121,9 @@ class _Walk:
             names.update(code.co_names)
             texts = (co_const for co_const in code.co_consts if isinstance(co_const, str))
             self.files.update(Path(text).name for text in texts if text.endswith(".toml"))
-        found = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
-        found |= {name: import_module(name) for name in names if name.startswith(_PACKAGE_PREFIX)}
-        for name, value in found.items():
+        values = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+        values |= {name: import_module(name) for name in names if name.startswith(_PACKAGE_PREFIX)}
+        for name, value in values.items():
             if not isinstance(value, ModuleType):
                 yield name, value
             elif value.__name__.startswith(_PACKAGE_PREFIX):

@@ -48,14 +48,14 @@ def expected_at(
     """Return the interpolated residual (U,)."""
     expected_U = np.empty(index_UK.shape[0])
     for first in range(0, expected_U.size, AT_ONCE):
-        some = slice(first, first + AT_ONCE)
-        near_UKF = rows_RF[index_UK[some]]
+        batch = slice(first, first + AT_ONCE)
+        near_UKF = rows_RF[index_UK[batch]]
         square_UK = (near_UKF**2).sum(axis=2)
         product_UKK = near_UKF @ near_UKF.transpose(0, 2, 1)
         square_UKK = square_UK[:, :, None] + square_UK[:, None, :] - 2.0 * product_UKK
         between_UKK = np.sqrt(np.maximum(square_UKK, 0.0))
-        residual_UK = residual_R[index_UK[some]]
-        expected_U[some] = interpolate(distance_UK[some], residual_UK, between_UKK)
+        residual_UK = residual_R[index_UK[batch]]
+        expected_U[batch] = interpolate(distance_UK[batch], residual_UK, between_UKK)
     return expected_U
 
 
@@ -90,16 +90,16 @@ def interpolate(
 def _kriging_weights(distance_UK: FloatArray, between_UKK: FloatArray) -> FloatArray:
     """Return the kriging weights, which sum to 1 and minimize the expected squared error (U, K)."""
     count, neighbours = distance_UK.shape
-    left = np.ones((count, neighbours + 1, neighbours + 1))
-    each = np.arange(neighbours)
-    left[:, :neighbours, :neighbours] = between_UKK + SHAPE_TOLERANCE
-    left[:, each, each] = 0.0
-    left[:, neighbours, neighbours] = 0.0
-    right = np.ones((count, neighbours + 1, 1))
-    right[:, :neighbours, 0] = np.where(
+    matrix = np.ones((count, neighbours + 1, neighbours + 1))
+    diagonal = np.arange(neighbours)
+    matrix[:, :neighbours, :neighbours] = between_UKK + SHAPE_TOLERANCE
+    matrix[:, diagonal, diagonal] = 0.0
+    matrix[:, neighbours, neighbours] = 0.0
+    vector = np.ones((count, neighbours + 1, 1))
+    vector[:, :neighbours, 0] = np.where(
         distance_UK < MIN_DISTANCE, 0.0, distance_UK + SHAPE_TOLERANCE
     )
-    solved: FloatArray = np.linalg.solve(left, right)[:, :neighbours, 0]
+    solved: FloatArray = np.linalg.solve(matrix, vector)[:, :neighbours, 0]
     return solved
 
 
@@ -146,19 +146,19 @@ def nearest_rows(
         >>> nearest_rows(all_pairs(rows), np.zeros((1, 1)), 2, 4)[1].tolist()
         [[1, 2]]
     """
-    tried = min(count + tied, rows)
-    distance_UK, index_UK = search(query_UF, tried)
+    looked_up = min(count + tied, rows)
+    distance_UK, index_UK = search(query_UF, looked_up)
     distance_UK = np.round(distance_UK, DIGITS)
     order_UK = np.lexsort((index_UK, distance_UK), axis=1)
     distance_UK = np.take_along_axis(distance_UK, order_UK, axis=1)
     index_UK = np.take_along_axis(index_UK, order_UK, axis=1)
-    more_U = distance_UK[:, count - 1] == distance_UK[:, -1]
-    found = distance_UK[:, :count].copy(), index_UK[:, :count].copy()
-    if tried < rows and more_U.any():
-        further = nearest_rows(search, query_UF[more_U], count, rows, tied=4 * tied)
-        for all_UK, some_UK in zip(found, further, strict=True):
-            all_UK[more_U] = some_UK
-    return found
+    is_tied_U = distance_UK[:, count - 1] == distance_UK[:, -1]
+    nearest = distance_UK[:, :count].copy(), index_UK[:, :count].copy()
+    if looked_up < rows and is_tied_U.any():
+        further = nearest_rows(search, query_UF[is_tied_U], count, rows, tied=4 * tied)
+        for nearest_UK, further_UK in zip(nearest, further, strict=True):
+            nearest_UK[is_tied_U] = further_UK
+    return nearest
 
 
 def _compare_all(
@@ -202,9 +202,9 @@ def to_edge(
         >>> edge.tolist(), octaves.tolist()
         ([[8.0, 2.0]], [1.5])
     """
-    least_F, most_F = rows_RF.min(axis=0), rows_RF.max(axis=0)
-    follows_F = (octave_F > 0.0) & (most_F - least_F >= EDGE_SPAN * octave_F)
-    edge_UF = np.where(follows_F, np.clip(query_UF, least_F, most_F), query_UF)
+    min_F, max_F = rows_RF.min(axis=0), rows_RF.max(axis=0)
+    follows_F = (octave_F > 0.0) & (max_F - min_F >= EDGE_SPAN * octave_F)
+    edge_UF = np.where(follows_F, np.clip(query_UF, min_F, max_F), query_UF)
     octaves_UF = np.abs(query_UF - edge_UF) / np.where(follows_F, octave_F, 1.0)
     return edge_UF, octaves_UF.max(axis=1)
 
@@ -308,18 +308,14 @@ def correct(
     """
     octaves_F = np.ones(query_UF.shape[1]) if octave_F is None else octave_F
     edge_UF, outside_U = to_edge(residuals.coordinate_RF, query_UF, octaves_F)
-    return _from_edge(residuals, _within(residuals, edge_UF), outside_U)
-
-
-def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -> Correction:
-    """Return corrections beyond the edge from those at the edge."""
-    edge_U = np.log(found.factor_U)
+    edge = _within(residuals, edge_UF)
+    edge_U = np.log(edge.factor_U)
     kept_U = kept_beyond(edge_U, outside_U)
-    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > MIN_INTERVAL))
+    measured_U = edge.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > MIN_INTERVAL))
     share_U = np.minimum(outside_U, 1.0)
     low, high = residuals.low_B[-1], residuals.high_B[-1]  # of uncorrected physics
-    low_U = np.minimum(found.low_U, share_U * (min(low, 0.0) - kept_U))
-    high_U = np.maximum(found.high_U, share_U * (max(high, 0.0) - kept_U))
+    low_U = np.minimum(edge.low_U, share_U * (min(low, 0.0) - kept_U))
+    high_U = np.maximum(edge.high_U, share_U * (max(high, 0.0) - kept_U))
     return Correction(
         factor_U=np.where(measured_U, np.exp(kept_U), 1.0),
         low_U=np.where(measured_U, low_U, low),
@@ -332,18 +328,17 @@ def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
     """Return the corrections of shapes within the measured sizes."""
     distance_UK, index_UK = residuals.nearest(query_UF)
     plain = _corrected(residuals, distance_UK, index_UK)
-    doubted_U = _outliers(residuals, index_UK[:, 0])
-    if not doubted_U.any():
+    is_outlier_U = _outliers(residuals, index_UK[:, 0])
+    if not is_outlier_U.any():
         return plain
-    own_U = residuals.residual_R[index_UK[:, 0]]
     others = _corrected(residuals, distance_UK[:, 1:], index_UK[:, 1:])
-    left_U = own_U - np.log(others.factor_U)
+    off_U = residuals.residual_R[index_UK[:, 0]] - np.log(others.factor_U)
     wide = others._replace(
-        low_U=np.minimum(others.low_U, left_U), high_U=np.maximum(others.high_U, left_U)
+        low_U=np.minimum(others.low_U, off_U), high_U=np.maximum(others.high_U, off_U)
     )
-    doubted_U &= plain.measured_U
+    is_outlier_U &= plain.measured_U
     pairs = zip(wide, plain, strict=True)
-    return Correction(*(np.where(doubted_U, one_U, other_U) for one_U, other_U in pairs))
+    return Correction(*(np.where(is_outlier_U, wide_U, plain_U) for wide_U, plain_U in pairs))
 
 
 def _corrected(residuals: Residuals, distance_UK: FloatArray, index_UK: IntArray) -> Correction:
@@ -371,13 +366,14 @@ def _outliers(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
         return np.zeros(row_U.size, np.bool_)
     others = _corrected(residuals, distance_VK[:, 1:], index_VK[:, 1:])
     # Predictions from neighbours start at the second bin; the first is for the row itself.
-    away_V = np.maximum(distance_VK[:, 1], residuals.distance_B[1])
-    low_V = np.interp(away_V, residuals.distance_B, residuals.low_B)
-    high_V = np.interp(away_V, residuals.distance_B, residuals.high_B)
-    missed_V = np.abs(residuals.residual_R[row_V] - np.log(others.factor_U))
-    alone_V = distance_VK[:, 1] > MIN_DISTANCE
-    doubted_V = alone_V & (missed_V > OUTLIER_INTERVALS * np.maximum(high_V - low_V, MIN_INTERVAL))
-    return np.asarray(doubted_V[back_U.reshape(-1)], np.bool_)
+    distance_V = np.maximum(distance_VK[:, 1], residuals.distance_B[1])
+    low_V = np.interp(distance_V, residuals.distance_B, residuals.low_B)
+    high_V = np.interp(distance_V, residuals.distance_B, residuals.high_B)
+    error_V = np.abs(residuals.residual_R[row_V] - np.log(others.factor_U))
+    is_single_V = distance_VK[:, 1] > MIN_DISTANCE
+    interval_V = np.maximum(high_V - low_V, MIN_INTERVAL)
+    is_outlier_V = is_single_V & (error_V > OUTLIER_INTERVALS * interval_V)
+    return np.asarray(is_outlier_V[back_U.reshape(-1)], np.bool_)
 
 
 def residuals_by_distance(
@@ -399,35 +395,38 @@ def residuals_by_distance(
     sample = seeded_subset(residual_R.size, SAMPLE, SEED)
     distance_UK, index_UK = _other_shapes(space_RF, sample)
     expected_U = expected_at(space_RF, residual_R, distance_UK, index_UK)
-    tried = [(distance_UK[:, 0], expected_U, residual_R[sample])]
+    predictions = [(distance_UK[:, 0], expected_U, residual_R[sample])]
     fold_R = np.random.default_rng(SEED).permutation(int(group_R.max()) + 1)[group_R] % FOLDS
     for fold in range(FOLDS):
-        seen, asked = np.flatnonzero(fold_R != fold), sample[fold_R[sample] == fold]
-        if seen.size > NEIGHBOURS and asked.size:
-            tree = search_tree(space_RF[seen])
-            distance_UK, index_UK = nearest_rows(tree, space_RF[asked], NEIGHBOURS, seen.size)
-            expected_U = expected_at(space_RF, residual_R, distance_UK, seen[index_UK])
-            tried.append((distance_UK[:, 0], expected_U, residual_R[asked]))
-    near, expected, actual = (np.concatenate(parts) for parts in zip(*tried, strict=True))
+        train, test = np.flatnonzero(fold_R != fold), sample[fold_R[sample] == fold]
+        if train.size > NEIGHBOURS and test.size:
+            tree = search_tree(space_RF[train])
+            distance_UK, index_UK = nearest_rows(tree, space_RF[test], NEIGHBOURS, train.size)
+            expected_U = expected_at(space_RF, residual_R, distance_UK, train[index_UK])
+            predictions.append((distance_UK[:, 0], expected_U, residual_R[test]))
+    near, expected, actual = (np.concatenate(parts) for parts in zip(*predictions, strict=True))
     edges = np.quantile(near, np.linspace(0.0, 1.0, BINS + 1))
-    place = np.clip(np.searchsorted(edges, near, side="left") - 1, 0, BINS - 1)
-    bins = [place == b for b in range(BINS) if np.any(place == b)]
-    trust = [_best_trust(expected[one], actual[one]) for one in bins]
-    left = [actual[one] - t * expected[one] for one, t in zip(bins, trust, strict=True)]
-    whole = np.arange(near.size) >= sample.size  # predicted without their whole group
-    parts = [_widest(rest, whole[one]) for one, rest in zip(bins, left, strict=True)]
-    low, high = np.array(parts).T
-    tried_most = float(near.max())
+    bin_index = np.clip(np.searchsorted(edges, near, side="left") - 1, 0, BINS - 1)
+    bins = [bin_index == b for b in range(BINS) if np.any(bin_index == b)]
+    trust = [_best_trust(expected[rows], actual[rows]) for rows in bins]
+    in_fold = np.arange(near.size) >= sample.size  # predicted without their whole group
+    low, high = np.array(
+        [
+            _widest(actual[rows] - share * expected[rows], in_fold[rows])
+            for rows, share in zip(bins, trust, strict=True)
+        ]
+    ).T
+    max_tested = float(near.max())
     physics_low, physics_high = np.quantile(residual_R, [0.05, 0.95])
-    middles = [float(np.median(near[one])) for one in bins]
+    middles = [float(np.median(near[rows])) for rows in bins]
     return Residuals(
         coordinate_RF=space_RF,
         residual_R=residual_R,
-        distance_B=np.array([0.0, *middles, tried_most, FADE * tried_most]),
+        distance_B=np.array([0.0, *middles, max_tested, FADE * max_tested]),
         trust_B=np.array([1.0, *trust, trust[-1], 0.0]),
         low_B=np.array([low.max(), *low, low[-1], physics_low]),
         high_B=np.array([high.min(), *high, high[-1], physics_high]),
-        reach=np.array([FADE * tried_most]),
+        reach=np.array([FADE * max_tested]),
     )
 
 
@@ -445,20 +444,21 @@ def _other_shapes(space_RF: FloatArray, sample_U: IntArray) -> tuple[FloatArray,
     distance_UK, index_UK = nearest_rows(
         search_tree(space_RF), space_RF[sample_U], count, space_RF.shape[0]
     )
-    left = max(min(NEIGHBOURS, count - int(same_U.max())), 1)
-    place_UK = np.minimum(same_U[:, None] + np.arange(left), count - 1)
+    neighbours = max(min(NEIGHBOURS, count - int(same_U.max())), 1)
+    position_UK = np.minimum(same_U[:, None] + np.arange(neighbours), count - 1)
     return (
-        np.take_along_axis(distance_UK, place_UK, axis=1),
-        np.take_along_axis(index_UK, place_UK, axis=1),
+        np.take_along_axis(distance_UK, position_UK, axis=1),
+        np.take_along_axis(index_UK, position_UK, axis=1),
     )
 
 
-def _widest(left_U: FloatArray, whole_U: NDArray[np.bool_]) -> tuple[float, float]:
+def _widest(rest_U: FloatArray, in_fold_U: NDArray[np.bool_]) -> tuple[float, float]:
     """Return the wider of the quantiles of single held-out rows and of held-out groups.
 
     At equal distance, a row of a known group is predicted better than one of a new group.
     """
-    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= MIN_TRIED)]
+    masks = [mask_U for mask_U in (in_fold_U, ~in_fold_U) if mask_U.sum() >= MIN_TRIED]
+    parts = [rest_U, *(rest_U[mask_U] for mask_U in masks)]
     ends = np.array([np.quantile(part, [0.05, 0.95]) for part in parts])
     return float(ends[:, 0].min()), float(ends[:, 1].max())
 
@@ -492,13 +492,13 @@ def number_groups(key_RG: FloatArray) -> IntArray:
 
 
 def with_rows_of(
-    match: CalibrationMatch, place: tuple[str, str, str], version: str
+    match: CalibrationMatch, table_key: tuple[str, str, str], version: str
 ) -> CalibrationMatch:
     """Return a match with the table whose rows correct it, or with a note why there is none.
 
     Args:
         match: The calibration of an operator on a device.
-        place: Folder, framework and name of its table.
+        table_key: Folder, framework and name of its table.
         version: Measured version; "" for the version the calibration was fitted on.
 
     Raises:
@@ -513,34 +513,34 @@ def with_rows_of(
     ):
         why = "it is a user calibration"
     else:
-        paths = table_paths(cell.device, *place)
+        paths = table_paths(cell.device, *table_key)
         fitted = cell.data_version if cell.data_version in paths else ""
-        chosen = version or fitted or choose_version(cell.device, *place) or ""
+        chosen = version or fitted or choose_version(cell.device, *table_key) or ""
         if chosen in paths:
             return replace(match, table=(chosen, data_hash(paths[chosen])))
         why = f"no table of {cell.family} {chosen}; available: {', '.join(paths) or 'none'}"
     return replace(match, notes=(*match.notes, f"{cell.id} uses tier physics: {why}"))
 
 
-def cached_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
+def cached_residuals(key: str, fit: Callable[[], Residuals]) -> Residuals:
     """Return residuals from the user's cache folder, computed and stored if missing.
 
     Args:
-        stated: Everything that they depend on: table, parameters, silicon, code.
+        key: Everything that they depend on: table, parameters, silicon, code.
         fit: Function that computes them.
     """
     folder = user_folder("cache") / "residuals"
-    name = content_hash(stated).removeprefix("sha256:")
+    name = content_hash(key).removeprefix("sha256:")
     path = folder / f"{name[:32]}.npz"
-    found = _read(path)
-    if found is None:
-        found = fit()
+    residuals = _read(path)
+    if residuals is None:
+        residuals = fit()
         # If the folder is not writable, the next run only takes a second longer.
         with suppress(OSError, InvalidSpecError):
             folder.mkdir(parents=True, exist_ok=True)
             with atomic_file(path) as scratch, scratch.open("wb") as stream:
-                np.savez(stream, **{name: getattr(found, name) for name in SAVED})
-    return found
+                np.savez(stream, **{name: getattr(residuals, name) for name in SAVED})
+    return residuals
 
 
 def _read(path: Path) -> Residuals | None:

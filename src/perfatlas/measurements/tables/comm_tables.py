@@ -100,9 +100,9 @@ def comm_rows(
         MissingDependencyError: The measured tables are not installed.
         UnsupportedError: The package does not contain the table.
     """
-    place = comm_table(device, operator, family)
-    newest = list(table_paths(device, *place))[-1:] or [""]
-    table = read_table(device, *place, version or newest[0] or None)
+    table_key = comm_table(device, operator, family)
+    newest = list(table_paths(device, *table_key))[-1:] or [""]
+    table = read_table(device, *table_key, version or newest[0] or None)
     if operator in LIBRARY_OPS:
         words = FORMAT_WORDS[format_name]
         keep = (table.columns["op_name"] == LIBRARY_OPS[operator]) & np.isin(
@@ -110,22 +110,16 @@ def comm_rows(
         )
         return _counted(table, "nccl_dtype", keep, {})
     if operator == CUSTOM:
-        keep = _own_kernels(table, device, family)
-        left = {"eager launch, or beyond one node where the library takes over": int(np.sum(~keep))}
-        return _counted(table, "allreduce_dtype", keep, left)
-    if place[2] == LOW_LATENCY_TABLE:
+        source = table.columns["kernel_source"].astype(str)
+        keep = np.char.find(source, "eager") < 0
+        if family != "trtllm":  # beyond one node these engines use the library
+            keep &= table.columns["num_gpus"] <= resolve_system(device).node.devices
+        reason = "eager launch, or beyond one node where the library takes over"
+        return _counted(table, "allreduce_dtype", keep, {reason: int(np.sum(~keep))})
+    if table_key[2] == LOW_LATENCY_TABLE:
         normal = read_table(device, FOLDER, family, NORMAL_TABLE, table.version)
         return _two_modes(table, normal, operator, resolve_system(device).node.devices)
-    return _nvlink(table, operator) if place[2] == NVLINK_TABLE else _deepep(table, operator)
-
-
-def _own_kernels(table: SiliconTable, device: str, family: str) -> NDArray[np.bool_]:
-    """Return the rows of a custom table that ran the engine's kernel in a CUDA graph (U,)."""
-    source = table.columns["kernel_source"].astype(str)
-    keep: NDArray[np.bool_] = np.char.find(source, "eager") < 0
-    if family != "trtllm":  # beyond one node these engines use the library
-        keep &= table.columns["num_gpus"] <= resolve_system(device).node.devices
-    return keep
+    return _nvlink(table, operator) if table_key[2] == NVLINK_TABLE else _deepep(table, operator)
 
 
 def _counted(
@@ -163,24 +157,24 @@ def _two_modes(quick: SiliconTable, normal: SiliconTable, phase: str, devices: i
     any of the low-latency kernel. The hash is that of the low-latency table.
     """
     names = ("hidden_size", "num_topk", "num_experts", "num_token")
-    found_s: dict[tuple[float, ...], list[float]] = {}
+    times_s: dict[tuple[float, ...], list[float]] = {}
     keep = quick.columns["node_num"] == 1
-    most = float(np.max(quick.columns["num_token"][keep]))
+    max_tokens = float(np.max(quick.columns["num_token"][keep]))
     for row in np.flatnonzero(keep):
         key = tuple(float(quick.columns[name][row]) for name in names)
         time_us = float(quick.columns[f"{phase}_avg_t_us"][row])
-        found_s.setdefault(key, []).append(time_us * MICROSECOND_S)
+        times_s.setdefault(key, []).append(time_us * MICROSECOND_S)
     table = normal.columns
     keep = (table["node_num"] == 1) & (table[f"{phase}_sms"] == NORMAL_SMS)
     for row in np.flatnonzero(keep):
         key = tuple(float(table[name][row]) for name in names)
         time_us = float(table[f"{phase}_transmit_us"][row] + table[f"{phase}_notify_us"][row])
-        if key in found_s or key[-1] > most:
-            found_s.setdefault(key, []).append(time_us * MICROSECOND_S)
+        if key in times_s or key[-1] > max_tokens:
+            times_s.setdefault(key, []).append(time_us * MICROSECOND_S)
     width = FP8_ROW_BYTES if phase == "dispatch" else EXCHANGED_BYTES[phase]["bfloat16"]
-    shapes = np.array([[width, *key, float(devices)] for key in found_s])
-    best_s = np.array([min(times) for times in found_s.values()])
-    return _exchanged(quick, shapes, best_s, sum(len(times) for times in found_s.values()))
+    shapes = np.array([[width, *key, float(devices)] for key in times_s])
+    best_s = np.array([min(times) for times in times_s.values()])
+    return _exchanged(quick, shapes, best_s, sum(len(times) for times in times_s.values()))
 
 
 def _nvlink(table: SiliconTable, phase: str) -> CommRows:
@@ -204,7 +198,7 @@ def _nvlink(table: SiliconTable, phase: str) -> CommRows:
 
 
 def _exchanged(
-    table: SiliconTable, shapes: FloatArray, measured_s: FloatArray, found: int
+    table: SiliconTable, shapes: FloatArray, measured_s: FloatArray, measured_rows: int
 ) -> CommRows:
     """Return rows of measurements with (element bytes, hidden, top_k, experts, tokens, ep)."""
     width, hidden, top_k, experts, tokens, ranks = shapes.T
@@ -215,7 +209,7 @@ def _exchanged(
         measured_s=measured_s,
         version=table.version,
         data_hash=table.data_hash,
-        excluded={"slower backend": found - measured_s.size},
+        excluded={"slower backend": measured_rows - measured_s.size},
     )
 
 

@@ -49,7 +49,7 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     """
     if not measured_s.size:
         return {}
-    found = {
+    rejected = {
         "balanced load of a model whose router is not balanced": implausible_rows(
             columns, measured_s
         ),
@@ -57,10 +57,10 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
         SLOWER_PART: slow_parts(columns, measured_s),
     }
     before = np.zeros(measured_s.shape, np.bool_)
-    for reason, rows in found.items():
-        found[reason] = rows & ~before
+    for reason, rows in rejected.items():
+        rejected[reason] = rows & ~before
         before |= rows
-    return found
+    return rejected
 
 
 def implausible_rows(columns: Columns, measured_s: FloatArray) -> Mask:
@@ -85,11 +85,11 @@ def implausible_rows(columns: Columns, measured_s: FloatArray) -> Mask:
     compared = balanced & (columns["ep"] > 1.0) & (columns["tokens"] >= LARGE_BATCH)
     compared &= skewed_s[shape] > 0.0
     ratio = measured_s / np.maximum(skewed_s[shape], MIN_TIME_S)
-    doubted = np.zeros(balanced.shape, np.bool_)
-    for one in np.unique(model[compared]):
-        if np.median(ratio[compared & (model == one)]) > POSSIBLE_RATIO:
-            doubted |= balanced & (model == one)
-    return doubted
+    implausible = np.zeros(balanced.shape, np.bool_)
+    for network in np.unique(model[compared]):
+        if np.median(ratio[compared & (model == network)]) > POSSIBLE_RATIO:
+            implausible |= balanced & (model == network)
+    return implausible
 
 
 def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
@@ -117,16 +117,16 @@ def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
     for ranks in (4.0, 8.0):
         largest = np.zeros(alike.size)
         compared = wide & (columns["ep"] == ranks) & (of_two_s[batch] > 0.0)
-        for one in np.unique(load[compared]):
-            rows = compared & (load == one)
+        for group in np.unique(load[compared]):
+            rows = compared & (load == group)
             ratio = float(np.median(measured_s[rows] / of_two_s[batch[rows]]))
-            place = model[rows][0]
-            largest[place] = max(largest[place], ratio)
+            network = model[rows][0]
+            largest[network] = max(largest[network], ratio)
         alike &= (largest > low) & (largest < high)
     if np.mean(alike) > MAX_MODELS:
         alike[:] = True
-    found: Mask = alike[model] & (columns["ep"] > 1.0)
-    return found
+    unshared: Mask = alike[model] & (columns["ep"] > 1.0)
+    return unshared
 
 
 def slow_parts(columns: Columns, measured_s: FloatArray) -> Mask:
@@ -174,22 +174,18 @@ def matrices_per_expert(columns: Columns, kernel: str, version: str) -> FloatArr
     """
     matrices = np.full(columns["hidden"].shape, GATED)
     for network in shipped_table("data/ungated_experts.toml")["network"]:
-        if not _measured_gated(network["model"], kernel, version):
-            found = np.isin(columns["hidden"], network["hidden"])
+        model = network["model"]
+        if not any(
+            kernel in rule["kernels"]
+            and version in rule.get("versions", (version,))
+            and model in rule.get("models", (model,))
+            for rule in shipped_table("data/ungated_experts.toml")["measured_gated"]
+        ):
+            is_network = np.isin(columns["hidden"], network["hidden"])
             for name in MOE_MODEL[1:]:
-                found &= columns[name] == network[name]
-            matrices[found] = UNGATED
+                is_network &= columns[name] == network[name]
+            matrices[is_network] = UNGATED
     return matrices
-
-
-def _measured_gated(model: str, kernel: str, version: str) -> bool:
-    """Return whether a kernel's collector measured an ungated network with a gate."""
-    return any(
-        kernel in rule["kernels"]
-        and version in rule.get("versions", (version,))
-        and model in rule.get("models", (model,))
-        for rule in shipped_table("data/ungated_experts.toml")["measured_gated"]
-    )
 
 
 def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:
@@ -199,6 +195,6 @@ def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:
     """
     number = np.zeros(columns[names[0]].shape, np.int64)
     for name in names:
-        values, place = np.unique(columns[name], return_inverse=True)
-        number = np.unique(number * values.size + place.reshape(-1), return_inverse=True)[1]
+        values, code = np.unique(columns[name], return_inverse=True)
+        number = np.unique(number * values.size + code.reshape(-1), return_inverse=True)[1]
     return number

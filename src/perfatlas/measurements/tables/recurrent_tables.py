@@ -59,8 +59,8 @@ def recurrent_kernel(table: SiliconTable, operator: str) -> str:
         table: A gated delta net table.
         operator: A name of `KERNEL_NAMES`.
     """
-    found = table.columns["kernel_source"][recurrent_mask(table, operator)]
-    return str(found[0]) if found.size else ""
+    kernels = table.columns["kernel_source"][recurrent_mask(table, operator)]
+    return str(kernels[0]) if kernels.size else ""
 
 
 def recurrent_columns(

@@ -190,11 +190,8 @@ def read_measured_rows(path: str | Path) -> MeasuredRows:
     """
     table = read_table(path)
     digest = file_hash(path)
-    return check_rows(table, str(path), digest[: len("sha256:") + 16])
-
-
-def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
-    """Return a table as measured rows."""
+    origin = str(path)
+    data_hash = digest[: len("sha256:") + 16]
     time_name = _check_header(table, origin)
     if not table.rows:
         raise InvalidSpecError(f"measured rows '{origin}': no data rows")
@@ -209,7 +206,7 @@ def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
     time_s = _numbers(table, time_name, NEEDED, origin) * TIME_UNITS[time_name]
     late = np.flatnonzero(time_s > _MAX_S)
     if late.size:
-        _refuse(origin, int(late[0]), time_name, f"more than {_MAX_S:g} s for one operator")
+        raise _wrong(origin, int(late[0]), time_name, f": more than {_MAX_S:g} s for one operator")
     return MeasuredRows(
         texts=texts,
         numbers=numbers,
@@ -240,39 +237,35 @@ def _check_header(table: Table, origin: str) -> str:
     return times[0]
 
 
-def _refuse(origin: str, position: int, column: str, problem: str) -> None:
-    raise _wrong(origin, position, column, f": {problem}")
-
-
 def _wrong(origin: str, position: int, column: str, problem: str) -> InvalidSpecError:
-    place = f"measured rows '{origin}', row {position + 1}"
-    return InvalidSpecError(f"{place}, column {column!r}{problem}")
+    where = f"measured rows '{origin}', row {position + 1}"
+    return InvalidSpecError(f"{where}, column {column!r}{problem}")
 
 
 def _texts(table: Table, name: str, origin: str) -> NDArray[Any]:
     """Return a text column, with its default for empty cells or a missing column."""
-    found = np.full(table.rows, TEXT_COLUMNS[name], dtype=object)
+    words = np.full(table.rows, TEXT_COLUMNS[name], dtype=object)
     if name not in table.columns:
-        return found
+        return words
     for position, cell in enumerate(table.cells(name)):
         word = "" if cell is None else cell
         if isinstance(word, (int, float)) and name not in NEEDED_TEXTS:
             word = str(word)  # the CSV reader parses a stack named 0.24 as a number
         if not isinstance(word, str):
-            _refuse(origin, position, name, f"expected text, got {repr_for_error(cell)}")
-        elif word.strip():
-            found[position] = word.strip()
+            raise _wrong(origin, position, name, f": expected text, got {repr_for_error(cell)}")
+        if word.strip():
+            words[position] = word.strip()
         elif name in NEEDED_TEXTS:
-            _refuse(origin, position, name, "empty; it is required")
-    return found
+            raise _wrong(origin, position, name, ": empty; it is required")
+    return words
 
 
 def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
-    known = tuple(formats())
+    format_names = tuple(formats())
     checks: dict[str, tuple[Callable[[str], object], str, Sequence[str]]] = {
         "operator": (SHAPE_COLUMNS.__contains__, "operators", tuple(SHAPE_COLUMNS)),
-        "format": (known.__contains__, "formats", known),
-        "kv_format": (known.__contains__, "formats", known),
+        "format": (format_names.__contains__, "formats", format_names),
+        "kv_format": (format_names.__contains__, "formats", format_names),
         "device": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', at most 64", ()),
         "kernel_family": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', at most 64", ()),
         "distribution": (_DISTRIBUTION.fullmatch, "uniform, balanced or power_law_<alpha>", ()),
@@ -283,9 +276,8 @@ def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
                 position = texts[name].tolist().index(word)
                 listed = f"; {rule}: {', '.join(choices)}" if choices else f"; allowed: {rule}"
                 hint = did_you_mean(word, choices) if choices else ""
-                _refuse(
-                    origin, position, name, f"unknown value {repr_for_error(word)}{listed}{hint}"
-                )
+                problem = f": unknown value {repr_for_error(word)}{listed}{hint}"
+                raise _wrong(origin, position, name, problem)
 
 
 def _shape_numbers(table: Table, operators: NDArray[Any], origin: str) -> dict[str, FloatArray]:
@@ -318,9 +310,9 @@ def _numbers(
 ) -> FloatArray:
     """Return a number column of some rows; without a default, empty cells are nan."""
     chosen = np.arange(table.rows) if rows is None else rows
-    found = np.full(chosen.size, math.nan if default is None else default)
+    defaults = np.full(chosen.size, math.nan if default is None else default)
     if name not in table.columns:
-        return found
+        return defaults
     cells = [table.cells(name)[position] for position in chosen.tolist()]
     field = Number(
         least=0.0 if name in MAY_BE_ZERO else sys.float_info.min,
@@ -328,8 +320,8 @@ def _numbers(
         whole=whole,
     )
 
-    def wrong(place: int, problem: str) -> InvalidSpecError:
-        return _wrong(origin, int(chosen[place]), name, problem)
+    def wrong(index: int, problem: str) -> InvalidSpecError:
+        return _wrong(origin, int(chosen[index]), name, problem)
 
     if name in FLAGS:
         return flag_column(cells, wrong, empty=bool(default)).astype(np.float64)
@@ -337,7 +329,7 @@ def _numbers(
     empty = np.isnan(value)
     if default is not None and math.isnan(default) and empty.any():
         raise wrong(int(np.argmax(empty)), " is empty but required for this row")
-    return np.where(empty, found, value)
+    return np.where(empty, defaults, value)
 
 
 def _check_order(numbers: Mapping[str, FloatArray], origin: str) -> None:
@@ -345,9 +337,7 @@ def _check_order(numbers: Mapping[str, FloatArray], origin: str) -> None:
         wrong = np.flatnonzero(numbers[smaller] > numbers[larger])
         if wrong.size:
             position = int(wrong[0])
-            _refuse(
-                origin,
-                position,
-                smaller,
-                f"{numbers[smaller][position]:g} exceeds {larger} {numbers[larger][position]:g}",
+            values = (
+                f"{numbers[smaller][position]:g} exceeds {larger} {numbers[larger][position]:g}"
             )
+            raise _wrong(origin, position, smaller, f": {values}")

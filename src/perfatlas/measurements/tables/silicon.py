@@ -157,8 +157,8 @@ def version_key(version: str) -> tuple[tuple[int, int], ...]:
 def table_paths(system: str, family: str, framework: str, name: str) -> dict[str, Path]:
     """Return version -> file of one table, oldest version first; empty if there is none."""
     folder = silicon_root() / "data" / system / family / framework
-    found = {path.parent.name: path for path in folder.glob(f"*/{name}.parquet")}
-    return {version: found[version] for version in sorted(found, key=version_key)}
+    paths = {path.parent.name: path for path in folder.glob(f"*/{name}.parquet")}
+    return {version: paths[version] for version in sorted(paths, key=version_key)}
 
 
 @cache

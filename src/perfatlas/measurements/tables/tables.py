@@ -146,19 +146,19 @@ def table_rows(
     """
     table = read_table(device, TABLES[operator][0], family, TABLES[operator][1], version)
     if operator == "gemm":
-        found = _gemm(table, format_name)
+        rows = _gemm(table, format_name)
     elif operator == "moe":
-        found = _moe(table, format_name)
+        rows = _moe(table, format_name)
     elif operator in SPARSE_TABLES:
-        found = _rows(table, *sparse_rows(table, operator, format_name))
+        rows = _rows(table, *sparse_rows(table, operator, format_name))
     elif operator in recurrent_tables.KERNEL_NAMES:
         keep = recurrent_tables.recurrent_mask(table, operator) & (format_name == RECURRENT_FORMAT)
-        found = _rows(table, keep, recurrent_tables.recurrent_columns(table, operator, keep), {})
+        rows = _rows(table, keep, recurrent_tables.recurrent_columns(table, operator, keep), {})
     else:
-        found = _attention(table, operator, format_name)
-    if not found.measured_s.size:
+        rows = _attention(table, operator, format_name)
+    if not rows.measured_s.size:
         raise UnsupportedError(f"no measured {operator} rows of {format_name} in {table.path}")
-    return found
+    return rows
 
 
 def _rows(
@@ -217,8 +217,8 @@ def main_moe_rows(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
     if not rows.any():
         return rows
     counts = np.bincount(sources.code_U[rows], minlength=len(sources.words))
-    most = min(range(len(sources.words)), key=lambda place: (-counts[place], sources.words[place]))
-    chosen: NDArray[np.bool_] = rows & (sources.code_U == most)
+    main = min(range(len(sources.words)), key=lambda code: (-counts[code], sources.words[code]))
+    chosen: NDArray[np.bool_] = rows & (sources.code_U == main)
     return chosen
 
 
@@ -229,12 +229,13 @@ def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
 
 def _moe(table: SiliconTable, format_name: str) -> TableRows:
     rows = _every_moe_row(table, format_name)
-    kept = np.ones(rows.measured_s.shape, np.bool_)
+    valid = np.ones(rows.measured_s.shape, np.bool_)
     excluded = dict(rows.excluded)
-    for reason, found in left_out(rows.columns, rows.measured_s).items():
-        excluded[reason] = int(np.sum(found))
-        kept &= ~found
-    return _some(rows, kept)._replace(excluded=excluded)
+    for reason, invalid in left_out(rows.columns, rows.measured_s).items():
+        excluded[reason] = int(np.sum(invalid))
+        valid &= ~invalid
+    columns = {name: values[valid] for name, values in rows.columns.items()}
+    return rows._replace(columns=columns, measured_s=rows.measured_s[valid], excluded=excluded)
 
 
 def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
@@ -242,8 +243,8 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
     loads = table.columns.text("distribution")
-    found, place = np.unique(loads.code_U[keep], return_inverse=True)
-    skews = np.array([load_skew(loads.words[code]) for code in found], np.float64)[place]
+    codes, index = np.unique(loads.code_U[keep], return_inverse=True)
+    skews = np.array([load_skew(loads.words[code]) for code in codes], np.float64)[index]
     columns: dict[str, FloatArray | float] = {
         name: numbers(table, word, keep) for name, word in MOE_WORDS.items()
     }
@@ -260,11 +261,6 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     kernel = str(table.columns["kernel_source"][keep][0])
     matrices = matrices_per_expert(rows.columns, kernel, table.version)
     return rows._replace(columns={**rows.columns, "matrices": matrices})
-
-
-def _some(rows: TableRows, chosen: NDArray[np.bool_]) -> TableRows:
-    columns = {name: values[chosen] for name, values in rows.columns.items()}
-    return rows._replace(columns=columns, measured_s=rows.measured_s[chosen])
 
 
 @cache
@@ -287,9 +283,9 @@ def default_kernels(
     pair_U = formats.code_U * len(kernels.words) + kernels.code_U
     pairs, first, counts = np.unique(pair_U, return_index=True, return_counts=True)
     chosen: dict[str, str] = {}
-    for place in np.lexsort((first, -counts)):
-        of_format, of_kernel = divmod(int(pairs[place]), len(kernels.words))
-        if counts[place] >= MIN_SHARE * counts.max() and formats.words[of_format]:
+    for pair in np.lexsort((first, -counts)):
+        of_format, of_kernel = divmod(int(pairs[pair]), len(kernels.words))
+        if counts[pair] >= MIN_SHARE * counts.max() and formats.words[of_format]:
             chosen.setdefault(formats.words[of_format], kernels.words[of_kernel])
     return chosen
 
@@ -302,8 +298,8 @@ def _attention_formats(table: SiliconTable) -> Text:
     pairs = itertools.product(products.words, caches.words)
     words = [ATTENTION_FORMATS.get(pair, "") for pair in pairs]
     names = tuple(dict.fromkeys(words))
-    place_P = np.array([names.index(word) for word in words], np.int32)
-    return Text(names, place_P[products.code_U * len(caches.words) + caches.code_U])
+    format_P = np.array([names.index(word) for word in words], np.int32)
+    return Text(names, format_P[products.code_U * len(caches.words) + caches.code_U])
 
 
 def _measured_mask(
@@ -334,7 +330,7 @@ def _attention(table: SiliconTable, operator: str, format_name: str) -> TableRow
         "kv_len": q_len + numbers(table, "step", keep),
         "num_heads": heads,
         "kv_bytes_per_element": cache_bytes(format_name),
-        "attention_bytes_per_element": product_bytes(format_name),
+        "attention_bytes_per_element": 1.0 if format_name.startswith("fp8") else 2.0,
         "hot": 1.0,
     }
     if operator in ("mla_prefill", "mla_decode"):
@@ -355,11 +351,6 @@ def numbers(table: SiliconTable, name: str, keep: NDArray[np.bool_]) -> FloatArr
     if name not in table.columns:
         return np.zeros(int(np.sum(keep)))
     return np.nan_to_num(np.asarray(table.columns[name][keep], dtype=np.float64))
-
-
-def product_bytes(format_name: str) -> float:
-    """Return the bytes per element of the inputs of attention products."""
-    return 1.0 if format_name.startswith("fp8") else 2.0
 
 
 def cache_bytes(format_name: str) -> float:

@@ -63,18 +63,18 @@ def read_rules(path: str | Path | None = None) -> tuple[Rule, ...]:
     Raises:
         InvalidSpecError: The file cannot be read, or a rule is invalid.
     """
-    own = () if path is None else _rules(read_toml(path), str(path))
-    return (*own, *_shipped())
+    user_rules = () if path is None else _rules(read_toml(path), str(path))
+    return (*user_rules, *_shipped())
 
 
 def _rules(tables: dict[str, Any], path: str) -> tuple[Rule, ...]:
-    listed = tables.get("rule")
-    if not isinstance(listed, list) or set(tables) != {"rule"}:
+    rules = tables.get("rule")
+    if not isinstance(rules, list) or set(tables) != {"rule"}:
         raise InvalidSpecError(
             f"rules {printable(path)!r} must have [[rule]] tables and nothing else; for example"
             " class = \"gemm\" and kernel = 'my_gemm'"
         )
-    return tuple(_rule(one, f"rule {number} of {path}") for number, one in enumerate(listed, 1))
+    return tuple(_rule(rule, f"rule {number} of {path}") for number, rule in enumerate(rules, 1))
 
 
 def _rule(table: object, where: str) -> Rule:

@@ -35,41 +35,40 @@ def with_capture(profile: Profile, capture: Profile) -> Profile:
     Args:
         capture: The profile in which the graphs were captured, with names of kernels at launches.
     """
-    of, launches = profile.activities, profile.launches
+    activities, launches = profile.activities, profile.launches
     numbers = {name: number for number, name in enumerate(profile.names)}
-    known = _captured(capture, numbers)
-    offset, step = len(profile.calls), int(known.instance_L.max(initial=0)) + 1
-    call_N, instance_N = of.call_N.copy(), of.instance_N.copy()
+    captured = _captured(capture, numbers)
+    offset, step = len(profile.calls), int(captured.instance_L.max(initial=0)) + 1
+    call_N, instance_N = activities.call_N.copy(), activities.instance_N.copy()
     first = int(instance_N.max(initial=0)) + 1
+    is_kernel_N, start_s_N = activities.are_kernels(), activities.start_s_N
     replays = [
-        np.flatnonzero((of.launch_N == launch) & of.are_kernels())
+        kernels[np.argsort(start_s_N[kernels], kind="stable")]
         for launch in np.flatnonzero(launches.is_graph_L).tolist()
-    ]
-    replays = [
-        column[np.argsort(of.start_s_N[column], kind="stable")] for column in replays if len(column)
+        if len(kernels := np.flatnonzero((activities.launch_N == launch) & is_kernel_N))
     ]
     named = 0
     for replay, kernels in enumerate(replays):
-        at = _found(of.name_N[kernels], known)
-        if at == NO_INDEX:
+        start = _run_start(activities.name_N[kernels], captured)
+        if start == NO_INDEX:
             continue
-        call_K, instance_K = (
-            column[at : at + len(kernels)] for column in (known.call_L, known.instance_L)
-        )
+        run = slice(start, start + len(kernels))
+        call_K, instance_K = captured.call_L[run], captured.instance_L[run]
         named += int((call_K != NO_INDEX).sum())
         call_N[kernels] = np.where(call_K == NO_INDEX, NO_INDEX, call_K + offset)
         instance_N[kernels] = np.where(
             instance_K == NO_INDEX, NO_INDEX, instance_K + first + replay * step
         )
     kernels_in_graphs = sum(len(column) for column in replays)
-    why = "" if len(known.name_L) else ": its launches have no names of kernels, as those of CUDA"
+    named_launches = len(captured.name_L)
+    why = "" if named_launches else ": its launches have no names of kernels, as those of CUDA"
     note = (
         f"the capture names the operators of {named:,} of"
         f" {counted(kernels_in_graphs, 'kernel')} of graphs{why}"
     )
     return replace(
         profile,
-        activities=replace(of, call_N=call_N, instance_N=instance_N),
+        activities=replace(activities, call_N=call_N, instance_N=instance_N),
         calls=(*profile.calls, *capture.calls),
         integrity=(*profile.integrity, note),
     )
@@ -77,21 +76,22 @@ def with_capture(profile: Profile, capture: Profile) -> Profile:
 
 def _captured(capture: Profile, numbers: dict[str, int]) -> _Capture:
     """Return the named launches of a capture, with numbers of another profile's names."""
-    of = capture.launches
-    order = np.argsort(of.start_s_L, kind="stable")
-    order = order[(of.name_L != NO_INDEX)[order]]
+    launches = capture.launches
+    order = np.argsort(launches.start_s_L, kind="stable")
+    order = order[(launches.name_L != NO_INDEX)[order]]
     translated = np.array([numbers.get(name, NO_INDEX) for name in capture.names], np.int64)
     return _Capture(
-        translated[of.name_L[order]] if len(order) else np.zeros(0, np.int64),
-        of.call_L[order],
-        of.instance_L[order],
+        translated[launches.name_L[order]] if len(order) else np.zeros(0, np.int64),
+        launches.call_L[order],
+        launches.instance_L[order],
     )
 
 
-def _found(name_K: IntArray, known: _Capture) -> int:
+def _run_start(name_K: IntArray, captured: _Capture) -> int:
     """Return where a run of names begins in a capture, NO_INDEX if nowhere or ambiguous."""
-    starts = np.flatnonzero(known.name_L == name_K[0])
+    starts = np.flatnonzero(captured.name_L == name_K[0])
     length = len(name_K)
-    runs = [at for at in starts.tolist() if np.array_equal(known.name_L[at : at + length], name_K)]
-    calls = {known.call_L[at : at + length].tobytes() for at in runs}
+    names_L = captured.name_L
+    runs = [i for i in starts.tolist() if np.array_equal(names_L[i : i + length], name_K)]
+    calls = {captured.call_L[start : start + length].tobytes() for start in runs}
     return runs[0] if len(calls) == 1 else NO_INDEX

@@ -56,6 +56,10 @@ class Activities:
     call_N: IntArray  # Index of the operator call in `Profile.calls`, NO_INDEX if unknown
     instance_N: IntArray  # Number of that execution of the operator, NO_INDEX if unknown
 
+    def end_s(self) -> FloatArray:
+        """Return the ends (N,) [s]."""
+        return self.start_s_N + self.time_s_N
+
     def are_kernels(self) -> BoolArray:
         """Return whether each activity is a kernel (N,)."""
         is_kernel_N: BoolArray = self.kind_N == KERNEL
@@ -122,10 +126,10 @@ def wait_kind(name: str) -> int:
         >>> [wait_kind(name) for name in ("cudaMalloc", "hipStreamSynchronize", "cuCtxSynchronize")]
         [0, 1, 2]
     """
-    found = _WAIT.match(name)
-    if found is None:
+    match = _WAIT.match(name)
+    if match is None:
         return NO_WAIT
-    return WAIT_FOR_ALL if found[1] in {"Device", "Ctx"} else WAIT_FOR_SOME
+    return WAIT_FOR_ALL if match[1] in {"Device", "Ctx"} else WAIT_FOR_SOME
 
 
 def no_launches() -> Launches:

@@ -71,32 +71,30 @@ def on_system(
         for replay, ratios in zip(replays, retimed, strict=True)
     ]
     expected, *ends = ([run.profile for run in estimate] for estimate in zip(*runs, strict=True))
-    found = explain(expected, rules)
-    changes = compared(found, results)
-    low_s, high_s = (_wall_s(end, classes) for end in ends)
-    has_interval = all(one.has_interval for one in retimed)
+    explained = explain(expected, rules)
+    changes = compared(explained, results)
+    low_s, high_s = (
+        mean_times(
+            [times for pair in zip(end, classes, strict=True) for times in device_times(*pair)]
+        )["wall_s"]
+        for end in ends
+    )
+    has_interval = all(ratios.has_interval for ratios in retimed)
     return {
         "system": system,
-        **{name: found[name] for name in TIMES},
+        **{name: explained[name] for name in TIMES},
         "wall_s_low": low_s if has_interval else None,
         "wall_s_high": high_s if has_interval else None,
-        "speedup": results["wall_s"] / found["wall_s"] if found["wall_s"] else None,
-        "critical_path": found["critical_path"],
-        **_shares(results, profiles, [one.of_N for one in retimed]),
+        "speedup": results["wall_s"] / explained["wall_s"] if explained["wall_s"] else None,
+        "critical_path": explained["critical_path"],
+        **_shares(results, profiles, [ratios.of_N for ratios in retimed]),
         "classes": changes["classes"],
         "operators": changes["operators"],
     }
 
 
-def _wall_s(profiles: Sequence[Profile], classes: Sequence[IntArray]) -> float | None:
-    pairs = zip(profiles, classes, strict=True)
-    return mean_times([device_time for pair in pairs for device_time in device_times(*pair)])[
-        "wall_s"
-    ]
-
-
 def _shares(
-    results: Mapping[str, Any], profiles: Sequence[Profile], of: Sequence[IntArray]
+    results: Mapping[str, Any], profiles: Sequence[Profile], ratio_kinds: Sequence[IntArray]
 ) -> dict[str, float]:
     """Return the shares of the measured device time by what its ratio is of.
 
@@ -106,7 +104,7 @@ def _shares(
     """
     time_s = np.concatenate([profile.activities.time_s_N for profile in profiles])
     total_s = float(time_s.sum()) or 1.0
-    by_ratio = np.bincount(np.concatenate(of), time_s, len(RATIOS)) / total_s
+    by_ratio = np.bincount(np.concatenate(ratio_kinds), time_s, len(RATIOS)) / total_s
     doubtful_s = sum(
         row["time_s"]
         for row in results["operators"]

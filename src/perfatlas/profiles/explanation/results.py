@@ -76,8 +76,8 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
     classes = [class_codes(profile, rules) for profile in profiles]
     measured = measured_operators(profiles, classes)
     notes = integrity_notes(profiles)
-    found, system, unpriced = _predicted(measured, device)
-    rows = [OperatorRow(*pair) for pair in zip(measured, found, strict=True)]
+    predicted, system, unpriced = _predicted(measured, device)
+    rows = [OperatorRow(*pair) for pair in zip(measured, predicted, strict=True)]
     times = [
         device_time
         for profile, class_N in zip(profiles, classes, strict=True)
@@ -131,15 +131,15 @@ def _predicted(
             else ("the profile does not name its device")
         )
         return [NO_PREDICTION] * len(measured), "", [f"{named}: no operator has a prediction"]
-    found, notes = predictions(measured, resolve_system(system))
-    return found, system, notes
+    predicted, notes = predictions(measured, resolve_system(system))
+    return predicted, system, notes
 
 
 def mean_times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
     """Return the mean times of a device, None without a timeline [s]."""
 
-    def mean(of: Callable[[DeviceTimes], float]) -> float | None:
-        return sum(of(time) for time in times) / len(times) if times else None
+    def mean(field: Callable[[DeviceTimes], float]) -> float | None:
+        return sum(field(time) for time in times) / len(times) if times else None
 
     return {
         "wall_s": mean(lambda times: times.wall_s),
@@ -165,7 +165,7 @@ def _critical_path(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[
             time_s += recorded.critical_path(class_N)
     share = time_s / (time_s.sum() or 1.0)
     order = np.argsort(-share, kind="stable").tolist()
-    return [{"part": PARTS[at], "share": float(share[at])} for at in order if share[at]]
+    return [{"part": PARTS[part], "share": float(share[part])} for part in order if share[part]]
 
 
 def _class_rows(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dict[str, Any]]:

@@ -57,23 +57,25 @@ def activity_spans(
     columns: dict[str, list[Any]] = {}
     for number, profile in enumerate(profiles):
         named = f"rank {number if profile.rank == NO_INDEX else profile.rank}, "
-        found = _spans(profile, class_codes(profile, rules), results["system"])
-        devices = [f"{named if len(profiles) > 1 else ''}GPU {one}" for one in found["device"]]
-        for name, values in (found | {"device": devices}).items():
+        spans = _spans(profile, class_codes(profile, rules), results["system"])
+        devices = [
+            f"{named if len(profiles) > 1 else ''}GPU {device}" for device in spans["device"]
+        ]
+        for name, values in (spans | {"device": devices}).items():
             columns.setdefault(name, []).extend(values)
     return columns
 
 
 def _spans(profile: Profile, class_N: IntArray, system: str | None) -> dict[str, list[Any]]:
-    of = profile.activities
+    activities = profile.activities
     operators, group_N = grouped_operators(profile, class_N)
-    found = predictions(operators, resolve_system(system))[0] if system else []
+    predicted = predictions(operators, resolve_system(system))[0] if system else []
     share_G = np.array([operator.executions / (operator.time_s or 1.0) for operator in operators])
-    share_N = of.time_s_N * share_G[group_N]
+    share_N = activities.time_s_N * share_G[group_N]
     times = {
         name: share_N
-        * np.array([getattr(prediction, field) for prediction in found], np.float64)[group_N]
-        if found
+        * np.array([getattr(prediction, field) for prediction in predicted], np.float64)[group_N]
+        if predicted
         else np.full(len(group_N), np.nan)
         for name, field in (
             ("predicted_s", "time_s"),
@@ -82,20 +84,19 @@ def _spans(profile: Profile, class_N: IntArray, system: str | None) -> dict[str,
         )
     }
     predicted_s_N = times["predicted_s"]
-    durations_s_N = np.where(np.isnan(predicted_s_N), of.time_s_N, predicted_s_N)
-    replayed = Replay(profile).run(durations_s_N).profile.activities if len(group_N) else of
+    durations_s_N = np.where(np.isnan(predicted_s_N), activities.time_s_N, predicted_s_N)
+    replayed = Replay(profile).run(durations_s_N).profile.activities if len(group_N) else activities
     return {
-        "device": of.device_N.tolist(),
-        "stream": of.stream_N.tolist(),
-        "name": [short_name(profile.names[at]) for at in of.name_N.tolist()],
+        "device": activities.device_N.tolist(),
+        "stream": activities.stream_N.tolist(),
+        "name": [short_name(profile.names[index]) for index in activities.name_N.tolist()],
         "class": [CLASSES[code] for code in class_N.tolist()],
-        "operator": [" ".join(filter(None, operators[at][0:3:2])) for at in group_N.tolist()],
-        "start_s": of.start_s_N.tolist(),
-        "time_s": of.time_s_N.tolist(),
-        **{name: _known(values_N) for name, values_N in times.items()},
+        "operator": [" ".join(filter(None, operators[index][0:3:2])) for index in group_N.tolist()],
+        "start_s": activities.start_s_N.tolist(),
+        "time_s": activities.time_s_N.tolist(),
+        **{
+            name: [None if np.isnan(value) else float(value) for value in values_N]
+            for name, values_N in times.items()
+        },
         "predicted_start_s": replayed.start_s_N.tolist(),
     }
-
-
-def _known(values_N: FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values_N]

@@ -38,11 +38,11 @@ _EXPORTS: Final = {
 @cache
 def _modules() -> Mapping[str, str]:
     """Return the module of each format by its name."""
-    found = {}
+    modules = {}
     for file in sorted(resources.files(_FOLDER).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".py") and (match := _NAMED.search(file.read_text("utf-8"))):
-            found[match[1]] = file.name.removesuffix(".py")
-    return found
+            modules[match[1]] = file.name.removesuffix(".py")
+    return modules
 
 
 def format_names() -> tuple[str, ...]:
@@ -79,10 +79,10 @@ def import_profile(path: str | Path) -> Profile:
         if module.matches(head):
             profile: Profile = module.read(path)
             return profile
-    known = ", ".join(format_names())
+    formats = ", ".join(format_names())
     raise InvalidSpecError(
-        f"profile {shown!r} has none of the formats that perfatlas reads: {known}; docs/profile.md"
-        " has the command that writes each"
+        f"profile {shown!r} has none of the formats that perfatlas reads: {formats};"
+        " docs/profile.md has the command that writes each"
     )
 
 

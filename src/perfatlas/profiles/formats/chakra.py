@@ -31,20 +31,22 @@ def read(path: str | Path) -> Profile:
         values = list(json_values(path))
         graphs = [value["workload_graph"] for value in values if "workload_graph" in value]
         nodes = list(chain(*graphs)) if graphs else values[1:]  # after the metadata
-        found = [(str(_member(node, "name")), _time_us(node)) for node in nodes if _on_device(node)]
+        kernels = [
+            (str(_member(node, "name")), _time_us(node)) for node in nodes if _on_device(node)
+        ]
     except DAMAGED as error:
         raise InvalidSpecError(
             f"profile {shown!r} is no complete Chakra trace ({type(error).__name__}"
             f" {printable(str(error))[:80]}); write it again with chakra_jsonizer"
         ) from error
-    timed = [(name, time_us) for name, time_us in found if time_us is not None]
+    timed = [(name, time_us) for name, time_us in kernels if time_us is not None]
     if not timed:
         raise InvalidSpecError(f"profile {shown!r} has no operator of a device with a duration")
     notes = [
         "durations are whole microseconds, and operators have no shapes",
-        f"{counted(len(nodes) - len(found), 'operator')} of the host left out",
+        f"{counted(len(nodes) - len(kernels), 'operator')} of the host left out",
     ]
-    if untimed := len(found) - len(timed):
+    if untimed := len(kernels) - len(timed):
         notes.append(f"{counted(untimed, 'operator')} of devices without a duration left out")
     names = tuple(name for name, _ in timed)
     return Profile(
@@ -68,8 +70,8 @@ def _on_device(node: Mapping[str, Any]) -> bool:
     """Return whether a node ran on a device; one that does not say so did."""
     if "is_cpu_op" in node:
         return not node["is_cpu_op"]
-    flags = [one.get("boolVal") for one in node.get("attr") or () if one["name"] == "is_cpu_op"]
-    return not any(flags)
+    attributes = node.get("attr") or ()
+    return not any(row.get("boolVal") for row in attributes if row["name"] == "is_cpu_op")
 
 
 def _time_us(node: Mapping[str, Any]) -> float | None:

@@ -64,7 +64,7 @@ class JsonStream:
         self.path, self.array = str(path), array
         self.members: dict[str, object] = {}
         self.truncated = False
-        self.found = False
+        self.has_array = False
         self._file = open_bytes(path)
         self._decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
         self._scan = json.JSONDecoder(parse_float=Decimal).raw_decode
@@ -78,7 +78,7 @@ class JsonStream:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        at: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Close the file."""
         self._file.close()
@@ -94,7 +94,7 @@ class JsonStream:
         opening = self._character()
         self._at += 1
         if opening == "[":
-            self.found = True
+            self.has_array = True
             yield from self._array()
             return
         if opening != "{":
@@ -106,7 +106,7 @@ class JsonStream:
             self._at += 1
             if key == self.array and self._character() == "[":
                 self._at += 1
-                self.found = True
+                self.has_array = True
                 yield from self._array()
             else:
                 self.members[key] = self._value()
@@ -124,11 +124,11 @@ class JsonStream:
             try:  # all elements of the chunk at hand, without a call for each
                 while True:
                     value, end = scan(text, at)
-                    found = comma(text, end)
-                    if found is None:
+                    separator = comma(text, end)
+                    if separator is None:
                         break
                     yield value
-                    at = found.end()
+                    at = separator.end()
             except MALFORMED:
                 pass
             self._at = at

@@ -93,7 +93,11 @@ class _Records:
             if category in DEVICE_KINDS:
                 self._add_activity(event, DEVICE_KINDS[category], start_ns, time_ns)
             elif category in OPERATORS:
-                self._add_operator(event, start_ns, time_ns)
+                thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
+                while len(self.operators) <= thread:
+                    self.operators.append(array("q"))
+                row = (start_ns, start_ns + time_ns, _number(self.calls, _operator_call(event)))
+                self.operators[thread].extend(array("q", row))
             elif category in HOST_CALLS:
                 self._add_host_call(event, start_ns, time_ns)
             elif category == SYNCHRONIZATION:
@@ -126,13 +130,6 @@ class _Records:
         row = (correlation, thread, start_ns, kind, name, start_ns + time_ns, process, wait)
         self.launches.extend(array("q", row))
 
-    def _add_operator(self, event: Mapping[str, Any], start_ns: int, time_ns: int) -> None:
-        thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
-        while len(self.operators) <= thread:
-            self.operators.append(array("q"))
-        row = (start_ns, start_ns + time_ns, _number(self.calls, _operator_call(event)))
-        self.operators[thread].extend(array("q", row))
-
 
 def read(path: str | Path) -> Profile:
     """Return the profile of a trace."""
@@ -142,7 +139,7 @@ def read(path: str | Path) -> Profile:
         for event in stream.elements():
             records.add(event)
             events += 1
-    if not stream.found or (events and events == records.unreadable):
+    if not stream.has_array or (events and events == records.unreadable):
         raise _no_events(str(path), stream)
     notes = []
     if stream.truncated:
@@ -157,7 +154,12 @@ def read(path: str | Path) -> Profile:
         " perfatlas knows: not counted"
         for name, count in records.other.most_common()
     ]
-    notes += [] if records.activities else [_no_activity(records)]
+    if not records.activities:
+        operators = sum(len(rows) // 3 for rows in records.operators)
+        notes.append(
+            f"no GPU activity in this trace ({counted(operators, 'operator')} on the host): record"
+            " with ProfilerActivity.CUDA, and synchronize before the profiler stops"
+        )
     rank, world_size = _ranks(stream.members.get("distributedInfo"))
     return _profile(str(path), records, stream.members, (rank, world_size), notes)
 
@@ -170,18 +172,20 @@ def _profile(
     notes: list[str],
 ) -> Profile:
     columns_N, calls_L = _columns(records.activities, 8), _columns(records.launches, 8)
-    name_N, kind_N, device_N, start_ns_N, time_ns_N, correlation_N, own_call_N, stream_N = columns_N
+    name_N, kind_N, device_N, start_ns_N, time_ns_N, correlation_N, collective_N, stream_N = (
+        columns_N
+    )
     launch_N = _positions(correlation_N, calls_L[0])
-    kept_L = (calls_L[3] > 0) | (calls_L[7] > 0)  # allocations neither launch nor wait
-    kept_L[launch_N[launch_N >= 0]] = True
+    is_kept_L = (calls_L[3] > 0) | (calls_L[7] > 0)  # allocations neither launch nor wait
+    is_kept_L[launch_N[launch_N >= 0]] = True
     waits, host_waits = _waits(records, calls_L, columns_N, launch_N)
-    kept = np.cumsum(kept_L) - 1
-    launch_N = _taken(kept, launch_N, NO_INDEX)
-    _, thread_L, start_ns_L, kind_L, name_L, end_ns_L, process_L, wait_L = calls_L[:, kept_L]
+    new_index = np.cumsum(is_kept_L) - 1
+    launch_N = _taken(new_index, launch_N, NO_INDEX)
+    _, thread_L, start_ns_L, kind_L, name_L, end_ns_L, process_L, wait_L = calls_L[:, is_kept_L]
     call_L, instance_L = _calls_of(records, thread_L, start_ns_L)
     call_L[kind_L == LAUNCH_KINDS.index("graph")] = NO_INDEX  # its kernels come of many operators
-    call_N = np.where(own_call_N >= 0, own_call_N, _taken(call_L, launch_N, NO_INDEX))
-    origin_ns = min((one.min() for one in (start_ns_N, start_ns_L) if len(one)), default=0)
+    call_N = np.where(collective_N >= 0, collective_N, _taken(call_L, launch_N, NO_INDEX))
+    origin_ns = min((starts.min() for starts in (start_ns_N, start_ns_L) if len(starts)), default=0)
     return Profile(
         path=path,
         format=FORMAT_NAME,
@@ -213,7 +217,9 @@ def _profile(
         rank=ranks[0],
         world_size=ranks[1],
         waits=waits,
-        host_waits=tuple((int(kept[at]), earlier) for at, earlier in host_waits if kept_L[at]),
+        host_waits=tuple(
+            (int(new_index[call]), earlier) for call, earlier in host_waits if is_kept_L[call]
+        ),
         integrity=tuple(notes),
     )
 
@@ -249,8 +255,8 @@ def _positions(key_N: IntArray, key_L: IntArray) -> IntArray:
         return np.full(len(key_N), NO_INDEX, np.int64)
     order = np.argsort(key_L, kind="stable")
     sorted_L = key_L[order]
-    at = np.minimum(np.searchsorted(sorted_L, key_N), len(key_L) - 1)
-    return np.where((sorted_L[at] == key_N) & (key_N >= 0), order[at], NO_INDEX)
+    candidate = np.minimum(np.searchsorted(sorted_L, key_N), len(key_L) - 1)
+    return np.where((sorted_L[candidate] == key_N) & (key_N >= 0), order[candidate], NO_INDEX)
 
 
 def _calls_of(
@@ -260,12 +266,12 @@ def _calls_of(
     call_L, instance_L = (np.full(len(thread_L), NO_INDEX, np.int64) for _ in range(2))
     executions = 0
     for thread, rows in enumerate(records.operators):
-        at = np.flatnonzero(thread_L == thread)
+        indices = np.flatnonzero(thread_L == thread)
         start_ns_K, end_ns_K, call_K = _columns(rows, 3)
-        if len(at) and len(call_K):
-            found = innermost(start_ns_K, end_ns_K, start_ns_L[at])
-            call_L[at] = _taken(call_K, found, NO_INDEX)
-            instance_L[at] = np.where(found >= 0, found + executions, NO_INDEX)
+        if len(indices) and len(call_K):
+            operator = innermost(start_ns_K, end_ns_K, start_ns_L[indices])
+            call_L[indices] = _taken(call_K, operator, NO_INDEX)
+            instance_L[indices] = np.where(operator >= 0, operator + executions, NO_INDEX)
         executions += len(call_K)
     return call_L, instance_L
 
@@ -289,14 +295,14 @@ def _operator_call(event: Mapping[str, Any]) -> OperatorCall:
     return OperatorCall(
         name,
         tuple(_shape(dim) for dim in dims),
-        tuple(str(one) for one in args.get("Input type") or ()),
+        tuple(str(dtype) for dtype in args.get("Input type") or ()),
         causal=_is_causal(args) if "dot_product" in name or "flash_attention" in name else None,
     )
 
 
 def _is_causal(args: Mapping[str, Any]) -> bool | None:
     """Return the first flag among the inputs of attention, which says whether it is causal."""
-    flags = [one for one in args.get("Concrete Inputs") or () if one in ("True", "False")]
+    flags = [value for value in args.get("Concrete Inputs") or () if value in ("True", "False")]
     return flags[0] == "True" if flags else None
 
 
@@ -344,9 +350,9 @@ def _ranks(info: object) -> tuple[int, int]:
     """Return rank and number of ranks, NO_INDEX and 0 if unknown."""
     if not isinstance(info, dict):
         return NO_INDEX, 0
-    found = [info.get("rank"), info.get("world_size")]
+    numbers = [info.get("rank"), info.get("world_size")]
     rank, size = (
-        number if type(number) is int and 0 <= number < 2**31 else None for number in found
+        number if type(number) is int and 0 <= number < 2**31 else None for number in numbers
     )
     return NO_INDEX if rank is None else rank, size or 0
 
@@ -367,21 +373,13 @@ def _device_name(properties: object, device_N: IntArray) -> str:
     return printable((used or list(named.values()) or [""])[0])
 
 
-def _no_activity(records: _Records) -> str:
-    operators = sum(len(rows) // 3 for rows in records.operators)
-    return (
-        f"no GPU activity in this trace ({counted(operators, 'operator')} on the host): record with"
-        " ProfilerActivity.CUDA, and synchronize before the profiler stops"
-    )
-
-
 def _no_events(path: str, stream: JsonStream) -> InvalidSpecError:
     """Return why a JSON file is no trace."""
     what = next((text for key, text in UNREAD.items() if key in stream.members), None)
     if what is None:
         keys = ", ".join(printable(key)[:40] for key in list(stream.members)[:6]) or "none"
         what = f"JSON without events of a trace (members: {keys})"
-        if stream.found:
+        if stream.has_array:
             what = "a trace without an event that has a valid time; record it again"
         if stream.truncated:
             what = "cut off before its traceEvents; copy it again"

@@ -77,8 +77,8 @@ class _Parser:
     def _read_result(self, line: str) -> None:
         match = _ROW.match(line)
         if not self._has_header or match is None:
-            found = _PROGRAM.search(line)
-            self._announced = found[1] if found else self._announced
+            program = _PROGRAM.search(line)
+            self._announced = program[1] if program else self._announced
             return
         time_us = _time_us(match[3].split())
         if time_us is None or int(match[1]) == 0:
@@ -90,7 +90,8 @@ class _Parser:
 
 def read(path: str | Path) -> Profile:
     """Return the out-of-place times of all tests in a text, one case for each size."""
-    parser = _Parser(_named_in(path))
+    words = re.sub("[-_]", "", Path(path).stem.lower())
+    parser = _Parser(max((name for name in _NAMES if name in words), key=len, default=""))
     for line in text_lines(path):
         parser.read(line)
     calls, notes = tuple(parser.calls), parser.notes
@@ -117,12 +118,6 @@ def read(path: str | Path) -> Profile:
         has_timeline=False,
         integrity=tuple(notes),
     )
-
-
-def _named_in(path: str | Path) -> str:
-    """Return the collective that a file is named after, "" if none."""
-    words = re.sub("[-_]", "", Path(path).stem.lower())
-    return max((name for name in _NAMES if name in words), key=len, default="")
 
 
 def _call(op: str, hosts: list[str], size: int, dtype: str) -> OperatorCall:

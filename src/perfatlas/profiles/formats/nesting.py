@@ -24,18 +24,18 @@ def innermost(start_K: IntArray, end_K: IntArray, moment_L: IntArray) -> IntArra
     """
     order = np.lexsort((-end_K, start_K))
     sorted_start, sorted_end = start_K[order].tolist(), end_K[order].tolist()
-    found = np.full(len(moment_L), -1, np.int64)
+    innermost_L = np.full(len(moment_L), -1, np.int64)
     stack: list[int] = []
-    at = 0
+    opened = 0
     for position in np.argsort(moment_L, kind="stable").tolist():
         moment = int(moment_L[position])
-        while at < len(sorted_start) and sorted_start[at] <= moment:
-            while stack and sorted_end[stack[-1]] < sorted_start[at]:
+        while opened < len(sorted_start) and sorted_start[opened] <= moment:
+            while stack and sorted_end[stack[-1]] < sorted_start[opened]:
                 stack.pop()
-            stack.append(at)
-            at += 1
+            stack.append(opened)
+            opened += 1
         while stack and sorted_end[stack[-1]] < moment:
             stack.pop()
         if stack:
-            found[position] = order[stack[-1]]
-    return found
+            innermost_L[position] = order[stack[-1]]
+    return innermost_L

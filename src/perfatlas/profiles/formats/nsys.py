@@ -77,10 +77,10 @@ class _Reader:
 
     def table(self, name: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return rows of a table, None for columns that its schema does not have."""
-        has = self.tables.get(name, [])
-        if not has:
+        available = self.tables.get(name, [])
+        if not available:
             return []
-        wanted = ", ".join(f'"{column}"' if column in has else "NULL" for column in columns)
+        wanted = ", ".join(f'"{column}"' if column in available else "NULL" for column in columns)
         words = ["SELECT", wanted, "FROM", name]
         return self._rows(" ".join(words))
 
@@ -104,7 +104,11 @@ class _Reader:
                 name = f"{stem} {DIRECTIONS[row[6]]}" if row[6] in DIRECTIONS else stem
                 rows.append((*row[:6], events.COPY, names.setdefault(name, len(names))))
         valid = [row for row in rows if row[0] is not None and (row[1] or 0) >= row[0]]
-        notes = [*self._losses()]
+        messages = {
+            str(message) for (message,) in self.table("DIAGNOSTIC_EVENT", ("text",)) if message
+        }
+        lost = [printable(message) for message in sorted(messages) if _LOSS.search(message)]
+        notes = [*[f"Nsight Systems says: {message}" for message in lost[:MAX_DIAGNOSTICS]]]
         if len(valid) < len(rows):
             notes.append(
                 f"{counted(len(rows) - len(valid), 'record')} without a valid time: left out"
@@ -141,12 +145,12 @@ class _Reader:
         launch_N = _joined(
             (process_N >> PROCESS_BITS, correlation_N), (thread_L >> PROCESS_BITS, correlation_L)
         )
-        kept_L = (kind_L > 0) | (wait_L > 0)
-        kept_L[launch_N[launch_N >= 0]] = True
-        launch_N = np.append(np.cumsum(kept_L) - 1, events.NO_INDEX)[launch_N]
+        is_kept_L = (kind_L > 0) | (wait_L > 0)
+        is_kept_L[launch_N[launch_N >= 0]] = True
+        launch_N = np.append(np.cumsum(is_kept_L) - 1, events.NO_INDEX)[launch_N]
         origin = min((int(column.min()) for column in (start_N, start_L) if len(column)), default=0)
-        start_L, end_L, thread_L = start_L[kept_L], end_L[kept_L], thread_L[kept_L]
-        kind_L, wait_L = kind_L[kept_L], wait_L[kept_L]
+        start_L, end_L, thread_L = start_L[is_kept_L], end_L[is_kept_L], thread_L[is_kept_L]
+        kind_L, wait_L = kind_L[is_kept_L], wait_L[is_kept_L]
         call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)
         call_L[kind_L == 2] = events.NO_INDEX  # kernels of a graph come of many operators
         activities = events.Activities(
@@ -192,10 +196,10 @@ class _Reader:
         call_L, instance_L = (np.full(len(thread_L), events.NO_INDEX, np.int64) for _ in range(2))
         for thread in np.unique(thread_L).tolist():
             at_L, at_K = np.flatnonzero(thread_L == thread), np.flatnonzero(thread_K == thread)
-            found = np.append(at_K, events.NO_INDEX)[
+            range_L = np.append(at_K, events.NO_INDEX)[
                 innermost(start_K[at_K], end_K[at_K], start_L[at_L])
             ]
-            call_L[at_L], instance_L[at_L] = np.append(call_K, events.NO_INDEX)[found], found
+            call_L[at_L], instance_L[at_L] = np.append(call_K, events.NO_INDEX)[range_L], range_L
         return call_L, instance_L
 
     def _device(self) -> str:
@@ -203,18 +207,12 @@ class _Reader:
         named = [row[0] for row in self.table("TARGET_INFO_GPU", ("name",)) if row[0]]
         return printable(str(named[0])) if named else ""
 
-    def _losses(self) -> list[str]:
-        """Return diagnostics of the profiler about records that it lost."""
-        texts = {str(text) for (text,) in self.table("DIAGNOSTIC_EVENT", ("text",)) if text}
-        lost = [printable(text) for text in sorted(texts) if _LOSS.search(text)]
-        return [f"Nsight Systems says: {text}" for text in lost[:MAX_DIAGNOSTICS]]
-
 
 def _operator_call(text: str) -> events.OperatorCall:
     """Return the operator of an NVTX range, with the shapes of its inputs if the text has them."""
     name, sizes = _APPENDED.split(text, maxsplit=1)[0], _SIZES.search(text)
     listed = re.findall(r"\[([\d, ]*)\]", sizes[1][1:-1]) if sizes else []
-    shapes = [tuple(int(one) for one in re.findall(r"\d{1,18}", shape)) for shape in listed]
+    shapes = [tuple(int(size) for size in re.findall(r"\d{1,18}", shape)) for shape in listed]
     return events.OperatorCall(name, tuple(shapes))
 
 
@@ -223,7 +221,7 @@ def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:
     if not rows:
         return [np.zeros(0, np.int64)] * columns
     return [
-        np.array([events.NO_INDEX if one is None else int(one) for one in column], np.int64)
+        np.array([events.NO_INDEX if value is None else int(value) for value in column], np.int64)
         for column in zip(*rows, strict=True)
     ]
 
@@ -238,15 +236,18 @@ def _joined(keys_N: tuple[IntArray, IntArray], keys_L: tuple[IntArray, IntArray]
         if (keys_N[0] != events.NO_INDEX).any()
         else np.full_like(keys_L[0], events.NO_INDEX)
     )
-    known = {
-        key: at for at, key in enumerate(zip(process_L.tolist(), keys_L[1].tolist(), strict=True))
+    position_of_key = {
+        key: position
+        for position, key in enumerate(zip(process_L.tolist(), keys_L[1].tolist(), strict=True))
     }
     pairs = zip(keys_N[0].tolist(), keys_N[1].tolist(), strict=True)
-    found = [
-        known.get(pair, events.NO_INDEX) if pair[1] != events.NO_INDEX else events.NO_INDEX
+    positions = [
+        position_of_key.get(pair, events.NO_INDEX)
+        if pair[1] != events.NO_INDEX
+        else events.NO_INDEX
         for pair in pairs
     ]
-    return np.array(found, np.int64)
+    return np.array(positions, np.int64)
 
 
 def _seconds(nanoseconds: IntArray) -> FloatArray:

@@ -33,7 +33,7 @@ def read(path: str | Path) -> Profile:
     shown = printable(str(path))
     try:
         results = next(json_values(path))
-        devices = {one["id"]: str(one["name"]) for one in results["devices"]}
+        devices = {device["id"]: str(device["name"]) for device in results["devices"]}
         cases = list(_cases(results, devices))
     except DAMAGED as error:
         raise InvalidSpecError(
@@ -66,7 +66,7 @@ def _cases(
 ) -> Iterator[tuple[OperatorCall, float | None]]:
     for benchmark in results["benchmarks"]:
         for state in benchmark["states"]:
-            axes = [f"{one['name']}={one['value']}" for one in state.get("axis_values") or ()]
+            axes = [f"{axis['name']}={axis['value']}" for axis in state.get("axis_values") or ()]
             device = devices.get(state.get("device"), "")
             words = [*axes, *([device] if len(devices) > 1 else [])]
             name = str(benchmark["name"])
@@ -76,12 +76,12 @@ def _cases(
 
 def _time_s(summaries: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the mean GPU time, None without one [s]."""
-    found = {
+    time_of_tag = {
         key: float(value["value"])
         for summary in summaries
         for key in (summary.get("tag"), summary.get("name"))
         for value in summary.get("data") or ()
         if value["name"] == "value" and key in _TIMES
     }
-    times_s = [found[key] for key in _TIMES if key in found and 0.0 <= found[key] < float("inf")]
-    return times_s[0] if times_s else None
+    times_s = (time_of_tag.get(tag, -1.0) for tag in _TIMES)
+    return next((time_s for time_s in times_s if 0.0 <= time_s < float("inf")), None)

@@ -43,26 +43,26 @@ def read(path: str | Path) -> Profile:
     shown, device = printable(str(path)), ""
     try:
         if not next(text_lines(path)).lstrip().startswith("{"):
-            found = [_of_row(row) for row in table_rows(path, COLUMNS)]
+            dispatches = [_of_row(row) for row in table_rows(path, COLUMNS)]
         else:
             tools = [
                 tool for json_value in json_values(path) for tool in json_value[_TOOL.strip('"')]
             ]
-            found = [dispatch for tool in tools for dispatch in _of_tool(tool)]
+            dispatches = [dispatch for tool in tools for dispatch in _of_tool(tool)]
             device = _device_of(tools)
     except DAMAGED as error:
         raise InvalidSpecError(
             f"profile {shown!r} is no complete trace of rocprofv3 ({type(error).__name__}"
             f" {printable(str(error))[:80]}); write it again with --kernel-trace"
         ) from error
-    kernels = [dispatch for dispatch in found if dispatch is not None]
+    kernels = [dispatch for dispatch in dispatches if dispatch is not None]
     if not kernels:
         raise InvalidSpecError(
             f"profile {shown!r} has no kernel with a valid time; write it again with --kernel-trace"
         )
-    unreadable = len(found) - len(kernels)
+    unreadable = len(dispatches) - len(kernels)
     notes = [f"{counted(unreadable, 'kernel')} without a valid time left out"] if unreadable else []
-    names = {name: at for at, name in enumerate(dict.fromkeys(kernel.name for kernel in kernels))}
+    names = {name: i for i, name in enumerate(dict.fromkeys(kernel.name for kernel in kernels))}
     start_ns_N = np.array([kernel.start_ns for kernel in kernels], np.int64)
     none_N = np.full(len(kernels), NO_INDEX, np.int64)
     return Profile(
@@ -90,30 +90,30 @@ def read(path: str | Path) -> Profile:
 
 def _of_row(row: Mapping[str, str]) -> Dispatch | None:
     """Return the kernel in a row of a table; "Agent 4", "4" and GPU_ID number a device."""
-    places = [
+    agent, queue = (
         int(match[0]) if (match := _NUMBER.search(text)) else NO_INDEX
         for text in (row.get("Agent_Id") or row.get("GPU_ID") or "0", row.get("Queue_Id") or "")
-    ]
+    )
     try:
         times = int(row["Start_Timestamp"]), int(row["End_Timestamp"])
     except ValueError:
         return None
-    return _valid(Dispatch(row["Kernel_Name"], places[0], places[1], *times))
+    return _valid(Dispatch(row["Kernel_Name"], agent, queue, *times))
 
 
 def _of_tool(tool: Mapping[str, Any]) -> Iterator[Dispatch | None]:
     """Yield the kernels of one process."""
-    names = {one["kernel_id"]: one["formatted_kernel_name"] for one in tool["kernel_symbols"]}
-    number = {one["id"]["handle"]: int(one["node_id"]) for one in tool["agents"]}
-    for one in tool["buffer_records"]["kernel_dispatch"]:
-        told = one["dispatch_info"]
+    names = {row["kernel_id"]: row["formatted_kernel_name"] for row in tool["kernel_symbols"]}
+    number = {agent["id"]["handle"]: int(agent["node_id"]) for agent in tool["agents"]}
+    for record in tool["buffer_records"]["kernel_dispatch"]:
+        info = record["dispatch_info"]
         yield _valid(
             Dispatch(
-                str(names[told["kernel_id"]]),
-                number[told["agent_id"]["handle"]],
-                int(told["queue_id"]["handle"]),
-                int(one["start_timestamp"]),
-                int(one["end_timestamp"]),
+                str(names[info["kernel_id"]]),
+                number[info["agent_id"]["handle"]],
+                int(info["queue_id"]["handle"]),
+                int(record["start_timestamp"]),
+                int(record["end_timestamp"]),
             )
         )
 
@@ -121,15 +121,15 @@ def _of_tool(tool: Mapping[str, Any]) -> Iterator[Dispatch | None]:
 def _device_of(tools: list[Any]) -> str:
     """Return the name of the devices, "" if they have several."""
     ran = {
-        (index, one["dispatch_info"]["agent_id"]["handle"])
+        (index, record["dispatch_info"]["agent_id"]["handle"])
         for index, tool in enumerate(tools)
-        for one in tool["buffer_records"]["kernel_dispatch"]
+        for record in tool["buffer_records"]["kernel_dispatch"]
     }
     names = {
-        str(one["product_name"])
+        str(agent["product_name"])
         for index, tool in enumerate(tools)
-        for one in tool["agents"]
-        if (index, one["id"]["handle"]) in ran
+        for agent in tool["agents"]
+        if (index, agent["id"]["handle"]) in ran
     }
     return printable(next(iter(names))) if len(names) == 1 else ""
 

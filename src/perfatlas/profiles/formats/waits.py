@@ -48,33 +48,33 @@ def wait_of(event: Mapping[str, Any]) -> Wait | None:
 
 
 def pairs_of(
-    waits: Sequence[Wait], called: Mapping[int, int], place_N: IntArray, called_N: IntArray
+    waits: Sequence[Wait], called: Mapping[int, int], queue_N: IntArray, called_N: IntArray
 ) -> tuple[Pairs, Pairs]:
     """Return what activities and calls of the host waited for.
 
     Args:
         called: Start of each call by its correlation [ns].
-        place_N: Device and stream of each activity (N, 2).
+        queue_N: Device and stream of each activity (N, 2).
         called_N: Start of the launch of each activity, negative without one (N,) [ns].
 
     Returns:
         Activities (later, earlier), and waits of the host (correlation of the call, activity).
     """
     launched: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
-    for at, (place, start_ns) in enumerate(zip(place_N.tolist(), called_N.tolist(), strict=True)):
+    for activity, start_ns in enumerate(called_N.tolist()):
         if start_ns >= 0:
-            launched[tuple(place)].append((start_ns, at))
-    for one in launched.values():
-        one.sort()
+            launched[tuple(queue_N[activity].tolist())].append((start_ns, activity))
+    for pairs in launched.values():
+        pairs.sort()
     of_activities, of_host = [], []
     for wait in waits:
         if wait.record not in called or wait.correlation not in called:
             continue
         before = launched[wait.device, wait.awaited]
-        found = bisect_right(before, called[wait.record], key=lambda pair: pair[0])
-        if not found:
+        started = bisect_right(before, called[wait.record], key=lambda pair: pair[0])
+        if not started:
             continue
-        earlier = before[found - 1][1]
+        earlier = before[started - 1][1]
         if wait.stream == NO_INDEX:
             of_host.append((wait.correlation, earlier))
             continue

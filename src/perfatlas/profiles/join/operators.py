@@ -46,37 +46,36 @@ def measured_operators(
     Args:
         classes: Class of each activity, an array (N) for each profile.
     """
-    found: dict[tuple[str, str, int], MeasuredOperator] = {}
+    operators: dict[tuple[str, str, int], MeasuredOperator] = {}
     for profile, class_N in zip(profiles, classes, strict=True):
-        for measured_operator in grouped_operators(profile, class_N)[0]:
-            key = measured_operator.name, measured_operator.shape, measured_operator.code
-            known = found.get(key)
-            found[key] = (
-                measured_operator
-                if known is None
-                else measured_operator._replace(
-                    executions=measured_operator.executions + known.executions,
-                    time_s=measured_operator.time_s + known.time_s,
+        for operator in grouped_operators(profile, class_N)[0]:
+            key = operator.name, operator.shape, operator.code
+            if (previous := operators.get(key)) is not None:
+                operator = operator._replace(  # noqa: PLW2901
+                    executions=operator.executions + previous.executions,
+                    time_s=operator.time_s + previous.time_s,
                 )
-            )
-    return sorted(found.values(), key=lambda measured_operator: -measured_operator.time_s)
+            operators[key] = operator
+    return sorted(operators.values(), key=lambda operator: -operator.time_s)
 
 
 def grouped_operators(
     profile: Profile, class_N: IntArray
 ) -> tuple[list[MeasuredOperator], IntArray]:
     """Return the operators of one profile and which of them each activity belongs to (N)."""
-    of = profile.activities
+    activities = profile.activities
     if not len(class_N):
         return [], np.zeros(0, np.int64)
-    name_N = np.where(of.call_N == NO_INDEX, of.name_N, NO_INDEX)
-    keys = np.stack([of.call_N, name_N, class_N], axis=1)
+    name_N = np.where(activities.call_N == NO_INDEX, activities.name_N, NO_INDEX)
+    keys = np.stack([activities.call_N, name_N, class_N], axis=1)
     unique_G, group_N = np.unique(keys, axis=0, return_inverse=True)
     group_N = group_N.ravel()
-    time_s_G = np.bincount(group_N, of.time_s_N)
+    time_s_G = np.bincount(group_N, activities.time_s_N)
     # an execution counts once, however many kernels it launched
-    own = np.where(of.instance_N == NO_INDEX, -1 - np.arange(len(group_N)), of.instance_N)
-    pairs = np.unique(np.stack([group_N, own], axis=1), axis=0)
+    instance_N = np.where(
+        activities.instance_N == NO_INDEX, -1 - np.arange(len(group_N)), activities.instance_N
+    )
+    pairs = np.unique(np.stack([group_N, instance_N], axis=1), axis=0)
     count_G = np.bincount(pairs[:, 0])
     rows_G = zip(unique_G.tolist(), count_G.tolist(), time_s_G.tolist(), strict=True)
     return [_operator(profile, *row) for row in rows_G], group_N
@@ -87,8 +86,8 @@ def _operator(profile: Profile, row: Sequence[int], count: int, time_s: float) -
     if call == NO_INDEX:
         shown = short_name(profile.names[name])
         return MeasuredOperator(shown, code, "", count, time_s, None)
-    known = profile.calls[call]
-    return MeasuredOperator(short_name(known.name), code, case_text(known), count, time_s, known)
+    called = profile.calls[call]
+    return MeasuredOperator(short_name(called.name), code, case_text(called), count, time_s, called)
 
 
 def short_name(name: str) -> str:

@@ -18,12 +18,12 @@ from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.operators import Attention, Gemm, Phase, Streaming
 from perfatlas.profiles.classes import CLASSES
 from perfatlas.profiles.join.shapes import (
-    Product,
-    Softmax,
-    Stream,
-    product_of,
-    softmax_of,
-    stream_of,
+    AttentionShape,
+    GemmShape,
+    StreamingShape,
+    attention_shape,
+    gemm_shape,
+    streaming_shape,
 )
 from perfatlas.quantities import UnsupportedError
 
@@ -42,9 +42,9 @@ COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 
 _CLASSES: Final = {
     "collective": ("communication",),
-    "product": ("gemm",),
-    "softmax": ("attention",),
-    "stream": ("elementwise", "norm"),
+    "gemm": ("gemm",),
+    "attention": ("attention",),
+    "streaming": ("elementwise", "norm"),
 }
 
 
@@ -70,22 +70,22 @@ def predictions(
     Args:
         tier: Tier of the prices; "bound" prices all devices alike.
     """
-    found = [NO_PREDICTION] * len(operators)
+    predicted = [NO_PREDICTION] * len(operators)
     notes: list[str] = []
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for at, operator in enumerate(operators):
+    for index, operator in enumerate(operators):
         if key := priced_kind(operator):
-            groups[key].append(at)
-    for key, places in groups.items():
-        members = [call for at in places if (call := operators[at].call) is not None]
+            groups[key].append(index)
+    for key, indices in groups.items():
+        members = [call for index in indices if (call := operators[index].call) is not None]
         try:
             priced = list(_priced(key, members, system, tier))
         except UnsupportedError as error:
             notes.append(str(error))
             continue
-        for at, prediction in zip(places, priced, strict=True):
-            found[at] = prediction
-    return found, notes
+        for index, prediction in zip(indices, priced, strict=True):
+            predicted[index] = prediction
+    return predicted, notes
 
 
 def priced_kind(operator: MeasuredOperator) -> tuple[Any, ...]:
@@ -97,12 +97,12 @@ def priced_kind(operator: MeasuredOperator) -> tuple[Any, ...]:
 def _kind(call: OperatorCall) -> tuple[Any, ...]:
     if call.name in COLLECTIVES:
         return ("collective", call.name) if call.bytes > 0.0 and call.ranks > 1 else ()
-    product, softmax = product_of(call), softmax_of(call)
-    if product is not None and product.format:
-        return ("product", product.format)
-    if softmax is not None and softmax.format:
-        return ("softmax", softmax.format, softmax.causal, softmax.q_len == 1)
-    return ("stream",) if stream_of(call) is not None else ()
+    gemm, attention = gemm_shape(call), attention_shape(call)
+    if gemm is not None and gemm.format:
+        return ("gemm", gemm.format)
+    if attention is not None and attention.format:
+        return ("attention", attention.format, attention.causal, attention.q_len == 1)
+    return ("streaming",) if streaming_shape(call) is not None else ()
 
 
 def _priced(
@@ -111,7 +111,11 @@ def _priced(
     if key[0] == "collective":
         prices = _collectives(key[1], calls, system, tier)
     else:
-        shapes = [product_of(call) or softmax_of(call) or stream_of(call) for call in calls]
+        shapes = [
+            shape
+            for call in calls
+            if (shape := gemm_shape(call) or attention_shape(call) or streaming_shape(call))
+        ]
         prices = _operators(_columns(shapes, key), system, tier)
     columns = price_columns(prices)
     names = ("time_s", "time_s_low", "time_s_high", "bound_time_s")
@@ -119,22 +123,17 @@ def _priced(
         yield Prediction(time_s, low_s, high_s, bound_s or None)
 
 
-_SIZES: Final = {
-    "product": Product._fields,
-    "softmax": Softmax._fields,
-    "stream": Stream._fields,
-}
-
-
-def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any, ...]) -> Operator:
+def _columns(
+    shapes: Sequence[GemmShape | AttentionShape | StreamingShape], key: tuple[Any, ...]
+) -> Operator:
     """Return shapes of one kind as columns of one operator."""
     size = {
         name: np.array([float(getattr(shape, name)) for shape in shapes])
-        for name in _SIZES[key[0]]
+        for name in shapes[0]._fields
         if name not in {"format", "causal"}
     }
     ones = np.ones(len(shapes))
-    if key[0] == "stream":
+    if key[0] == "streaming":
         return Streaming(
             name="activation",
             phase=Phase.PREFILL,
@@ -146,7 +145,7 @@ def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any
             cold_read_bytes=np.zeros(len(shapes)),
         )
     number_format = get_format(key[1])
-    if key[0] == "product":
+    if key[0] == "gemm":
         return Gemm(
             name="gemm",
             phase=Phase.PREFILL,
@@ -194,8 +193,8 @@ def _collectives(
     ranks = np.array([float(call.ranks) for call in calls])
     nodes = np.array([float(call.nodes or 1) for call in calls])
     inside = system.node.devices
-    known = np.array([call.nodes > 1 for call in calls])
-    stride = np.where(known, np.maximum(inside * nodes / ranks, 1.0), 1.0)
+    has_nodes = np.array([call.nodes > 1 for call in calls])
+    stride = np.where(has_nodes, np.maximum(inside * nodes / ranks, 1.0), 1.0)
     shapes = CollectiveShapes(
         op=op, bytes=np.array([call.bytes for call in calls]), ranks=ranks, stride=stride
     )

@@ -75,28 +75,30 @@ def _of_operators(
     same = old.device.name.split("{")[0] == new.device.name.split("{")[0]
     has_interval = True
     pairs = zip(*(predictions(operators, system)[0] for system in (old, new)), strict=True)
-    for at, (before, after) in enumerate(pairs):
+    for group, (before, after) in enumerate(pairs):
         if before.time_s is None or after.time_s is None:
             continue
-        of_G[at] = _OF_OPERATOR
+        of_G[group] = _OF_OPERATOR
         if before.high_s is not None and after.high_s is not None:
-            ratio_EG[:, at] = _ratios(before, after, same=same)
+            ratio_EG[:, group] = _ratios(before, after, same=same)
         elif before != after:  # limits with limits: a limit and a measured tier do not compare
             has_interval = False
-            limits = [predictions([operators[at]], system, "bound")[0][0] for system in (old, new)]
-            ratio_EG[:, at] = (limits[1].time_s or 0.0) / (limits[0].time_s or np.inf)
+            old_limit, new_limit = (
+                predictions([operators[group]], system, "bound")[0][0] for system in (old, new)
+            )
+            ratio_EG[:, group] = (new_limit.time_s or 0.0) / (old_limit.time_s or np.inf)
     time_s_G = np.array([operator.time_s for operator in operators])
     code_G = np.array([operator.code for operator in operators], np.int64)
     has_price_G = (of_G == _OF_OPERATOR) & (time_s_G > 0.0)
-    for at in np.flatnonzero(of_G == _KEPT).tolist():
-        known = has_price_G & (code_G == code_G[at])
-        if known.any():
-            ratio_EG[:, at] = np.average(ratio_EG[:, known], axis=1, weights=time_s_G[known])
-        elif (ratio := _of_hardware(int(code_G[at]), old.device, new.device)) is not None:
-            ratio_EG[:, at] = _with_interval(np.array(ratio))
+    for group in np.flatnonzero(of_G == _KEPT).tolist():
+        peers = np.flatnonzero(has_price_G & (code_G == code_G[group]))
+        if peers.size:
+            ratio_EG[:, group] = np.average(ratio_EG[:, peers], axis=1, weights=time_s_G[peers])
+        elif (ratio := _of_hardware(int(code_G[group]), old.device, new.device)) is not None:
+            ratio_EG[:, group] = _with_interval(np.array(ratio))
         else:
             continue
-        of_G[at] = _OF_CLASS
+        of_G[group] = _OF_CLASS
     return ratio_EG, of_G, has_interval
 
 

@@ -15,7 +15,7 @@ from perfatlas.profiles.classes import class_codes
 from perfatlas.profiles.events import NO_INDEX
 from perfatlas.profiles.join.operators import grouped_operators
 from perfatlas.profiles.join.predicted import priced_kind
-from perfatlas.profiles.join.shapes import product_of, softmax_of, stream_of
+from perfatlas.profiles.join.shapes import attention_shape, gemm_shape, streaming_shape
 from perfatlas.profiles.join.systems import system_of
 from perfatlas.quantities import InvalidSpecError
 
@@ -55,13 +55,16 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
     times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for profile in profiles:
         operators, group_N = grouped_operators(profile, class_codes(profile, rules))
-        found = [_row(operator) for operator in operators]
-        of = profile.activities
-        own_N = np.where(of.instance_N == NO_INDEX, -2 - np.arange(len(group_N)), of.instance_N)
-        pairs_P, pair_N = np.unique(np.stack([group_N, own_N], axis=1), axis=0, return_inverse=True)
-        time_s_P = np.bincount(pair_N.ravel(), of.time_s_N, len(pairs_P))
+        rows_G = [_row(operator) for operator in operators]
+        activities = profile.activities
+        instance_N = np.where(
+            activities.instance_N == NO_INDEX, -2 - np.arange(len(group_N)), activities.instance_N
+        )
+        pairs_N = np.stack([group_N, instance_N], axis=1)
+        pairs_P, pair_N = np.unique(pairs_N, axis=0, return_inverse=True)
+        time_s_P = np.bincount(pair_N.ravel(), activities.time_s_N, len(pairs_P))
         for group, time_s in zip(pairs_P[:, 0].tolist(), time_s_P.tolist(), strict=True):
-            row = found[group]
+            row = rows_G[group]
             if row is not None and time_s > 0.0:
                 times[row].append(time_s)
     if not times:
@@ -69,7 +72,7 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
             "no operator of the profile has a shape that calibrations have: record with"
             " torch.profiler.profile(record_shapes=True), outside of CUDA graphs"
         )
-    device = _device(next((one.device for one in profiles if one.device), ""))
+    device = _device(next((profile.device for profile in profiles if profile.device), ""))
     numbers = dict.fromkeys(name for names in _SHAPES.values() for name in names)
     rows = [
         {
@@ -93,21 +96,23 @@ def _row(operator: MeasuredOperator) -> tuple[Any, ...] | None:
     call = operator.call
     if call is None or not priced_kind(operator):
         return None
-    product, softmax, stream = product_of(call), softmax_of(call), stream_of(call)
-    if product is not None:
-        named = tuple((name, getattr(product, name)) for name in _SHAPES["gemm"])
-        return ("gemm", product.format, named) if product.groups == 1 else None
-    if softmax is not None:
-        named = tuple((name, getattr(softmax, name)) for name in _SHAPES["attention"])
-        is_decode = softmax.q_len == 1
-        ordered = softmax.q_len <= softmax.kv_len and softmax.num_kv_heads <= softmax.num_heads
-        if not ordered or not (is_decode or softmax.causal):
+    gemm, attention, streaming = gemm_shape(call), attention_shape(call), streaming_shape(call)
+    if gemm is not None:
+        named = tuple((name, getattr(gemm, name)) for name in _SHAPES["gemm"])
+        return ("gemm", gemm.format, named) if gemm.groups == 1 else None
+    if attention is not None:
+        named = tuple((name, getattr(attention, name)) for name in _SHAPES["attention"])
+        is_decode = attention.q_len == 1
+        ordered = (
+            attention.q_len <= attention.kv_len and attention.num_kv_heads <= attention.num_heads
+        )
+        if not ordered or not (is_decode or attention.causal):
             return None
-        return (f"{'decode' if is_decode else 'prefill'}_attention", softmax.format, named)
-    if stream is None:
+        return (f"{'decode' if is_decode else 'prefill'}_attention", attention.format, named)
+    if streaming is None:
         return None
-    moved = ("bytes", stream.read_bytes + stream.write_bytes)
-    return ("streaming", UNFORMATTED, (moved, ("tokens", stream.tokens)))
+    moved = ("bytes", streaming.read_bytes + streaming.write_bytes)
+    return ("streaming", UNFORMATTED, (moved, ("tokens", streaming.tokens)))
 
 
 def _device(name: str) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from perfatlas.profiles.events import OperatorCall
 
 
-class Product(NamedTuple):
+class GemmShape(NamedTuple):
     """A matrix product."""
 
     m: int  # Rows, of each group
@@ -19,7 +19,7 @@ class Product(NamedTuple):
     format: str  # Number format of the inputs
 
 
-class Softmax(NamedTuple):
+class AttentionShape(NamedTuple):
     """An attention whose sequences are of equal length."""
 
     batch: int
@@ -32,7 +32,7 @@ class Softmax(NamedTuple):
     format: str  # Number format of the inputs
 
 
-class Stream(NamedTuple):
+class StreamingShape(NamedTuple):
     """An operator that reads its inputs and writes one output of their broadcast shape."""
 
     tokens: int
@@ -98,44 +98,44 @@ def case_text(call: OperatorCall) -> str:
     """
     if call.case:
         return call.case
-    product = product_of(call)
-    if product is not None:
-        batch = f" groups={product.groups}" if product.groups > 1 else ""
-        return f"m={product.m} n={product.n} k={product.k}{batch} {product.format}".rstrip()
-    softmax = softmax_of(call)
-    if softmax is not None:
-        mask = " causal" if softmax.causal else ""
+    gemm = gemm_shape(call)
+    if gemm is not None:
+        batch = f" groups={gemm.groups}" if gemm.groups > 1 else ""
+        return f"m={gemm.m} n={gemm.n} k={gemm.k}{batch} {gemm.format}".rstrip()
+    attention = attention_shape(call)
+    if attention is not None:
+        mask = " causal" if attention.causal else ""
         return (
-            f"batch={softmax.batch} q={softmax.q_len} kv={softmax.kv_len}"
-            f" heads={softmax.num_heads}/{softmax.num_kv_heads}x{softmax.head_dim}{mask}"
-            f" {softmax.format}".rstrip()
+            f"batch={attention.batch} q={attention.q_len} kv={attention.kv_len}"
+            f" heads={attention.num_heads}/{attention.num_kv_heads}x{attention.head_dim}{mask}"
+            f" {attention.format}".rstrip()
         )
     sizes = ["x".join(map(str, shape)) for shape in call.shapes if shape]
     dtype = next((text for text, shape in zip(call.dtypes, call.shapes, strict=False) if shape), "")
     return " ".join([", ".join(sizes), dtype.removeprefix("c10::")]).strip()
 
 
-def product_of(call: OperatorCall) -> Product | None:
+def gemm_shape(call: OperatorCall) -> GemmShape | None:
     """Return the matrix product of an operator, None if it is another one or has no shapes.
 
     Args:
         call: The call; a format that the model does not have is "".
     """
     kernel = _LIBRARY if call.name.startswith("cutlass") else None
-    where = _PRODUCTS.get(call.name, kernel)
-    if where is None or len(call.shapes) <= max(where[:2]):
+    position = _PRODUCTS.get(call.name, kernel)
+    if position is None or len(call.shapes) <= max(position[:2]):
         return None
-    left, right = call.shapes[where[0]], call.shapes[where[1]]
+    left, right = call.shapes[position[0]], call.shapes[position[1]]
     if len(left) < 2 or len(right) < 2 or 0 in left or 0 in right:
         return None
-    rows, columns = right[-2:] if not where[2] else right[:-3:-1]
+    rows, columns = right[-2:] if not position[2] else right[:-3:-1]
     batch = prod(right[:-2])
     if left[-1] != rows or (batch > 1 and left[:-2] != right[:-2]):
         return None
-    return Product(prod(left[:-1]) // batch, columns, rows, batch, _format(call, where[0]))
+    return GemmShape(prod(left[:-1]) // batch, columns, rows, batch, _format(call, position[0]))
 
 
-def softmax_of(call: OperatorCall) -> Softmax | None:
+def attention_shape(call: OperatorCall) -> AttentionShape | None:
     """Return the attention of an operator, None if it is another one or has no equal lengths.
 
     Args:
@@ -149,7 +149,7 @@ def softmax_of(call: OperatorCall) -> Softmax | None:
     if len(query) != 4 or len(key) != 4 or packed or 0 in query or 0 in key:
         return None
     of_length, of_heads = (1, 2) if second else (2, 1)
-    return Softmax(
+    return AttentionShape(
         query[0],
         query[of_length],
         key[of_length],
@@ -161,7 +161,7 @@ def softmax_of(call: OperatorCall) -> Softmax | None:
     )
 
 
-def stream_of(call: OperatorCall) -> Stream | None:
+def streaming_shape(call: OperatorCall) -> StreamingShape | None:
     """Return the bytes of a pointwise operator, softmax or norm; None for others."""
     if call.name not in _POINTWISE:
         return None
@@ -176,7 +176,7 @@ def stream_of(call: OperatorCall) -> Stream | None:
     write_bytes = prod(output) * inputs[0][1]
     read = inputs[1:] if call.name.startswith("aten::copy") else inputs
     read_bytes = sum(prod(shape) * size for shape, size in read)
-    return Stream(prod(output[:-1]), read_bytes, write_bytes)
+    return StreamingShape(prod(output[:-1]), read_bytes, write_bytes)
 
 
 def _format(call: OperatorCall, position: int) -> str:

@@ -14,8 +14,8 @@ _DATA: Final = "data/profiles/devices.toml"
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
-        (re.compile(one["name"], re.IGNORECASE), one["system"])
-        for one in shipped_table(_DATA)["device"]
+        (re.compile(row["name"], re.IGNORECASE), row["system"])
+        for row in shipped_table(_DATA)["device"]
     )
 
 

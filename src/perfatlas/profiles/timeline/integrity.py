@@ -29,22 +29,22 @@ def integrity_notes(profiles: Sequence[Profile]) -> list[str]:
 
 
 def _notes(profile: Profile) -> Iterator[str]:
-    of, launches = profile.activities, profile.launches
-    is_kernel_N = of.are_kernels()
+    activities, launches = profile.activities, profile.launches
+    is_kernel_N = activities.are_kernels()
     kernels = int(is_kernel_N.sum())
     if not profile.has_timeline or not kernels:
         return
-    orphans = int((is_kernel_N & (of.launch_N < 0)).sum())
+    orphans = int((is_kernel_N & (activities.launch_N < 0)).sum())
     if orphans:
         yield (
             f"{orphans:,} of {counted(kernels, 'kernel')} ({100 * orphans / kernels:.0f}%) have no"
             " launch record: usual where recording began or ended while kernels were queued; they"
             " count in all times, and have no operator and no cause of idle time"
         )
-    launch_N = of.launch_N[is_kernel_N]
+    launch_N = activities.launch_N[is_kernel_N]
     launched_N = launch_N[launch_N >= 0]
     in_graph = int(launches.is_graph_L[launched_N].sum()) if len(launched_N) else 0
-    unnamed = int((is_kernel_N & (of.call_N < 0) & (of.launch_N >= 0)).sum())
+    unnamed = int((is_kernel_N & (activities.call_N < 0) & (activities.launch_N >= 0)).sum())
     if min(in_graph, unnamed) > GRAPH_SHARE * kernels:
         yield (
             f"{in_graph:,} of {counted(kernels, 'kernel')} ran in"
@@ -53,15 +53,15 @@ def _notes(profile: Profile) -> Iterator[str]:
             " has no cause on the host"
         )
     with_children = np.zeros(len(launches.start_s_L), np.bool_)
-    with_children[of.launch_N[of.launch_N >= 0]] = True
+    with_children[activities.launch_N[activities.launch_N >= 0]] = True
     if childless := int((launches.is_graph_L & ~with_children).sum()):
         yield (
             f"graph launches without recorded kernels: {childless:,}; their time on the GPU is"
             " missing and looks idle"
         )
-    known = of.launch_N >= 0
-    if known.any():
-        lead_s = launches.start_s_L[of.launch_N[known]] - of.start_s_N[known]
+    launched = activities.launch_N >= 0
+    if launched.any():
+        lead_s = launches.start_s_L[activities.launch_N[launched]] - activities.start_s_N[launched]
         early = lead_s > CLOCK_TOLERANCE_S
         if early.any():
             yield (
@@ -79,6 +79,6 @@ def _missing_ranks(profiles: Sequence[Profile]) -> Iterator[str]:
             f"{len(ranks):,} of {counted(size, 'rank')} of the job: waiting for the latest rank"
             " cannot be told from transfer"
         )
-    notes = [profile.path if profile.rank < 0 else profile.rank for profile in profiles]
-    if len(set(notes)) < len(notes):
+    identities = [profile.path if profile.rank < 0 else profile.rank for profile in profiles]
+    if len(set(identities)) < len(identities):
         yield "two files are the same, or name the same rank: they count as two GPUs"

@@ -36,14 +36,14 @@ def waiting(
     Returns:
         `communication_wait_s` and `communication_transfer_s`, None without such collectives [s].
     """
-    found = [_collectives(*pair) for pair in zip(profiles, classes, strict=True)]
+    ranks = [_collectives(*pair) for pair in zip(profiles, classes, strict=True)]
     total_s, transfer_s = 0.0, 0.0
-    for call, first in found[0].items() if len(found) > 1 else ():
-        times = [row.get(call, []) for row in found]
-        if call.ranks == len(found) and all(len(time) == len(first) for time in times):
-            time_s_RC = np.array(times)
+    for call, first_times in ranks[0].items() if len(ranks) > 1 else ():
+        rank_times = [times_of.get(call, []) for times_of in ranks]
+        if call.ranks == len(ranks) and all(len(time) == len(first_times) for time in rank_times):
+            time_s_RC = np.array(rank_times)
             transfer_s += float(time_s_RC.min(axis=0).sum())
-            total_s += float(time_s_RC.sum()) / len(found)
+            total_s += float(time_s_RC.sum()) / len(ranks)
     return {
         "communication_wait_s": total_s - transfer_s if total_s else None,
         "communication_transfer_s": transfer_s if total_s else None,
@@ -52,9 +52,10 @@ def waiting(
 
 def _collectives(profile: Profile, class_N: NDArray[np.int64]) -> dict[OperatorCall, list[float]]:
     """Return the kernel times of each collective of a rank, in order [s]."""
-    of = profile.activities
+    activities = profile.activities
     times: dict[OperatorCall, list[float]] = defaultdict(list)
-    order = np.argsort(of.start_s_N, kind="stable")
-    for at in order[((class_N == COMMUNICATION) & (of.call_N != NO_INDEX))[order]].tolist():
-        times[profile.calls[of.call_N[at]]].append(float(of.time_s_N[at]))
+    order = np.argsort(activities.start_s_N, kind="stable")
+    is_collective_N = (class_N == COMMUNICATION) & (activities.call_N != NO_INDEX)
+    for index in order[is_collective_N[order]].tolist():
+        times[profile.calls[activities.call_N[index]]].append(float(activities.time_s_N[index]))
     return times

@@ -80,35 +80,36 @@ def device_times(profile: Profile, class_N: IntArray) -> list[DeviceTimes]:
 
 
 def _times(profile: Profile, class_N: IntArray, device: int) -> DeviceTimes:
-    of = profile.activities
-    at = np.flatnonzero(of.device_N == device)
-    start, end, code = of.start_s_N[at], of.start_s_N[at] + of.time_s_N[at], class_N[at]
+    activities = profile.activities
+    indices = np.flatnonzero(activities.device_N == device)
+    start, end = activities.start_s_N[indices], activities.end_s()[indices]
+    code = class_N[indices]
     busy = union(start, end)
-    sent = code == COMMUNICATION
-    computed = ~sent & (code != COPIES)
-    communication = union(start[sent], end[sent])
-    compute = union(start[computed], end[computed])
-    kernels = union(start[sent | computed], end[sent | computed])
+    communicates = code == COMMUNICATION
+    computes = ~communicates & (code != COPIES)
+    communication = union(start[communicates], end[communicates])
+    compute = union(start[computes], end[computes])
+    kernels = union(start[communicates | computes], end[communicates | computes])
     return DeviceTimes(
         float(end.max() - start.min()),
         busy.length_s,
         communication.length_s,
         min(max(0.0, kernels.length_s - compute.length_s), communication.length_s),
-        *_idle_causes(profile, at[np.argsort(start, kind="stable")], busy),
+        *_idle_causes(profile, indices[np.argsort(start, kind="stable")], busy),
     )
 
 
 def _idle_causes(profile: Profile, order: IntArray, busy: Intervals) -> tuple[float, float, float]:
     """Return idle time before and after the launch of what ends each gap, and without one [s]."""
-    of, launches = profile.activities, profile.launches
+    activities, launches = profile.activities, profile.launches
     gap_start, gap_end = busy.end_I[:-1], busy.start_I[1:]
-    launch = of.launch_N[order[np.searchsorted(of.start_s_N[order], gap_end)]]
-    known = launch >= 0
+    launch = activities.launch_N[order[np.searchsorted(activities.start_s_N[order], gap_end)]]
+    has_launch = launch >= 0
     call_s = np.append(launches.start_s_L, 0.0)[launch]
     # later kernels of a graph share the launch of its first one: a gap between them has no call
     in_graph = np.append(launches.is_graph_L, [False])[launch]
-    known &= ~(in_graph & (call_s < gap_start))
+    has_launch &= ~(in_graph & (call_s < gap_start))
     called = np.clip(call_s, gap_start, gap_end)
-    causes = (called - gap_start)[known], (gap_end - called)[known], (gap_end - gap_start)[~known]
-    host_s, device_s, unknown_s = (float(cause.sum()) for cause in causes)
-    return host_s, device_s, unknown_s
+    host_s = float((called - gap_start)[has_launch].sum())
+    device_s = float((gap_end - called)[has_launch].sum())
+    return host_s, device_s, float((gap_end - gap_start)[~has_launch].sum())

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
-QUEUED: Final = 500  # launches ahead of the device; CUDA holds about 1,000 and then blocks
-BLOCKED: Final = 10.0  # median times of a launch, from which a call waited for room in the queue
+MIN_QUEUED: Final = 500  # launches ahead of the device; CUDA holds about 1,000 and then blocks
+MIN_BLOCKED: Final = 10.0  # median launch times, from which a call waited for room in the queue
 PARTS: Final = (*CLASSES, "host", "launch")  # of a critical path
 _HOST, _LAUNCH = len(CLASSES), len(CLASSES) + 1
 RETURN, CALL, START = range(3)  # moments at one time, in the order in which they cause others
 
 
-class Cause(NamedTuple):
+class Dependency(NamedTuple):
     """What a moment comes after."""
 
     moment: int  # Number of the earlier moment
@@ -52,13 +52,13 @@ class Replayed:
     profile: Profile  # The profile with new times
     time_T: Sequence[float]  # Time of each moment [s]
     # What each moment waited for last; None for those that keep their time
-    causes_T: Sequence[Cause | None]
+    causes_T: Sequence[Dependency | None]
 
     def critical_path(self, class_N: IntArray) -> FloatArray:
         """Return the time of each of `PARTS` that the last activity waited for [s]."""
-        of, time_s = self.profile.activities, np.zeros(len(PARTS))
-        end_s_N = of.start_s_N + of.time_s_N
-        first_s, moment = float(of.start_s_N.min()), int(np.argmax(end_s_N))
+        activities, time_s = self.profile.activities, np.zeros(len(PARTS))
+        end_s_N = activities.end_s()
+        first_s, moment = float(activities.start_s_N.min()), int(np.argmax(end_s_N))
         until_s = float(end_s_N[moment])
         while until_s > first_s:
             is_host = moment >= len(class_N)
@@ -86,35 +86,41 @@ class Replay:
     def __init__(self, profile: Profile) -> None:
         """Find what each moment waited for."""
         self.profile = profile
-        of, calls = profile.activities, profile.launches
-        self._N, self._L = len(of.time_s_N), len(calls.start_s_L)
-        end_s_N = of.start_s_N + of.time_s_N
-        self._start_N, self._end_N = of.start_s_N.tolist(), end_s_N.tolist()
+        activities, calls = profile.activities, profile.launches
+        self._N, self._L = len(activities.time_s_N), len(calls.start_s_L)
+        self._start_N, self._end_N = activities.start_s_N.tolist(), activities.end_s().tolist()
         self._start_L, self._end_L = calls.start_s_L.tolist(), calls.end_s_L.tolist()
-        called_N = np.append(calls.start_s_L, -np.inf)[of.launch_N]
-        self._key_N = np.maximum(of.start_s_N, called_N)
-        pairs = np.stack([of.device_N, of.stream_N], axis=1)
+        called_N = np.append(calls.start_s_L, -np.inf)[activities.launch_N]
+        self._key_N = np.maximum(activities.start_s_N, called_N)
+        pairs = np.stack([activities.device_N, activities.stream_N], axis=1)
         self._stream_N = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-        self._before_N = _previous(self._stream_N, self._key_N)
-        process_N = np.append(calls.process_L, NO_INDEX)[of.launch_N]
+        order = np.lexsort((self._key_N, self._stream_N))
+        same = self._stream_N[order[1:]] == self._stream_N[order[:-1]]
+        # the activity before each one in its stream
+        self._before_N = np.full(len(order), NO_INDEX, np.int64)
+        self._before_N[order[1:][same]] = order[:-1][same]
+        process_N = np.append(calls.process_L, NO_INDEX)[activities.launch_N]
         self._of_process = {
-            one: np.isin(process_N, (one, NO_INDEX)) for one in np.unique(calls.process_L).tolist()
+            process: np.isin(process_N, (process, NO_INDEX))
+            for process in np.unique(calls.process_L).tolist()
         }
         self._launch_s, self._gap_s = self._usual_lags(called_N)
-        self._ended_N = np.argsort(end_s_N, kind="stable").tolist()
+        self._ended_N = np.argsort(activities.end_s(), kind="stable").tolist()
         ended_L = np.argsort(calls.end_s_L, kind="stable")
         self._ended_L = {
-            one: ended_L[calls.process_L[ended_L] == one].tolist() for one in self._of_process
+            process: ended_L[calls.process_L[ended_L] == process].tolist()
+            for process in self._of_process
         }
-        self._device_N = of.device_N.tolist()
-        self._on_device = {one: of.device_N == one for one in np.unique(of.device_N).tolist()}
+        self._device_N = activities.device_N.tolist()
+        devices = np.unique(activities.device_N).tolist()
+        self._on_device = {device: activities.device_N == device for device in devices}
         self._awaited: dict[int, list[int]] = {}  # by events of other streams
         for later, earlier in profile.waits:
             self._awaited.setdefault(later, []).append(earlier)
         self._returned = self._returns()
         self._done = bytearray(self._N + 2 * self._L)
         self._latest: dict[int, int] = {}  # activity by stream
-        self._causes = list(self._found())
+        self._causes = list(self._dependencies())
 
     def run(self, time_s_N: FloatArray) -> Replayed:
         """Return the profile with other durations.
@@ -123,7 +129,7 @@ class Replay:
             time_s_N: Duration of each activity (N) [s].
         """
         time_T = [*self._start_N, *self._start_L, *self._end_L]
-        last_T: list[Cause | None] = [None] * len(time_T)
+        last_T: list[Dependency | None] = [None] * len(time_T)
         durations = time_s_N.tolist()
         for moment, causes in self._causes:
             latest_s = -np.inf
@@ -134,7 +140,7 @@ class Replay:
                     latest_s, last_T[moment] = at_s, cause
             if causes:
                 time_T[moment] = latest_s
-        of, calls = self.profile.activities, self.profile.launches
+        calls = self.profile.launches
         start_s_L = np.array(time_T[self._N : self._N + self._L])
         end_s_L = start_s_L + calls.end_s_L - calls.start_s_L
         end_s_L[list(self._returned)] = [
@@ -142,7 +148,9 @@ class Replay:
         ]
         new = replace(
             self.profile,
-            activities=replace(of, start_s_N=np.array(time_T[: self._N]), time_s_N=time_s_N),
+            activities=replace(
+                self.profile.activities, start_s_N=np.array(time_T[: self._N]), time_s_N=time_s_N
+            ),
             launches=replace(calls, start_s_L=start_s_L, end_s_L=end_s_L),
         )
         return Replayed(profile=new, time_T=time_T, causes_T=last_T)
@@ -162,7 +170,7 @@ class Replay:
         call_L = (calls.end_s_L - calls.start_s_L)[calls.is_kernel_L]
         return gap_s + (float(np.median(call_L)) if len(call_L) else 0.0), gap_s
 
-    def _found(self) -> Iterator[tuple[int, list[Cause]]]:
+    def _dependencies(self) -> Iterator[tuple[int, list[Dependency]]]:
         """Yield moments in order, each with its causes; those before it have been yielded."""
         first, calls = self._N + self._L, self.profile.launches
         returned = np.array(sorted(self._returned), np.int64)
@@ -181,17 +189,17 @@ class Replay:
                 yield moment, self._lags(at_s, self._returns_after(moment - first))
             self._done[moment] = 1
 
-    def _lags(self, time_s: float, causes: Sequence[Cause]) -> list[Cause]:
+    def _lags(self, time_s: float, causes: Sequence[Dependency]) -> list[Dependency]:
         """Return causes with their lags: that of the last one is as recorded, others are usual."""
-        known = [cause for cause in causes if self._done[cause.moment]]
-        last = max(known, key=lambda cause: cause.time_s + cause.lag_s, default=None)
-        lags = [time_s - cause.time_s for cause in known]
+        done = [cause for cause in causes if self._done[cause.moment]]
+        last = max(done, key=lambda cause: cause.time_s + cause.lag_s, default=None)
+        lags = [time_s - cause.time_s for cause in done]
         return [
             cause._replace(lag_s=lag_s if cause is last else min(cause.lag_s, lag_s))
-            for cause, lag_s in zip(known, lags, strict=True)
+            for cause, lag_s in zip(done, lags, strict=True)
         ]
 
-    def _starts_after(self, activity: int) -> list[Cause]:
+    def _starts_after(self, activity: int) -> list[Dependency]:
         """Return the launch of an activity, what its stream ran before, and what it waited for."""
         start_s, call = self._start_N[activity], int(self.profile.activities.launch_N[activity])
         before = int(self._before_N[activity])
@@ -207,53 +215,54 @@ class Replay:
             causes.append(self._end(other, self._gap_s))
         return causes
 
-    def _call(self, call: int, usual_s: float) -> Cause:
-        return Cause(self._N + call, is_end=False, time_s=self._start_L[call], lag_s=usual_s)
+    def _call(self, call: int, usual_s: float) -> Dependency:
+        return Dependency(self._N + call, is_end=False, time_s=self._start_L[call], lag_s=usual_s)
 
-    def _end(self, activity: int, usual_s: float) -> Cause:
-        return Cause(activity, is_end=True, time_s=self._end_N[activity], lag_s=usual_s)
+    def _end(self, activity: int, usual_s: float) -> Dependency:
+        return Dependency(activity, is_end=True, time_s=self._end_N[activity], lag_s=usual_s)
 
-    def _call_after(self, call: int) -> list[Cause]:
+    def _call_after(self, call: int) -> list[Dependency]:
         """Return the call of the process that ended last before a call."""
         ended = self._ended_L[int(self.profile.launches.process_L[call])]
-        found = bisect_right(ended, self._start_L[call], key=self._end_L.__getitem__)
-        for at in range(found - 1, -1, -1):
-            before, returned = ended[at], self._N + self._L + ended[at]
+        ended_count = bisect_right(ended, self._start_L[call], key=self._end_L.__getitem__)
+        for position in range(ended_count - 1, -1, -1):
+            before, returned = ended[position], self._N + self._L + ended[position]
             if before in self._returned and self._done[returned]:
-                return [Cause(returned, is_end=False, time_s=self._end_L[before], lag_s=0.0)]
+                return [Dependency(returned, is_end=False, time_s=self._end_L[before], lag_s=0.0)]
             if self._done[self._N + before]:
                 return [self._call(before, 0.0)]
         return []
 
     def _returns(self) -> dict[int, int]:
-        """Return calls that wait, with the activity they wait for, NO_INDEX if it is told."""
-        of, calls = self.profile.activities, self.profile.launches
+        """Return calls that wait, with the activity they wait for, NO_INDEX if unknown."""
+        activities, calls = self.profile.activities, self.profile.launches
         returns = dict.fromkeys(np.flatnonzero(calls.wait_L != NO_WAIT).tolist(), NO_INDEX)
         # a copy is over when its call returns: the call waited for it
-        copies = np.flatnonzero((of.launch_N >= 0) & ~of.are_kernels())
-        over = (of.start_s_N + of.time_s_N)[copies] <= calls.end_s_L[of.launch_N[copies]]
-        returns |= dict(zip(of.launch_N[copies[over]].tolist(), copies[over].tolist(), strict=True))
-        recorded = {call: at for call, at in self.profile.host_waits if call in returns}
+        copies = np.flatnonzero((activities.launch_N >= 0) & ~activities.are_kernels())
+        call_of_copy = activities.launch_N[copies]
+        over = activities.end_s()[copies] <= calls.end_s_L[call_of_copy]
+        returns |= dict(zip(call_of_copy[over].tolist(), copies[over].tolist(), strict=True))
+        recorded = {call: activity for call, activity in self.profile.host_waits if call in returns}
         return returns | recorded | self._blocked()
 
     def _blocked(self) -> dict[int, int]:
         """Return launches that waited for room in the queue, with the activity that made it."""
-        of, calls = self.profile.activities, self.profile.launches
+        activities, calls = self.profile.activities, self.profile.launches
         time_L = calls.end_s_L - calls.start_s_L
-        launch_U, first_U = np.unique(of.launch_N, return_index=True)
+        launch_U, first_U = np.unique(activities.launch_N, return_index=True)
         first_U = first_U[launch_U >= 0]
         if not len(first_U):
             return {}
-        begun_U = first_U[np.argsort(of.start_s_N[first_U], kind="stable")]
+        begun_U = first_U[np.argsort(activities.start_s_N[first_U], kind="stable")]
         called_U = np.sort(calls.start_s_L[launch_U[launch_U >= 0]])
-        started_L = np.searchsorted(of.start_s_N[begun_U], calls.end_s_L, "right")
+        started_L = np.searchsorted(activities.start_s_N[begun_U], calls.end_s_L, "right")
         queued_L = np.searchsorted(called_U, calls.end_s_L, "right") - started_L
         usual_s = float(np.median(time_L[calls.is_kernel_L])) if calls.is_kernel_L.any() else 0.0
-        blocked = calls.is_kernel_L & (queued_L >= QUEUED) & (time_L > BLOCKED * usual_s)
+        blocked = calls.is_kernel_L & (queued_L >= MIN_QUEUED) & (time_L > MIN_BLOCKED * usual_s)
         at_L = np.flatnonzero(blocked & (started_L > 0))
         return dict(zip(at_L.tolist(), begun_U[started_L[at_L] - 1].tolist(), strict=True))
 
-    def _returns_after(self, call: int) -> list[Cause]:
+    def _returns_after(self, call: int) -> list[Dependency]:
         """Return the start of a call and what it waited for."""
         calls, awaited, usual_s = self.profile.launches, self._returned[call], self._launch_s
         start_s, end_s = self._start_L[call], self._end_L[call]
@@ -270,26 +279,19 @@ class Replay:
             # a copy is over with its end, and so is what a recorded wait waited for
             causes = [self._end(awaited, usual_s)]
         else:  # room in the queue comes with a start
-            causes = [Cause(awaited, is_end=False, time_s=self._start_N[awaited], lag_s=usual_s)]
+            causes = [
+                Dependency(awaited, is_end=False, time_s=self._start_N[awaited], lag_s=usual_s)
+            ]
         waited_s = max((cause.time_s for cause in causes), default=-np.inf)
         # a call that did not wait takes its time
-        least_s = min(max(0.0, end_s - waited_s), usual_s) if waited_s > start_s else np.inf
-        return [*causes, self._call(call, least_s)]
+        call_s = min(max(0.0, end_s - waited_s), usual_s) if waited_s > start_s else np.inf
+        return [*causes, self._call(call, call_s)]
 
-    def _last_ended(self, until_s: float, among_N: BoolArray, but: int = NO_INDEX) -> int:
+    def _last_ended(self, until_s: float, among_N: BoolArray, excluded: int = NO_INDEX) -> int:
         """Return which of some activities, started so far, ended last by a time."""
-        found = bisect_right(self._ended_N, until_s, key=self._end_N.__getitem__)
-        for at in range(found - 1, -1, -1):
-            other: int = self._ended_N[at]
-            if among_N[other] and other != but and self._done[other]:
+        ended_count = bisect_right(self._ended_N, until_s, key=self._end_N.__getitem__)
+        for position in range(ended_count - 1, -1, -1):
+            other: int = self._ended_N[position]
+            if among_N[other] and other != excluded and self._done[other]:
                 return other
         return NO_INDEX
-
-
-def _previous(stream_N: IntArray, key_N: FloatArray) -> IntArray:
-    """Return the activity before each one in its stream, NO_INDEX for the first (N)."""
-    order = np.lexsort((key_N, stream_N))
-    before_N = np.full(len(order), NO_INDEX, np.int64)
-    same = stream_N[order[1:]] == stream_N[order[:-1]]
-    before_N[order[1:][same]] = order[:-1][same]
-    return before_N

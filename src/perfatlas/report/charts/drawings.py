@@ -389,8 +389,8 @@ def spans_decades(values: Iterable[float]) -> bool:
         >>> spans_decades([1, 256]), spans_decades([1, 8]), spans_decades([0, 256])
         (True, False, False)
     """
-    known = list(values)
-    return bool(known) and min(known) > 0.0 and max(known) / min(known) >= WIDE
+    positions = list(values)
+    return bool(positions) and min(positions) > 0.0 and max(positions) / min(positions) >= WIDE
 
 
 Drawing = (

@@ -84,7 +84,15 @@ def plotly_figure(drawing: drawings.Drawing) -> dict[str, Any]:
         case drawings.StackedBars():
             _draw_stacks(figure, drawing)
         case drawings.Histogram():
-            _draw_bins(figure, drawing)
+            figure.add(
+                "bar",
+                x=_rounded(drawing.centres),
+                y=_rounded(drawing.shares),
+                width=float(drawing.centres[1] - drawing.centres[0]),
+                marker={"color": COLOURS[0], "line": {"width": 0}},
+            )
+            figure.update_axis("xaxis", **_axis_layout(drawing.x))
+            figure.update_axis("yaxis", **_axis_layout(drawing.y))
         case drawings.DaysChart():
             _draw_days(figure, drawing)
         case drawings.PipelineChart():
@@ -107,11 +115,11 @@ def figure_json(drawing: drawings.Drawing) -> str:
 
 def _draw_lines(figure: _Figure, chart: drawings.LineChart) -> None:
     x, y, lines = chart.x, chart.y, chart.drawn
-    known: dict[str, str] = {}
+    dashes: dict[str, str] = {}
     banded = False
     for line in lines:
-        is_first = line.name not in known
-        dash = known.setdefault(line.name, DASHES[len(known) % len(DASHES)])
+        is_first = line.name not in dashes
+        dash = dashes.setdefault(line.name, DASHES[len(dashes) % len(DASHES)])
         figure.add(
             "scatter",
             x=_rounded(line.x),
@@ -133,7 +141,20 @@ def _draw_lines(figure: _Figure, chart: drawings.LineChart) -> None:
             error_y=_error(line.y, line.low, line.high) if line.is_dotted and line.low else None,
         )
         if line.low and not line.is_dotted:
-            _band(figure, line, named=not banded)
+            in_legend = not banded
+            figure.add(
+                "scatter",
+                x=_rounded([*line.x, *reversed(line.x)]),
+                y=_rounded([*line.high, *reversed(line.low)]),
+                name="90% interval",
+                legendgroup=_text(line.name),
+                showlegend=in_legend,
+                fill="toself",
+                fillcolor=f"{line.colour}2e",
+                mode="lines",
+                line={"width": 0},
+                hoverinfo="skip",
+            )
             banded = True
     for name, axis, columns in (
         ("xaxis", x, [line.x for line in lines]),
@@ -175,12 +196,12 @@ def _draw_waterfall(figure: _Figure, chart: drawings.Waterfall) -> None:
     """Draw bars that each start where what is left ends."""
     steps = chart.steps
     shares = [share for _, share, _ in steps]
-    left = list(itertools.accumulate(shares[:-1]))
+    remaining = list(itertools.accumulate(shares[:-1]))
     figure.add(
         "bar",
         y=[_text(label) for label, _, _ in steps],
         x=_rounded([abs(share) for share in shares]),
-        base=_rounded([0.0, *left[1:], 0.0]),
+        base=_rounded([0.0, *remaining[1:], 0.0]),
         text=[_number(text) for _, _, text in steps],
         marker={"color": [BLUE, *(ORANGE for _ in steps[1:-1]), BLUE]},
         orientation="h",
@@ -209,18 +230,6 @@ def _draw_stacks(figure: _Figure, chart: drawings.StackedBars) -> None:
     figure.update(barmode="stack", showlegend=True)
 
 
-def _draw_bins(figure: _Figure, chart: drawings.Histogram) -> None:
-    figure.add(
-        "bar",
-        x=_rounded(chart.centres),
-        y=_rounded(chart.shares),
-        width=float(chart.centres[1] - chart.centres[0]),
-        marker={"color": COLOURS[0], "line": {"width": 0}},
-    )
-    figure.update_axis("xaxis", **_axis_layout(chart.x))
-    figure.update_axis("yaxis", **_axis_layout(chart.y))
-
-
 def _draw_days(figure: _Figure, chart: drawings.DaysChart) -> None:
     figure.add("bar", x=list(chart.days), y=list(chart.counts), marker={"color": ORANGE})
     figure.update_axis("xaxis", type="date", title={"text": "day"})
@@ -232,7 +241,27 @@ def _draw_days(figure: _Figure, chart: drawings.DaysChart) -> None:
 
 def _draw_pipeline(figure: _Figure, chart: drawings.PipelineChart) -> None:
     for bars in chart.bars:
-        _add_passes(figure, bars, labelled=chart.size <= drawings.MAX_LABELS)
+        labelled = chart.size <= drawings.MAX_LABELS
+        passes, title = bars.rows, bars.title
+        figure.add(
+            "bar",
+            orientation="h",
+            name=title,
+            legendgroup=title,
+            showlegend=not any(row["legendgroup"] == title for row in figure.data),
+            base=_rounded([float(row["start_s"]) for row in passes]),
+            x=_rounded([float(row["end_s"]) - float(row["start_s"]) for row in passes]),
+            y=[int(row["rank"]) for row in passes],
+            offset=bars.offset,
+            width=bars.height,
+            text=[str(int(row["micro_batch"])) for row in passes] if labelled else None,
+            textposition="inside",
+            insidetextanchor="middle",
+            marker={"color": bars.colour, "line": {"width": 0.5, "color": "white"}},
+            customdata=[[int(row["micro_batch"]), int(row["stage"])] for row in passes],
+            hovertemplate=f"{title}<br>micro-batch %{{customdata[0]}}, stage %{{customdata[1]}}"
+            "<br>starts at %{base:.4~s}s, lasts %{x:.4~s}s<extra></extra>",
+        )
     ranks = chart.ranks
     figure.update(barmode="overlay", showlegend=True, bargap=0)
     figure.update_axis("xaxis", **_axis_layout(drawings.Axis("time", "s")))
@@ -241,30 +270,6 @@ def _draw_pipeline(figure: _Figure, chart: drawings.PipelineChart) -> None:
         title={"text": "pipeline rank"},
         range=[ranks - 0.5, -0.5],
         dtick=1 if ranks <= LABELED_RANKS else None,
-    )
-
-
-def _add_passes(figure: _Figure, bars: drawings.PassBars, *, labelled: bool) -> None:
-    """Add the bars of one kind of pass, of half the height where passes overlap."""
-    rows, title = bars.rows, bars.title
-    figure.add(
-        "bar",
-        orientation="h",
-        name=title,
-        legendgroup=title,
-        showlegend=not any(row["legendgroup"] == title for row in figure.data),
-        base=_rounded([float(row["start_s"]) for row in rows]),
-        x=_rounded([float(row["end_s"]) - float(row["start_s"]) for row in rows]),
-        y=[int(row["rank"]) for row in rows],
-        offset=bars.offset,
-        width=bars.height,
-        text=[str(int(row["micro_batch"])) for row in rows] if labelled else None,
-        textposition="inside",
-        insidetextanchor="middle",
-        marker={"color": bars.colour, "line": {"width": 0.5, "color": "white"}},
-        customdata=[[int(row["micro_batch"]), int(row["stage"])] for row in rows],
-        hovertemplate=f"{title}<br>micro-batch %{{customdata[0]}}, stage %{{customdata[1]}}"
-        "<br>starts at %{base:.4~s}s, lasts %{x:.4~s}s<extra></extra>",
     )
 
 
@@ -298,10 +303,10 @@ def _color_value(axis: drawings.Axis, value: float | None) -> float | None:
 
 def _color_ticks(chart: drawings.HeatMap) -> dict[str, Any]:
     """Return the ticks of the color bar: powers of ten where it is logarithmic."""
-    known = [value for row in chart.cells for value in row if value is not None]
+    values = [value for row in chart.cells for value in row if value is not None]
     if not chart.values.log:
-        return _tick_format(chart.values, max(known, default=0.0))
-    powers = range(math.ceil(math.log10(min(known))), math.floor(math.log10(max(known))) + 1)
+        return _tick_format(chart.values, max(values, default=0.0))
+    powers = range(math.ceil(math.log10(min(values))), math.floor(math.log10(max(values))) + 1)
     texts = [format_quantity(10.0**power, chart.values.unit) for power in powers]
     return {"tickvals": list(powers), "ticktext": texts}
 
@@ -319,23 +324,6 @@ def _ends(line: drawings.Line) -> list[list[float | None]] | None:
     if not line.low or line.is_dotted:
         return None
     return [_rounded(ends) for ends in zip(line.low, line.high, strict=True)]
-
-
-def _band(figure: _Figure, line: drawings.Line, *, named: bool) -> None:
-    """Add the interval of a line as a band of its color, the first one to the legend too."""
-    figure.add(
-        "scatter",
-        x=_rounded([*line.x, *reversed(line.x)]),
-        y=_rounded([*line.high, *reversed(line.low)]),
-        name="90% interval",
-        legendgroup=_text(line.name),
-        showlegend=named,
-        fill="toself",
-        fillcolor=f"{line.colour}2e",
-        mode="lines",
-        line={"width": 0},
-        hoverinfo="skip",
-    )
 
 
 def _error(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:

@@ -139,7 +139,28 @@ def drawn_figure(charts: Sequence[tuple[str, drawings.Drawing]]) -> Any:  # noqa
         figure = DisplayedFigure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
         panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)
         for (title, chart), panel in zip(charts, panels[:, 0], strict=True):
-            _draw(panel, chart)
+            match chart:
+                case drawings.LineChart():
+                    _draw_lines(panel, chart)
+                case drawings.BarChart():
+                    _draw_bars(panel, chart)
+                case drawings.Waterfall():
+                    _draw_waterfall(panel, chart)
+                case drawings.StackedBars():
+                    _draw_stacks(panel, chart)
+                case drawings.Histogram():
+                    width = chart.centres[1] - chart.centres[0]
+                    panel.bar(chart.centres, chart.shares, width=width, color=COLOURS[0])
+                    _set_axis(panel, "x", chart.x)
+                    _set_axis(panel, "y", chart.y)
+                case drawings.DaysChart():
+                    _draw_days(panel, chart)
+                case drawings.PipelineChart():
+                    _draw_pipeline(panel, chart)
+                case drawings.HeatMap():
+                    _draw_cells(panel, chart)
+                case _:
+                    assert_never(chart)
             legend = -(-len(panel.get_legend_handles_labels()[1]) // _legend_columns(panel))
             above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
             panel.set_title(
@@ -148,45 +169,20 @@ def drawn_figure(charts: Sequence[tuple[str, drawings.Drawing]]) -> Any:  # noqa
     return figure
 
 
-def _draw(panel: Any, drawing: drawings.Drawing) -> None:  # noqa: ANN401 - axes of matplotlib
-    match drawing:
-        case drawings.LineChart():
-            _draw_lines(panel, drawing)
-        case drawings.BarChart():
-            _draw_bars(panel, drawing)
-        case drawings.Waterfall():
-            _draw_waterfall(panel, drawing)
-        case drawings.StackedBars():
-            _draw_stacks(panel, drawing)
-        case drawings.Histogram():
-            width = drawing.centres[1] - drawing.centres[0]
-            panel.bar(drawing.centres, drawing.shares, width=width, color=COLOURS[0])
-            _set_axis(panel, "x", drawing.x)
-            _set_axis(panel, "y", drawing.y)
-        case drawings.DaysChart():
-            _draw_days(panel, drawing)
-        case drawings.PipelineChart():
-            _draw_pipeline(panel, drawing)
-        case drawings.HeatMap():
-            _draw_cells(panel, drawing)
-        case _:
-            assert_never(drawing)
-
-
 def _draw_lines(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
-    known: dict[str, str] = {}
+    styles: dict[str, str] = {}
     named: set[str] = set()
     for line in chart.drawn:
-        name = None if line.name in known else _text(line.name)
+        name = None if line.name in styles else _text(line.name)
         look = LOOKS[line.kind]
         if line.kind == "line":
-            style = STYLES[len(known) % len(STYLES)]
-            look = {**look, "linestyle": known.setdefault(line.name, style)}
+            style = STYLES[len(styles) % len(STYLES)]
+            look = {**look, "linestyle": styles.setdefault(line.name, style)}
         panel.plot(line.x, line.y, color=line.colour, label=name, **look)
         if line.low and line.is_dotted:
             ends = [
-                [abs(y - end) for y, end in zip(line.y, one, strict=True)]
-                for one in (line.low, line.high)
+                [abs(y - end) for y, end in zip(line.y, side, strict=True)]
+                for side in (line.low, line.high)
             ]
             panel.errorbar(line.x, line.y, yerr=ends, fmt="none", ecolor=line.colour, capsize=2.5)
         elif line.low:
@@ -226,7 +222,10 @@ def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN40
                 wide = LETTER * len(text) * PIXELS_PER_INCH / 72.0
                 start = right + side - (wide if side < 0 else 0.0)
                 box = (start, above + height, start + wide, above + height + 2.0 * LETTER)
-                if not any(_covers(box, other) for other in taken):
+                if not any(
+                    box[0] < x1 and x0 < box[2] and box[1] < y1 and y0 < box[3]
+                    for x0, y0, x1, y1 in taken
+                ):
                     taken.append(box)
                     where = {"xytext": (side, height), "textcoords": "offset points"}
                     side_of = "right" if side < 0 else "left"
@@ -234,26 +233,22 @@ def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN40
                     break
 
 
-def _covers(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
 def _draw_bars(panel: Any, chart: drawings.BarChart) -> None:  # noqa: ANN401 - axes of matplotlib
     values = [bar.value for bar in chart.bars]
-    places = list(range(len(values)))
+    rows = list(range(len(values)))
     ends = [bar.interval or (math.nan, math.nan) for bar in chart.bars]
     errors = [
         [value - low for value, (low, _) in zip(values, ends, strict=True)],
         [high - value for value, (_, high) in zip(values, ends, strict=True)],
     ]
-    drawn = panel.barh(places, values, color=[bar.colour for bar in chart.bars], height=0.7)
+    drawn = panel.barh(rows, values, color=[bar.colour for bar in chart.bars], height=0.7)
     if any(bar.interval for bar in chart.bars):
-        panel.errorbar(values, places, xerr=errors, fmt="none", ecolor="black", capsize=2.0)
+        panel.errorbar(values, rows, xerr=errors, fmt="none", ecolor="black", capsize=2.0)
     shown = ["" if bar.interval else _text(typeset(bar.text)) for bar in chart.bars]
     panel.bar_label(drawn, labels=shown, padding=3)
-    for index, bar in zip(places, chart.bars, strict=True):
+    for row, bar in zip(rows, chart.bars, strict=True):
         if bar.interval:
-            end = (max(bar.interval[1], bar.value), index)
+            end = (max(bar.interval[1], bar.value), row)
             where = {"xytext": (4.0, 0.0), "textcoords": "offset points", "va": "center"}
             panel.annotate(_text(typeset(bar.text)), end, **where)
     _name_rows(panel, [bar.name for bar in chart.bars])
@@ -262,25 +257,25 @@ def _draw_bars(panel: Any, chart: drawings.BarChart) -> None:  # noqa: ANN401 - 
 
 
 def _draw_waterfall(panel: Any, chart: drawings.Waterfall) -> None:  # noqa: ANN401 - axes of matplotlib
-    left = 0.0
+    remaining = 0.0
     for index, (_, share, text) in enumerate(chart.steps):
         whole = index in (0, len(chart.steps) - 1)
-        start = 0.0 if whole else left
+        start = 0.0 if whole else remaining
         drawn = panel.barh(index, share, left=start, color=BLUE if whole else ORANGE, height=0.7)
         panel.bar_label(drawn, labels=[_text(typeset(text))], padding=3)
-        left = start + share
+        remaining = start + share
     _name_rows(panel, [label for label, _, _ in chart.steps])
     _set_axis(panel, "x", chart.values)
 
 
 def _draw_stacks(panel: Any, chart: drawings.StackedBars) -> None:  # noqa: ANN401 - axes of matplotlib
-    places = list(range(len(chart.names)))
-    left = [0.0] * len(places)
+    rows = list(range(len(chart.names)))
+    left = [0.0] * len(rows)
     named: set[str] = set()
     for part in chart.parts:
         label = None if part.colour == CLEAR or part.name in named else _text(part.name)
         named.add(part.name)
-        panel.barh(places, part.values, left=left, color=part.colour, height=0.7, label=label)
+        panel.barh(rows, part.values, left=left, color=part.colour, height=0.7, label=label)
         left = [start + value for start, value in zip(left, part.values, strict=True)]
     _name_rows(panel, chart.names)
     _set_axis(panel, "x", chart.values)
@@ -342,29 +337,25 @@ def _draw_pipeline(panel: Any, chart: drawings.PipelineChart) -> None:  # noqa: 
         )
         named.add(bars.title)
         if labelled:
-            _label_passes(panel, bars)
+            for slot in bars.rows:
+                middle = (float(slot["start_s"]) + float(slot["end_s"])) / 2.0
+                height = int(slot["rank"]) + bars.offset + bars.height / 2.0
+                panel.text(
+                    middle,
+                    height,
+                    str(int(slot["micro_batch"])),
+                    ha="center",
+                    va="center",
+                    color="white",
+                    fontsize=6.0,
+                    clip_on=True,
+                )
     panel.grid(visible=False)
     panel.set_ylim(chart.ranks - 0.5, -0.5)
     panel.set_ylabel("pipeline rank")
     _set_axis(panel, "y", drawings.Axis("pipeline rank", "count"))
     _set_axis(panel, "x", drawings.Axis("time", "s"))
     _place_legend(panel)
-
-
-def _label_passes(panel: Any, bars: drawings.PassBars) -> None:  # noqa: ANN401 - axes of matplotlib
-    for row in bars.rows:
-        middle = (float(row["start_s"]) + float(row["end_s"])) / 2.0
-        height = int(row["rank"]) + bars.offset + bars.height / 2.0
-        panel.text(
-            middle,
-            height,
-            str(int(row["micro_batch"])),
-            ha="center",
-            va="center",
-            color="white",
-            fontsize=6.0,
-            clip_on=True,
-        )
 
 
 def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN401 - axes of matplotlib
@@ -377,24 +368,24 @@ def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN4
         PercentFormatter,
     )
 
-    own = getattr(panel, f"{name}axis")
-    own.set_label_text(_text(axis.title))
+    side = getattr(panel, f"{name}axis")
+    side.set_label_text(_text(axis.title))
     if axis.log:
         panel.set(**{f"{name}scale": "log"})
         low, high = getattr(panel, f"get_{name}lim")()
         few = high / low < FEW_DECADES
-        own.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-        own.set_minor_formatter(NullFormatter())
+        side.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        side.set_minor_formatter(NullFormatter())
     elif axis.unit == "count":
-        own.set_major_locator(MaxNLocator(integer=True))
+        side.set_major_locator(MaxNLocator(integer=True))
     if axis.unit == "%":
         shares = PercentFormatter(1.0)
-        own.set_major_formatter((lambda one, _: f"{100.0 * one:.3g}%") if axis.log else shares)
+        side.set_major_formatter((lambda x, _: f"{100.0 * x:.3g}%") if axis.log else shares)
     elif axis.is_scaled:
-        own.set_major_formatter(EngFormatter(unit=axis.unit))
-    elif axis.log or max(map(abs, own.get_view_interval())) >= drawings.MANY_DIGITS:
+        side.set_major_formatter(EngFormatter(unit=axis.unit))
+    elif axis.log or max(map(abs, side.get_view_interval())) >= drawings.MANY_DIGITS:
         shown = EngFormatter(sep="")
-        own.set_major_formatter(lambda one, _: f"{one:g}" if abs(one) < 1.0 else shown(one))
+        side.set_major_formatter(lambda x, _: f"{x:g}" if abs(x) < 1.0 else shown(x))
 
 
 def _name_rows(panel: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - axes of matplotlib

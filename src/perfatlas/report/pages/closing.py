@@ -68,14 +68,14 @@ def results_page(
     limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
     shown = lines or printed_results(results, limits=limits)
     brief = lines or printed_results(results, limits=limits, brief=True)
-    rows = [(one.label, one.value, one.interval) for one in shown]
+    rows = [(row.label, row.value, row.interval) for row in shown]
     table = Table(head=("", "value", "90% interval"), rows=rows)
     return answer_page(
         answer,
         title=title or headline(answer),
         values=[
-            Value(label=one.label, value=one.value, interval=one.interval)
-            for one in brief[:MAX_VALUES]
+            Value(label=row.label, value=row.value, interval=row.interval)
+            for row in brief[:MAX_VALUES]
         ],
         sections=[*sections, *([Section(title="Results", blocks=[table])] if rows else [])],
         reproduce=reproduce,

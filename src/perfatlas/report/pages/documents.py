@@ -21,12 +21,12 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
         pages: One or more.
     """
     labels = dict.fromkeys(value.label for page in pages for value in page.values)
-    found = [
+    values = [
         {value.label: _with_interval(value.value, value.interval) for value in page.values}
         for page in pages
     ]
     numbers = [str(number) for number, _ in enumerate(pages, 1)]
-    rows = [[label, *(row.get(label, "-") for row in found)] for label in labels]
+    rows = [[label, *(row.get(label, "-") for row in values)] for label in labels]
     answers = Table(head=("", *numbers), rows=rows)
     questions = [
         [number, page.title, page.subtitle] for number, page in zip(numbers, pages, strict=True)

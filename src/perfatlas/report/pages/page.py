@@ -132,32 +132,32 @@ class Page:
         flags = shlex.join(["--figure", "chart.svg", "--figure-chart", title])
         return f"{self.reproduce} {flags}" if self.has_figures else ""
 
-    def chosen(self, asked: str, wanted: str | None) -> list[tuple[str, Drawing]]:
+    def chosen(self, source: str, title: str | None) -> list[tuple[str, Drawing]]:
         """Return the charts with their titles, or the one of a title.
 
         Args:
-            asked: What names the chart, for messages: a flag or an argument.
-            wanted: A title, or a part of one, in any case; None for all charts.
+            source: What names the chart, for messages: a flag or an argument.
+            title: A title, or a part of one, in any case; None for all charts.
 
         Raises:
             UsageError: The page has no chart, or not exactly one of this title.
         """
         charts = self.charts()
         if not charts:
-            flag = "--figure: " if asked.startswith("--") else ""
+            flag = "--figure: " if source.startswith("--") else ""
             advice = "; leave --figure out" if flag else ""
             raise UsageError(f"{flag}this answer has no chart{advice}")
-        if wanted is None:
+        if title is None:
             return charts
-        word = wanted.casefold()
-        found = [chart for chart in charts if chart[0].casefold() == word]
-        found = found or [chart for chart in charts if word in chart[0].casefold()]
-        if len(found) != 1:
+        word = title.casefold()
+        matches = [chart for chart in charts if chart[0].casefold() == word]
+        matches = matches or [chart for chart in charts if word in chart[0].casefold()]
+        if len(matches) != 1:
             titles = "; ".join(title for title, _ in charts)
             many = "several charts have it in the title"
-            problem = many if found else "no chart has this title"
-            raise UsageError(f"{asked} '{wanted}': {problem}; the charts are: {titles}")
-        return found
+            problem = many if matches else "no chart has this title"
+            raise UsageError(f"{source} '{title}': {problem}; the charts are: {titles}")
+        return matches
 
     def plot(self, kind: str | None) -> Any:  # noqa: ANN401 - a figure of matplotlib
         """Return the charts, or the one of a title, as a figure of matplotlib.

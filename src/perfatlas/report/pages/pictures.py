@@ -46,9 +46,9 @@ def roofline(
         per: The bytes that intensities count.
     """
     points = [line for line in _points(groups) if len(line.x)]
-    found = [x for line in points for x in line.x]
+    intensities = [x for line in points for x in line.x]
     ridges = [peak / bytes_per_s for peak in peaks.values()]
-    left, right = min([*found, *ridges]) / 2.0, max([*found, *ridges]) * 2.0
+    left, right = min([*intensities, *ridges]) / 2.0, max([*intensities, *ridges]) * 2.0
     name = f"memory, {format_value('bytes_per_s', bytes_per_s)}"
     slope = [left, max(ridges)]
     ceilings = [charts.Line(name, slope, [bytes_per_s * x for x in slope], charts.GREY)]
@@ -63,19 +63,19 @@ def _points(groups: Mapping[str, Rows]) -> Iterator[charts.Line]:
     for (name, rows), colour in zip(
         groups.items(), (charts.BLUE, charts.ORANGE, charts.GREEN, charts.PURPLE), strict=False
     ):
-        own = [row for row in rows if row["flop"] and row["memory_bytes"] and row["time_s"]]
-        own.sort(key=lambda row: -float(row["time_s"]))
-        rates = [row["flop"] / row["time_s"] for row in own]
-        known = all(row.get(f"time_s_{end}") for row in own for end in ("low", "high"))
+        shown = [row for row in rows if row["flop"] and row["memory_bytes"] and row["time_s"]]
+        shown.sort(key=lambda row: -float(row["time_s"]))
+        rates = [row["flop"] / row["time_s"] for row in shown]
+        has_intervals = all(row.get(f"time_s_{end}") for row in shown for end in ("low", "high"))
         yield charts.Line(
             name,
-            [row["flop"] / row["memory_bytes"] for row in own],
+            [row["flop"] / row["memory_bytes"] for row in shown],
             rates,
             colour,
             "dots",
-            [row["flop"] / row["time_s_high"] for row in own] if known else (),
-            [row["flop"] / row["time_s_low"] for row in own] if known else (),
-            [str(row["name"]) for row in own],
+            [row["flop"] / row["time_s_high"] for row in shown] if has_intervals else (),
+            [row["flop"] / row["time_s_low"] for row in shown] if has_intervals else (),
+            [str(row["name"]) for row in shown],
         )
 
 
@@ -86,23 +86,23 @@ def steps_section(title: str, rows: Rows) -> Section:
         rows: Rows of a breakdown of one phase, in execution order.
     """
     longest = sorted(rows, key=lambda row: -float(row["time_s"]))
-    kept = [row for row in rows if row in longest[:MAX_OPERATORS]]
+    shown = [row for row in rows if row in longest[:MAX_OPERATORS]]
     total_s = sum(row["time_s"] for row in rows)
-    rest_s = total_s - sum(row["time_s"] for row in kept)
-    if len(kept) < len(rows):
-        name = f"{len(rows) - len(kept)} others"
-        kept.append({"name": name, "bound": "others", "time_s": rest_s})
-    texts = [format_value("time_s", row["time_s"]) for row in kept]
-    names = [f"{row['name']}, {text}" for row, text in zip(kept, texts, strict=True)]
+    rest_s = total_s - sum(row["time_s"] for row in shown)
+    if len(shown) < len(rows):
+        name = f"{len(rows) - len(shown)} others"
+        shown.append({"name": name, "bound": "others", "time_s": rest_s})
+    texts = [format_value("time_s", row["time_s"]) for row in shown]
+    names = [f"{row['name']}, {text}" for row, text in zip(shown, texts, strict=True)]
     parts = []
     time_s: dict[str, float] = {}
-    for row in kept:
+    for row in shown:
         time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
     for bound in (
         *(key for key in charts.BOUND_COLOURS if key in time_s),
         *(time_s.keys() - charts.BOUND_COLOURS),
     ):
-        values = [row["time_s"] / total_s if row["bound"] == bound else 0.0 for row in kept]
+        values = [row["time_s"] / total_s if row["bound"] == bound else 0.0 for row in shown]
         parts.append(
             charts.BarPart(bound, values, texts, charts.BOUND_COLOURS.get(bound, charts.GREY))
         )

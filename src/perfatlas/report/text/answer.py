@@ -55,7 +55,7 @@ def print_bottlenecks(
         if hidden := hidden_summary(rows):
             print_line(console, f"  {hidden}")
         if most and (len(phases) == 1 or console.width < MIN_WIDTH):
-            print_plain(console, phase_table(rows, width=console.width, most=most))
+            print_plain(console, phase_table(rows, width=console.width, max_rows=most))
     if most and len(phases) == SIDE_BY_SIDE and console.width >= MIN_WIDTH:
         print_plain(console, _both(phases, most))
     if far := far_from_roofline(phases):
@@ -130,7 +130,7 @@ def _sums(rows: Sequence[Row]) -> list[str]:
 
 WIDEST_BAR: Final = 100
 MIN_OPERATORS: Final = 2  # beside warnings of many lines
-FEW_ROWS: Final = 1  # a breakdown of one operator: the results have said it
+FEW_ROWS: Final = 1  # a breakdown of one operator repeats the results
 
 
 def print_answer(
@@ -179,7 +179,15 @@ def _print_all(console: Console, answer: Mapping[str, Any]) -> None:
     for name, memory in _memories(results).items():
         console.print()
         _print_memory(console, name, memory)
-    _print_breakdown(console, answer.get("breakdown") or [])
+    breakdown = answer.get("breakdown") or []
+    if len(breakdown) <= FEW_ROWS:
+        return
+    for phase, rows in phases_of(breakdown).items():
+        console.print()
+        print_line(console, phase_title(phase, rows, width=console.width), style="bold")
+        if hidden := hidden_summary(rows):
+            print_line(console, f"  {hidden}")
+        print_plain(console, phase_table(rows, width=console.width))
 
 
 def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
@@ -205,8 +213,8 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
         for name, memory in memories.items():
             _print_memory(console, name, memory, brief=memory.get("fits") is not False)
     if len(breakdown) > FEW_ROWS and not kinds:
-        lines = sum(-(-len(str(one)) // console.width) for one in answer.get("warnings") or ())
-        lines += len(memories) - 1  # the plan of each pool has a line
+        lines = len(memories) - 1  # the plan of each pool has a line
+        lines += sum(-(-len(str(text)) // console.width) for text in answer.get("warnings") or ())
         most = 0 if simulated else max(MAX_OPERATORS - lines, MIN_OPERATORS)
         print_bottlenecks(console, breakdown, most=most)
 
@@ -214,13 +222,13 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
 def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> str:
     """Return one line of GPU memory use for pools that fit."""
     rest = "attention" if "feed_forward_memory" in memories else "decode"
-    told = [
+    pools = [
         f"{name.removesuffix('memory').strip('_').replace('_', '-') or rest}"
         f" {format_value('b_bytes', memory['total_bytes'])}"
         f" of {format_value('b_bytes', memory['capacity_bytes'])}"
         for name, memory in sorted(memories.items(), reverse=True)
     ]
-    return f"memory per GPU: {', '.join(told)}: fits"
+    return f"memory per GPU: {', '.join(pools)}: fits"
 
 
 def _memories(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -243,14 +251,3 @@ def _print_memory(
         return
     width = min(console.width, WIDEST_BAR)
     print_plain(console, memory_bar(memory, width=width, unicode=speaks_unicode(console)))
-
-
-def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -> None:
-    if len(breakdown) <= FEW_ROWS:
-        return
-    for phase, rows in phases_of(breakdown).items():
-        console.print()
-        print_line(console, phase_title(phase, rows, width=console.width), style="bold")
-        if hidden := hidden_summary(rows):
-            print_line(console, f"  {hidden}")
-        print_plain(console, phase_table(rows, width=console.width))

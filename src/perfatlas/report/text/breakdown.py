@@ -70,8 +70,8 @@ def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     if total <= 0:
         return "no time"
     ranked = sorted(times.items(), key=lambda item: item[1], reverse=True)
-    told = [(bound, time / total) for bound, time in ranked if time / total >= MIN_BOUND]
-    return ", ".join(f"{bound} {format_share(share)}" for bound, share in told)
+    shares = [(bound, time / total) for bound, time in ranked if time / total >= MIN_BOUND]
+    return ", ".join(f"{bound} {format_share(share)}" for bound, share in shares)
 
 
 def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) -> str:
@@ -99,7 +99,7 @@ def far_from_roofline(phases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         >>> far_from_roofline({"decode": [{**experts, "share": 0.6}]})
         'far above their own roofline: experts (decode, 9.0 times)'
     """
-    told = [
+    operators = [
         f"{row['name']} ({phase}, {row['time_s'] / row['bound_time_s']:.1f} times)"
         for phase, rows in phases.items()
         for row in rows
@@ -107,7 +107,7 @@ def far_from_roofline(phases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         and float(row.get("share") or 0.0) >= LARGE_SHARE
         and 0.0 < MAX_ROOFLINES * float(row.get("bound_time_s") or 0.0) < float(row["time_s"])
     ]
-    return f"far above their own roofline: {', '.join(told)}" if told else ""
+    return f"far above their own roofline: {', '.join(operators)}" if operators else ""
 
 
 def hidden_summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -130,19 +130,21 @@ def hidden_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"hidden by overlap: {share} of {names} ({format_value('time_s', hidden_s)})"
 
 
-def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | None = None) -> Table:
+def phase_table(
+    rows: Sequence[Mapping[str, Any]], *, width: int, max_rows: int | None = None
+) -> Table:
     """Return a table of one phase's operators; small ones share one line.
 
     Args:
         width: Maximum width; the calibration is shown if it fits, and the count, the roofline
             time and the tier are omitted if they do not.
-        most: Number of operators with their own row; by default all that are not small, with their
-            energy on one GPU if it is known. Time hidden by overlap is shown where it is not small.
+        max_rows: Operators with their own row; by default all that are not small, with their energy
+            on one GPU if it is known. Time hidden by overlap is shown where it is not small.
     """
     from rich.table import Table
 
-    known = most is None and any(row.get("energy_j") for row in rows)
-    names = _columns(width, with_energy=known, with_hidden=_hides(rows))
+    with_energy = max_rows is None and any(row.get("energy_j") for row in rows)
+    names = _columns(width, with_energy=with_energy, with_hidden=_hides(rows))
     table = Table(
         box=None,
         pad_edge=False,
@@ -159,13 +161,13 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
             header_style="dim",
         )
     whole_s = sum(float(row.get("time_s") or 0.0) for row in rows)
-    shown = [row for row in rows if _matters(row, whole_s)] or rows[:1]
-    shown = shown if most is None else shown[:most]
+    shown = [row for row in rows if _is_large(row, whole_s)] or rows[:1]
+    shown = shown if max_rows is None else shown[:max_rows]
     if len(rows) == len(shown) + 1:
         shown = list(rows)
     cells = [_cells(row, width=width) for row in shown]
     if folded := [row for row in rows if not any(row is record for record in shown)]:
-        cells.append(_folded(folded, "small operators" if most is None else "others"))
+        cells.append(_folded(folded, "small operators" if max_rows is None else "others"))
     for row_cells in cells:
         table.add_row(*(row_cells.get(name, "") for name in names))
     return table
@@ -177,7 +179,7 @@ def _hides(rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(float(row.get("hidden_time_s") or 0.0) > least_s for row in rows)
 
 
-def _matters(row: Mapping[str, Any], whole_s: float) -> bool:
+def _is_large(row: Mapping[str, Any], whole_s: float) -> bool:
     """Return whether the share of an operator, or its hidden time, is not small."""
     hidden_s = float(row.get("hidden_time_s") or 0.0)
     return float(row.get("share") or 0.0) >= MIN_SHARE or hidden_s > MIN_SHARE * whole_s

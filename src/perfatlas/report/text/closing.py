@@ -57,10 +57,32 @@ def print_closing(
     if answer.get("evidence"):
         console.print()
         if verbose:
-            _print_evidence(console, answer, method)
-            _print_cost_parts(console, answer)
+            evidence = answer["evidence"]
+            print_line(
+                console, f"confidence: {method or evidence_headline(evidence)}", style="bold"
+            )
+            if calibrations := evidence.get("calibrations"):
+                print_plain(console, calibration_table(calibrations, width=console.width))
+            versions = (
+                [("version", f"perfatlas {answer['version']}")] if "version" in answer else []
+            )
+            print_labelled(console, [*evidence_lines(evidence, width=console.width), *versions])
+            whole = METRICS["parts_usd_per_million_output_tokens"]
+            parts = (answer.get("results") or {}).get(whole.name)
+            if parts:
+                shown = (
+                    f"{label} {format_value(whole.name, parts[name])}"
+                    for name, label in whole.parts.items()
+                    if parts[name] or name == "gpu"
+                )
+                print_line(console, f"{whole.label} (per million): {', '.join(shown)}")
         else:
-            _print_confidence(console, answer, method, covered)
+            lines = [method, typeset(covered)] if method else confidence_lines(answer)
+            first, *rest = [line for line in lines if line]
+            print_line(console, f"confidence: {first}", style="bold")
+            for line in rest:
+                for part in textwrap.wrap(line, console.width - INDENT):
+                    print_line(console, f"{' ' * INDENT}{part}")
     _print_warnings(console, answer, verbose=verbose)
     if verbose:
         console.print()
@@ -75,44 +97,11 @@ def print_closing(
 def _prices(answer: Mapping[str, Any]) -> list[str]:
     """Return what GPUs cost as one line, shorter for several systems; empty without a price."""
     notes = answer.get("evidence", {}).get("assumptions") or ()
-    told = [note.partition(";")[0] for note in notes if note.startswith(COST_NOTE)]
-    if len(told) > 1:
-        each = (one.removeprefix(COST_NOTE).partition(" per GPU-hour")[0] for one in told)
-        told = [f"cost per GPU-hour: {'; '.join(each)}"]
-    return [typeset(one) for one in told]
-
-
-def _print_cost_parts(console: Console, answer: Mapping[str, Any]) -> None:
-    """Write the parts of the cost of output tokens that are not 0, if there are any."""
-    whole = METRICS["parts_usd_per_million_output_tokens"]
-    parts = (answer.get("results") or {}).get(whole.name)
-    if parts:
-        shown = (
-            f"{label} {format_value(whole.name, parts[name])}"
-            for name, label in whole.parts.items()
-            if parts[name] or name == "gpu"
-        )
-        print_line(console, f"{whole.label} (per million): {', '.join(shown)}")
-
-
-def _print_confidence(
-    console: Console, answer: Mapping[str, Any], method: str, covered: str
-) -> None:
-    lines = [method, typeset(covered)] if method else confidence_lines(answer)
-    first, *rest = [line for line in lines if line]
-    print_line(console, f"confidence: {first}", style="bold")
-    for line in rest:
-        for part in textwrap.wrap(line, console.width - INDENT):
-            print_line(console, f"{' ' * INDENT}{part}")
-
-
-def _print_evidence(console: Console, answer: Mapping[str, Any], method: str) -> None:
-    evidence = answer["evidence"]
-    print_line(console, f"confidence: {method or evidence_headline(evidence)}", style="bold")
-    if calibrations := evidence.get("calibrations"):
-        print_plain(console, calibration_table(calibrations, width=console.width))
-    versions = [("version", f"perfatlas {answer['version']}")] if "version" in answer else []
-    print_labelled(console, [*evidence_lines(evidence, width=console.width), *versions])
+    prices = [note.partition(";")[0] for note in notes if note.startswith(COST_NOTE)]
+    if len(prices) > 1:
+        each = (price.removeprefix(COST_NOTE).partition(" per GPU-hour")[0] for price in prices)
+        prices = [f"cost per GPU-hour: {'; '.join(each)}"]
+    return [typeset(price) for price in prices]
 
 
 def _print_warnings(console: Console, answer: Mapping[str, Any], *, verbose: bool) -> None:
@@ -125,7 +114,7 @@ def _print_warnings(console: Console, answer: Mapping[str, Any], *, verbose: boo
         text = f"warning: {warning}"
         lines += -(-len(text) // console.width)
         if number and lines > MAX_LINES and not verbose:
-            left = len(warnings) - number
-            print_line(console, f"warning: {left:,} more, shown by --verbose", style="yellow")
+            remaining = len(warnings) - number
+            print_line(console, f"warning: {remaining:,} more, shown by --verbose", style="yellow")
             break
         print_line(console, text, style="yellow")

@@ -96,7 +96,8 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     evidence = answer["evidence"]
     tiers = str(evidence.get("tier") or "").split("+")
     calibrations: Calibrations = evidence.get("calibrations") or []
-    fitted_to = _fitted_to(calibrations)
+    ids = [str(calibration.get("id") or "").split("/") for calibration in calibrations] or [[]]
+    fitted_to = list(dict.fromkeys(FITTED_TO.get("".join(parts[1:2]), KERNELS) for parts in ids))
     fitted = {"physics": f"fitted to {' and '.join(fitted_to)}"} if calibrations else {}
     meanings = MEANINGS | fitted
     results = answer.get("results") or {}
@@ -106,7 +107,15 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
     if not calibrations:
         return lines
-    lines.append(_calibrations_text(calibrations))
+    rows = sum(int(c.get("rows") or 0) for c in calibrations)
+    devices = _devices(calibrations)
+    largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
+    which = "median error of the largest" if len(calibrations) > 1 else "median error"
+    where = ", ".join(devices) if len(devices) <= MAX_DEVICES else f"{len(devices)} devices"
+    lines.append(
+        f"{counted(len(calibrations), 'calibration')} on {rows:,} rows of {where},"
+        f" {which} {_error(largest.get('median_error'))}"
+    )
     covered = _covered(answer) if KERNELS in fitted_to else STEPS_COVERED
     if covered and _has_interval(answer.get("results") or {}):
         lines.append(covered)
@@ -114,20 +123,14 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _fitted_to(calibrations: Calibrations) -> list[str]:
-    """Return what calibrations were fitted to, in their order."""
-    ids = [str(calibration.get("id") or "").split("/") for calibration in calibrations] or [[]]
-    return list(dict.fromkeys(FITTED_TO.get("".join(one[1:2]), KERNELS) for one in ids))
-
-
 def _tabulated(answer: Mapping[str, Any]) -> list[str]:
     """Return the interval on the machine that was measured, if it is another one."""
-    results, asked = answer["results"], (answer.get("scenario") or {}).get("system")
+    results, system = answer["results"], (answer.get("scenario") or {}).get("system")
     low_s, high_s = results.get("tabulated_low_s"), results.get("tabulated_high_s")
     if low_s is None or high_s is None or high_s == results["time_s_high"]:
         return []
     devices = _devices(answer["evidence"]["calibrations"])
-    where = "the measured machine" if devices == [asked] else ", ".join(devices)
+    where = "the measured machine" if devices == [system] else ", ".join(devices)
     return [f"as tabulated, on {where}: {format_interval('time_s', low_s, high_s)}"]
 
 
@@ -153,19 +156,6 @@ def _has_interval(results: Mapping[str, Any]) -> bool:
     """Return whether any result, or the first of its rows, has the low end of an interval."""
     points = results.get("frontier") or [results]
     return any(name.endswith(LOW_ENDING) and value is not None for name, value in points[0].items())
-
-
-def _calibrations_text(calibrations: Calibrations) -> str:
-    """Return the number of calibrations, their rows and devices, and an error."""
-    rows = sum(int(c.get("rows") or 0) for c in calibrations)
-    devices = _devices(calibrations)
-    largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
-    which = "median error of the largest" if len(calibrations) > 1 else "median error"
-    where = ", ".join(devices) if len(devices) <= MAX_DEVICES else f"{len(devices)} devices"
-    return (
-        f"{counted(len(calibrations), 'calibration')} on {rows:,} rows of {where},"
-        f" {which} {_error(largest.get('median_error'))}"
-    )
 
 
 def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
@@ -217,11 +207,11 @@ def evidence_left_out(answer: Mapping[str, Any]) -> str:
         '--verbose shows 1 assumption'
     """
     evidence = answer.get("evidence") or {}
-    told = [
+    counts = [
         counted(len(evidence[f"{noun}s"]), noun)
         for noun in ("calibration", "assumption", "source")
         if evidence.get(f"{noun}s")
     ]
     priced = [row for row in answer.get("breakdown") or () if "phase" in row]
     operators = ["all operators"] if len(priced) > 1 else []
-    return f"--verbose shows {', '.join([*operators, *told])}" if told else ""
+    return f"--verbose shows {', '.join([*operators, *counts])}" if counts else ""

@@ -146,14 +146,14 @@ def _largest(
     """Return the largest buckets in their order, the others as one, and the labels of all."""
     first, *rest = [row for row in rows if row["share"] or row is rows[0]]
     by_share = sorted(rest, key=lambda row: -row["share"])
-    kept = by_share if len(by_share) <= most else by_share[: most - 1]
-    left = [row for row in rest if row not in kept]
+    largest = by_share if len(by_share) <= most else by_share[: most - 1]
+    others = [row for row in rest if row not in largest]
     named = dict(labels)
-    found: list[Mapping[str, Any]] = [first, *(row for row in rest if row in kept)]
-    if left:
-        sums = {"name": OTHERS, "share": sum(row["share"] for row in left)}
+    buckets: list[Mapping[str, Any]] = [first, *(row for row in rest if row in largest)]
+    if others:
+        sums = {"name": OTHERS, "share": sum(row["share"] for row in others)}
         if "gpu_hours" in first:
-            sums["gpu_hours"] = sum(row["gpu_hours"] for row in left)
-        found.append(sums)
-        named[OTHERS] = f"{len(left)} others"
-    return found, named
+            sums["gpu_hours"] = sum(row["gpu_hours"] for row in others)
+        buckets.append(sums)
+        named[OTHERS] = f"{len(others)} others"
+    return buckets, named

@@ -22,8 +22,8 @@ SHOWN_PARTS: Final = 2  # parts of a brief answer
 GAP: Final = 2
 INTERVAL: Final = "90% (mean)"
 SAMPLING: Final = "  ± (90%)"
-SEEN: Final = ("ttft_s", "tpot_s", "request_latency_s")  # in a brief answer
-LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # omitted in this order on narrow terminals
+BRIEF: Final = ("ttft_s", "tpot_s", "request_latency_s")  # in a brief answer
+OMITTED_FIRST: Final = (INTERVAL, "p95", "p90", "p50")  # omitted in this order on narrow terminals
 
 
 def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -40,7 +40,7 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         if isinstance(value, dict)
         and "p99" in value
         and stem_of(name) == name
-        and any(one is not None for one in value.values())
+        and any(statistic is not None for statistic in value.values())
     }
 
 
@@ -60,8 +60,8 @@ def print_distributions(
     """
     from rich.table import Table
 
-    seen = SEEN if "kind_1" in results else (*SEEN, "itl_s")
-    names = [name for name in distributions(results) if not brief or name in seen]
+    brief_names = BRIEF if "kind_1" in results else (*BRIEF, "itl_s")
+    names = [name for name in distributions(results) if not brief or name in brief_names]
     rows = [row for name in names for row in _rows(results, name, (limits or {}).get(name, ""))]
     if not rows:
         return
@@ -70,20 +70,20 @@ def print_distributions(
         title: max(len(title), *(len(row[column]) for row in rows))
         for column, title in enumerate(titles)
     }
-    left = []
-    for title in LEAVES:
+    omitted = []
+    for title in OMITTED_FIRST:
         if sum(widths.values()) + GAP * (len(widths) - 1) > console.width:
-            left.append(title)
+            omitted.append(title)
             del widths[title]
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for title in widths:
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for row in rows:
-        told = [cell for title, cell in zip(titles, row, strict=True) if title in widths]
-        table.add_row(*told, style="dim" if row[0] == SAMPLING else "")
+        cells = [cell for title, cell in zip(titles, row, strict=True) if title in widths]
+        table.add_row(*cells, style="dim" if row[0] == SAMPLING else "")
     print_plain(console, table)
-    if left:
-        print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
+    if omitted:
+        print_line(console, f"a wider terminal or --json shows {', '.join(omitted)}", style="dim")
     if not (brief and is_printed(results)):
         console.print()
 
@@ -184,7 +184,7 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
         >>> tail.value, [(part.label, part.share) for part in tail.parts]
         ('1.00 s', [('queue', 0.75), ('own prefill', 0.25)])
     """
-    told = []
+    slowest = []
     for name in ("ttft_s", "request_latency_s"):
         parts = results.get(f"tail_{name}") or {}
         total = sum(parts.values())
@@ -197,8 +197,8 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
             for part, value in ranked
             if value > 0.0
         )
-        told.append(Tail(name, format_value(name, total), shown))
-    return told
+        slowest.append(Tail(name, format_value(name, total), shown))
+    return slowest
 
 
 def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
@@ -212,11 +212,6 @@ def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
     return f"{which} by {label_of(tail.metric, short=True)}, {tail.value}"
 
 
-def _unbroken(text: str) -> str:
-    """Return a number and its unit with a non-breaking space."""
-    return text.replace(" ", NO_BREAK)
-
-
 def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = False) -> None:
     """Write the causes of tail latency, one line per metric."""
     for tail in tails(results):
@@ -227,12 +222,12 @@ def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = Fa
             print_line(console, f"{tail_title(results, tail)}: {largest}")
             continue
         text = ", ".join(
-            f"{part.label} {_unbroken(part.value)} ({format_share(part.share)})"
+            f"{part.label} {part.value.replace(' ', NO_BREAK)} ({format_share(part.share)})"
             for part in tail.parts
             if part.share >= MIN_SHARE
         )
         title = tail_title(results, tail)
-        title = title.replace(tail.value, _unbroken(tail.value))
+        title = title.replace(tail.value, tail.value.replace(" ", NO_BREAK))
         for line in textwrap.wrap(f"{title}: {text}", console.width):
             print_line(console, line.replace(NO_BREAK, " "))
     console.print()

@@ -52,7 +52,7 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
         >>> limits_of({"ttft_s": {"mean": 1.0}, "requests_per_s": 3.0, "steps": 4}, tier="bound")
         {'ttft_s': 'at least', 'requests_per_s': 'at most'}
     """
-    found = {}
+    limits = {}
     for name, value in results.items():
         metric = find_metric(name)
         if value is None or metric is None or stem_of(name) != name:
@@ -60,14 +60,14 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
         low, high = results.get(f"{name}{LOW_ENDING}"), results.get(f"{name}{HIGH_ENDING}")
         if metric.has_interval and tier == BOUND:
             grows = metric.better == "lower" and name != POWER
-            found[name] = AT_LEAST if grows else AT_MOST
+            limits[name] = AT_LEAST if grows else AT_MOST
         elif name in DERIVED and tier == BOUND:
-            found[name] = DERIVED[name]
+            limits[name] = DERIVED[name]
         elif high is None and low == value:
-            found[name] = AT_LEAST
+            limits[name] = AT_LEAST
         elif low is None and high == value:
-            found[name] = AT_MOST
-    return found
+            limits[name] = AT_MOST
+    return limits
 
 
 def limiting_value(results: Mapping[str, Any], name: str, limit: str) -> object:

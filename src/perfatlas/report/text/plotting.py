@@ -59,15 +59,15 @@ def line_chart(
     columns = max(20, min(width, WIDEST) - MARGIN - 2)
     x_top, y_top = _round_up(max(p[0] for p in points)), _round_up(max(p[1] for p in points))
     grid = [[" "] * columns for _ in range(height)]
-    places = [
+    cells = [
         (round(x / x_top * (columns - 1)), height - 1 - round(y / y_top * (height - 1)), label)
         for x, y, label in points
     ]
-    for (x0, y0, _), (x1, y1, _) in itertools.pairwise(places if joined else ()):
+    for (x0, y0, _), (x1, y1, _) in itertools.pairwise(cells if joined else ()):
         _line(grid, (x0, y0), (x1, y1), alphabet.line)
-    for column, line, _ in places:
+    for column, line, _ in cells:
         grid[line][column] = alphabet.point
-    for column, line, label in sorted(places, key=lambda place: _rank(place[2], points)):
+    for column, line, label in sorted(cells, key=lambda cell: _rank(cell[2], points)):
         if label:
             _label(grid, column, line, label, alphabet)
     return "\n".join(_framed(grid, tops=(x_top, y_top), titles=titles, alphabet=alphabet))

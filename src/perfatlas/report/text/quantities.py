@@ -114,13 +114,13 @@ def is_empty(value: object) -> bool:
 
 def _mapping_text(facts: dict[str, object]) -> str:
     """Return "GqaAttention (num_heads 64, head_dim 128)": the kind, then the other entries."""
-    told = {name: value for name, value in facts.items() if not is_empty(value)}
-    kind = str(told.pop("kind", ""))
+    values = {name: value for name, value in facts.items() if not is_empty(value)}
+    kind = str(values.pop("kind", ""))
     rest = ", ".join(
         format_value(name, value)
         if isinstance(value, dict) and "kind" in value
         else f"{name} {format_value(name, value)}"
-        for name, value in told.items()
+        for name, value in values.items()
     )
     return f"{kind} ({rest})" if kind and rest else kind or rest
 

@@ -56,12 +56,12 @@ def headline(answer: Mapping[str, Any]) -> str:
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
         where = f" on {scenario.pop('system')}" if "system" in scenario else ""
-        asked = ", ".join(
+        fields = ", ".join(
             f"{name.removesuffix('_w').replace('_', ' ')} {format_value(name, value)}"
             for name, value in scenario.items()
             if name not in OMITTED_DEFAULTS or value != OMITTED_DEFAULTS[name]
         )
-        return f"{answer.get('command', '')}{where}: {asked}"
+        return f"{answer.get('command', '')}{where}: {fields}"
     results = answer.get("results") or {}
     gpus = results.get("gpus") or scenario.get("gpus")
     of = "chips of" if slice_chips(scenario.get("system")) else "x"
@@ -70,7 +70,9 @@ def headline(answer: Mapping[str, Any]) -> str:
     where = " and ".join(kinds) or _split(scenario, gpus) or f"{count}{_systems(scenario)}"
     words = [f"{scenario['model']} on {where}" if where else str(scenario["model"])]
     words.append(_engine(answer))
-    words.append(_mode(answer))
+    mode = str((answer.get("scenario") or {}).get("mode") or "")
+    method = str((answer.get("results") or {}).get("method") or "")
+    words.append(f"{mode} ({method})" if mode and method not in ("", mode) else mode or method)
     return ", ".join(word for word in words if word)
 
 
@@ -88,8 +90,8 @@ def _engine(answer: Mapping[str, Any]) -> str:
     scenario = answer.get("scenario") or {}
     versions = (answer.get("evidence") or {}).get("data_versions") or {}
     usual = versions.get("engine") or scenario.get("engine") or ""
-    known = {**scenario, **(answer.get("results") or {})}
-    pools = [known.get(f"{pool}_engine") for pool in POOLS]
+    values = {**scenario, **(answer.get("results") or {})}
+    pools = [values.get(f"{pool}_engine") for pool in POOLS]
     if other := scenario.get("feed_forward_engine"):
         pools = [scenario.get("engine"), other]
     if not any(pools):
@@ -97,12 +99,6 @@ def _engine(answer: Mapping[str, Any]) -> str:
     return " and ".join(
         dict.fromkeys(str(pool or scenario.get("engine") or usual) for pool in pools)
     )
-
-
-def _mode(answer: Mapping[str, Any]) -> str:
-    mode = str((answer.get("scenario") or {}).get("mode") or "")
-    method = str((answer.get("results") or {}).get("method") or "")
-    return f"{mode} ({method})" if mode and method not in ("", mode) else mode or method
 
 
 def _systems(scenario: Mapping[str, Any]) -> str:
@@ -146,27 +142,27 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
         results = answer.get("results") or {}
         numbers = {pool: results.get(f"required_{pool}_workers", 1) for pool in POOLS}
         return [_pool_plan(pool, scenario, numbers[pool]) for pool in POOLS]
-    found = (answer.get("results") or {}).get("required_replicas", 1)
-    replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", found)
+    required = (answer.get("results") or {}).get("required_replicas", 1)
+    replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", required)
     plan = _plan(scenario, replicas)
     if system := scenario.get("feed_forward_system"):
-        own = {n: scenario[f"feed_forward_{n}"] for n in PLAN if f"feed_forward_{n}" in scenario}
-        rest = _plan({**own, "system": system}, 1)
+        sizes = {n: scenario[f"feed_forward_{n}"] for n in PLAN if f"feed_forward_{n}" in scenario}
+        rest = _plan({**sizes, "system": system}, 1)
         engine = scenario.get("feed_forward_engine")
         return [f"plan of attention: {plan}", f"feed-forward: {engine}, {rest}"]
     return [f"plan: {plan}"] if plan else []
 
 
-def _pool_plan(pool: str, scenario: Mapping[str, Any], found: int) -> str:
+def _pool_plan(pool: str, scenario: Mapping[str, Any], required: int) -> str:
     """Return the plan of the workers of a pool; a search finds their number."""
-    own = {name: scenario[f"{pool}_{name}"] for name in PLAN if f"{pool}_{name}" in scenario}
+    sizes = {name: scenario[f"{pool}_{name}"] for name in PLAN if f"{pool}_{name}" in scenario}
     system = scenario.get(f"{pool}_system") or scenario.get("system")
-    workers = scenario.get(f"{pool}_workers", found)
-    words = [f"{name} {format_value(name, value)}" for name, value in own.items()]
+    workers = scenario.get(f"{pool}_workers", required)
+    words = [f"{name} {format_value(name, value)}" for name, value in sizes.items()]
     if any(f"{text}_engine" in scenario for text in POOLS):
         words.insert(0, str(scenario.get(f"{pool}_engine") or scenario.get("engine")))
     words.append(counted(workers, "worker"))
-    if nodes := _nodes({**own, "system": system}, workers):
+    if nodes := _nodes({**sizes, "system": system}, workers):
         words.append(nodes)
     return f"{pool}: {', '.join(words)}"
 
@@ -238,9 +234,9 @@ def _formats(scenario: Mapping[str, Any]) -> list[str]:
             roles.setdefault(str(scenario[name]), []).append(name.removesuffix("_format"))
     if not roles:
         return [f"format {scenario['format']}"] if "format" in scenario else []
-    own = [(pool, scenario.get(f"{pool}_format")) for pool in POOLS]
+    pool_formats = [(pool, scenario.get(f"{pool}_format")) for pool in POOLS]
     return [
-        *(f"{pool} {number}" for pool, number in own if number is not None),
+        *(f"{pool} {number}" for pool, number in pool_formats if number is not None),
         *(f"{'/'.join(names)} {number}" for number, names in roles.items()),
     ]
 
@@ -289,13 +285,13 @@ def _prompt(scenario: Mapping[str, Any], of_images: int) -> str:
 
 def _objectives(scenario: Mapping[str, Any]) -> list[str]:
     """Return the SLOs; for a search, with their statistic."""
-    told = [
+    objectives = [
         f"{label_of(name.removeprefix('slo_'), short=True)} within"
         f" {format_value(name, float(scenario[name]))}"
         for name in OBJECTIVES
         if name in scenario
     ]
     percentile = scenario.get("slo_percentile")
-    if told and percentile is not None:
-        told[0] = f"p{percentile:g} of {told[0]}"
-    return told
+    if objectives and percentile is not None:
+        objectives[0] = f"p{percentile:g} of {objectives[0]}"
+    return objectives

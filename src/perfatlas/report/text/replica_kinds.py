@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GAP: Final = 2
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
-TOLD: Final = ("mean", "p99")
+SHOWN_STATISTICS: Final = ("mean", "p99")
 BEFORE: Final = ("requests", "request_share")
 AFTER: Final = ("utilization", "output_tokens_per_s_per_gpu", "kv_capacity_tokens")
 BRIEF: Final = ("request_share", "utilization", "output_tokens_per_s_per_gpu")
@@ -52,10 +52,10 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     rows += _tier_rows(kinds)
     rows += _cells(kinds, BEFORE)
     for name in LATENCIES:
-        for key in TOLD:
+        for key in SHOWN_STATISTICS:
             values = [(kind.get(name) or {}).get(key) for kind in kinds.values()]
-            told = [format_value(name, value) for value in values]
-            rows.append([f"{label_of(name, short=True)}, {key}", *told])
+            cells = [format_value(name, value) for value in values]
+            rows.append([f"{label_of(name, short=True)}, {key}", *cells])
     return rows + _cells(kinds, AFTER)
 
 
@@ -63,8 +63,8 @@ def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """Return the most important rows of `kind_rows`."""
     rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())], *_tier_rows(kinds)]
     for name in LATENCIES[:2]:
-        told = [format_value(name, (kind.get(name) or {}).get("p99")) for kind in kinds.values()]
-        rows.append([f"{label_of(name, short=True)}, p99", *told])
+        cells = [format_value(name, (kind.get(name) or {}).get("p99")) for kind in kinds.values()]
+        rows.append([f"{label_of(name, short=True)}, p99", *cells])
     return rows + _cells(kinds, BRIEF)
 
 
@@ -119,6 +119,8 @@ def print_kinds(
     brief: bool = False,
 ) -> None:
     """Write a table of kinds, in blocks that fit; nothing for a single kind."""
+    from rich.table import Table
+
     kinds = kinds_of(results)
     if not kinds:
         return
@@ -133,20 +135,14 @@ def print_kinds(
             room -= widths[columns[0]]
             block.append(columns.pop(0))
         console.print()
-        _print_block(console, rows, block)
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+        table.add_column("", no_wrap=True)
+        for index in block:
+            table.add_column(rows[0][index], justify="right")
+        for cells in rows[1:]:
+            table.add_row(f"  {cells[0]}", *(cells[index] for index in block))
+        print_plain(console, table)
         if brief and columns:
-            left = ", ".join(rows[0][column] for column in columns)
-            print_line(console, f"  --verbose shows {left}", style="dim")
+            omitted = ", ".join(rows[0][column] for column in columns)
+            print_line(console, f"  --verbose shows {omitted}", style="dim")
             break
-
-
-def _print_block(console: Console, rows: Sequence[Sequence[str]], block: Sequence[int]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    table.add_column("", no_wrap=True)
-    for column in block:
-        table.add_column(rows[0][column], justify="right")
-    for row in rows[1:]:
-        table.add_row(f"  {row[0]}", *(row[column] for column in block))
-    print_plain(console, table)

@@ -104,26 +104,18 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     run = ("power_w", "energy_j", "energy_per_output_token_j")
     power = run if "makespan_s" in results else ()
     complete = () if any(results.get(name) for name in INCOMPLETE) else ("requests_completed",)
+    lowest = results.get("slo_attainment_low")
+    all_within = results.get("slo_attainment") == 1.0 and lowest in (None, 1.0)
+    goodput = "slo_attainment" if all_within else "goodput_requests_per_s"
+    sized_pools = (goodput, "prefill_utilization", "decode_utilization")
     return (
         *complete,
         *power,
         *(OF_FLOP if results.get("flop") == 0.0 else ()),
         *(OF_SIZED if SIZED.intersection(results) else ()),
         *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()),
-        *(_unneeded_of_sized_pools(results) if "required_prefill_workers" in results else ()),
+        *(sized_pools if "required_prefill_workers" in results else ()),
     )
-
-
-def _unneeded_of_sized_pools(results: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return redundant results of pools sized for a rate."""
-    busy = ("prefill_utilization", "decode_utilization")
-    goodput = "slo_attainment" if _all_within(results) else "goodput_requests_per_s"
-    return (goodput, *busy)
-
-
-def _all_within(results: Mapping[str, Any]) -> bool:
-    """Return whether all requests are within SLOs, also at the ends of an interval."""
-    return results.get("slo_attainment") == 1.0 and results.get("slo_attainment_low") in (None, 1.0)
 
 
 def _is_detail(name: str, value: object) -> bool:
@@ -193,9 +185,10 @@ def print_shown(
         text.append(message[start + widths[1] :] + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
-    left = [titles[column] for column in (2, 3) if titles[column] and column not in shown]
-    if left:
-        print_line(console, f"a wider terminal or --json shows {' and '.join(left)}", style="dim")
+    omitted = [titles[column] for column in (2, 3) if titles[column] and column not in shown]
+    if omitted:
+        columns = " and ".join(omitted)
+        print_line(console, f"a wider terminal or --json shows {columns}", style="dim")
 
 
 def _titles(lines: Sequence[Shown], titles: tuple[str, str]) -> tuple[str, str]:
@@ -211,8 +204,8 @@ def _widths(lines: Sequence[Shown], titles: Shown) -> list[int]:
 
 def _total(widths: Sequence[int], gap: int) -> int:
     """Return the width of lines with the given columns."""
-    known = [width for width in widths if width]
-    return INDENT + sum(known) + gap * (len(known) - 1)
+    shown = [width for width in widths if width]
+    return INDENT + sum(shown) + gap * (len(shown) - 1)
 
 
 def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int) -> str:

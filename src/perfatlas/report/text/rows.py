@@ -51,9 +51,9 @@ def point_details(row: Mapping[str, Any], plan: str, names: Sequence[str]) -> st
         >>> point_details({"batch": 8, "ttft_s": 0.1}, "tp 2", ("batch", "ttft_s", "tpot_s"))
         'tp 2, batch 8, TTFT 100 ms'
     """
-    known = [name for name in names if row.get(name) is not None]
-    told = [f"{label_of(name, short=True)} {format_value(name, row[name])}" for name in known]
-    return ", ".join([plan, *told])
+    present = [name for name in names if row.get(name) is not None]
+    metrics = [f"{label_of(name, short=True)} {format_value(name, row[name])}" for name in present]
+    return ", ".join([plan, *metrics])
 
 
 def item_of(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -109,10 +109,10 @@ def print_heading(console: Console, text: str) -> None:
     print_line(console, text, style="bold")
 
 
-def print_more(console: Console, left: int) -> None:
+def print_more(console: Console, omitted: int) -> None:
     """Write how many rows a brief answer leaves out, if any."""
-    if left > 0:
-        print_line(console, f"{left:,} more, shown by --verbose", style="dim")
+    if omitted > 0:
+        print_line(console, f"{omitted:,} more, shown by --verbose", style="dim")
 
 
 def print_aligned(
@@ -162,8 +162,10 @@ def print_rows(
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False)
     titles = columns or {name: spelled_out(name) for name in rows[0]}
     if texts is None:
-        texts = [name for name in titles if not _is_numeric(name, rows)]
-    whole = [name for name in titles if name not in texts or _is_short(name, rows)]
+        number = int, float, type(None)
+        texts = [n for n in titles if not all(isinstance(row.get(n), number) for row in rows)]
+    longest = {name: max(len(str(row.get(name, ""))) for row in rows) for name in titles}
+    whole = [name for name in titles if name not in texts or longest[name] <= UNFOLDED_LENGTH]
     shown = _fitting(titles, rows, whole, console.width)
     for name in shown:
         table.add_column(
@@ -250,14 +252,6 @@ def _fitting(
     return shown
 
 
-def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
-
-
-def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return all(len(str(row.get(name, ""))) <= UNFOLDED_LENGTH for row in rows)
-
-
 def _row_cell(name: str, value: object) -> str:
     if isinstance(value, int) and name.endswith("parameters"):
         return f"{format_number(value / 1e9)} B"
@@ -274,8 +268,11 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
     lines: list[tuple[str, str]] = []
     for name, value in facts.items():
         if isinstance(value, dict):
-            told = {key: item for key, item in value.items() if not is_empty(item)}
-            lines += [(f"{name}.{key}", format_value(str(key), item)) for key, item in told.items()]
+            lines += [
+                (f"{name}.{key}", format_value(str(key), item))
+                for key, item in value.items()
+                if not is_empty(item)
+            ]
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             lines += [(spelled_out(name), format_value(name, item)) for item in value]
         elif not is_empty(value):

@@ -144,7 +144,7 @@ def print_readers(console: Console, read_by: Mapping[str, Sequence[str]]) -> Non
     """
     readers = dict.fromkeys(reader for readers in read_by.values() for reader in readers)
     lines = [
-        (reader, ", ".join(path for path, own in read_by.items() if reader in own))
+        (reader, ", ".join(path for path, values in read_by.items() if reader in values))
         for reader in readers
     ]
     _print_list(console, "which predictions read which fields", lines)
@@ -152,12 +152,12 @@ def print_readers(console: Console, read_by: Mapping[str, Sequence[str]]) -> Non
 
 def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterator[SourcedValue]:
     """Yield the values of a nested mapping; `source` applies to its siblings."""
-    own = _refs(facts) or refs
+    own_refs = _refs(facts) or refs
     for name, value in facts.items():
         if name in SOURCES or name.endswith(("_source", "_sources")) or quantities.is_empty(value):
             continue
         field = f"{path}{name}"
-        refs_of = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own
+        refs_of = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own_refs
         if name == "format_aliases":
             for alias, meaning in value.items():
                 where = f" on {', '.join(meaning['architectures'])}"
@@ -165,7 +165,14 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
                 yield SourcedValue(f"{field}.{alias}", text, refs=(meaning["source"],))
         elif name == "norm_fusion_bytes":
             for device, limits in value.items():
-                yield SourcedValue(f"{field}.{device}", _limits_text(limits), refs=refs_of)
+                yield SourcedValue(
+                    f"{field}.{device}",
+                    ", ".join(
+                        f"{quantities.format_exact_bytes(size)} at tp {tp}"
+                        for tp, size in limits.items()
+                    ),
+                    refs=refs_of,
+                )
         elif isinstance(value, dict):
             yield from _flat(value, f"{field}.", refs_of)
         elif isinstance(value, list) and isinstance(value[0], dict):
@@ -176,12 +183,6 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
                 )
         else:
             yield SourcedValue(field, _text(name, value), refs=refs_of)
-
-
-def _limits_text(limits: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{quantities.format_exact_bytes(size)} at tp {tp}" for tp, size in limits.items()
-    )
 
 
 def _refs(facts: Mapping[str, Any]) -> tuple[str, ...]:

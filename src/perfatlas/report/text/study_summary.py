@@ -63,10 +63,10 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
 
 def _columns(row: Mapping[str, Any], objective: str) -> list[str]:
     """Return the columns of a best row that are shown: the objective first, no intervals."""
-    own = _objective_column(row, objective)
-    hidden = (own, f"{own}_low", f"{own}_high", "point", "tier", RATIO)
+    column = _objective_column(row, objective)
+    hidden = (column, f"{column}_low", f"{column}_high", "point", "tier", RATIO)
     ratio = [RATIO] if RATIO in row else []
-    return ["point", own, *ratio, *(name for name in row if name not in hidden)]
+    return ["point", column, *ratio, *(name for name in row if name not in hidden)]
 
 
 def _objective_column(row: Mapping[str, Any], objective: str) -> str:
@@ -76,20 +76,20 @@ def _objective_column(row: Mapping[str, Any], objective: str) -> str:
 
 def _limit(row: Mapping[str, Any], objective: str) -> str:
     """Return "at least" or "at most" where the objective of a best row is a limit, else ""."""
-    own = _objective_column(row, objective)
+    column = _objective_column(row, objective)
     ends = ("", "_low", "_high")
-    told = {f"{objective}{end}": row[own + end] for end in ends if own + end in row}
-    return limits_of(told, tier=str(row.get("tier") or "")).get(objective, "")
+    interval = {f"{objective}{end}": row[column + end] for end in ends if column + end in row}
+    return limits_of(interval, tier=str(row.get("tier") or "")).get(objective, "")
 
 
 def print_study_summary(
     console: Console, results: Mapping[str, Any], verb: str, *, verbose: bool
 ) -> None:
     """Write the counts, best rows and refusals of a run."""
-    left, refused = sum(results["left_out"].values()), results["failed"]
+    excluded, refused = sum(results["left_out"].values()), results["failed"]
     counts = [f"{results['answered']:,} answered"]
     counts += [f"{refused:,} refused"] if refused else []
-    counts += [f"{left:,} left out by constraints"] if left else []
+    counts += [f"{excluded:,} left out by constraints"] if excluded else []
     print_line(console, f"{verb} at {counted(results['points'], 'point')}", style="bold")
     print_line(console, ", ".join(counts))
     if bounds := results["rows_in_tier_bound"]:
@@ -118,8 +118,8 @@ def _print_best(console: Console, results: Mapping[str, Any], *, verbose: bool) 
     rows = [{name: cell_text(name, row[name]) for name in names} for row in shown]
     if len({limit_note(str(row.get("tier") or "")) for row in shown}) > 1:
         for cells, row in zip(rows, shown, strict=True):
-            own = _objective_column(row, objective)
-            cells[own] = limited_text(cells[own], _limit(row, objective))
+            column = _objective_column(row, objective)
+            cells[column] = limited_text(cells[column], _limit(row, objective))
             cells["tier"] = str(row.get("tier") or "")
         names = [*names, "tier"]
     titles = {

@@ -37,14 +37,14 @@ def print_tables(
         tables: The most important first; empty ones are skipped.
         used: Lines that are already on the screen.
     """
-    left = SCREEN_LINES - CLOSING_LINES - used
+    room = SCREEN_LINES - CLOSING_LINES - used
     omitted: list[str] = []
     for table in tables:
         rows = len(table.rows)
-        most = rows if verbose else 0 if table.detail else _rows_that_fit(table, console, left)
+        most = rows if verbose else 0 if table.detail else _rows_that_fit(table, console, room)
         if most:
             print_rows(console, table.rows[:most], columns=table.columns, title=table.title)
-            left -= _lines_of(table, most, console)
+            room -= _lines_of(table, most, console)
         if most < rows:
             omitted.append(f"{table.title or 'table'} ({_count_text(rows, most)})")
     if omitted:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.table import Table
 
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
@@ -82,27 +81,23 @@ def print_plain(
 
     width = console.width
     if isinstance(thing, Table):
-        console.width = max(width, _least_width(console, thing))
+        from rich.measure import Measurement
+
+        # no word of a table is cut
+        total = thing.padding[1] * (len(thing.columns) - 1)
+        for column in thing.columns:
+            cells = [column.header, *column.cells]
+            sizes = [Measurement.get(console, console.options, cell) for cell in cells]
+            if column.no_wrap:
+                column.min_width = max(size.maximum for size in sizes)
+            elif column.overflow != "fold":  # which breaks names on purpose
+                column.min_width = max(size.minimum for size in sizes)
+            total += column.min_width or MIN_FOLDED_COLUMNS
+        console.width = max(width, total)
     with console.capture() as written:
         console.print(thing, style=style, soft_wrap=not wrap)
     console.width = width
     console.file.write(encodable(TRAILING_SPACE.sub("", written.get()), console.encoding))
-
-
-def _least_width(console: Console, table: Table) -> int:
-    """Return the width of a table without a word cut, and hold its columns to it."""
-    from rich.measure import Measurement
-
-    total = table.padding[1] * (len(table.columns) - 1)
-    for column in table.columns:
-        cells = [column.header, *column.cells]
-        sizes = [Measurement.get(console, console.options, cell) for cell in cells]
-        if column.no_wrap:
-            column.min_width = max(size.maximum for size in sizes)
-        elif column.overflow != "fold":  # which breaks names on purpose
-            column.min_width = max(size.minimum for size in sizes)
-        total += column.min_width or MIN_FOLDED_COLUMNS
-    return total
 
 
 def encodable(text: str, encoding: str) -> str:

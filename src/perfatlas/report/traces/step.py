@@ -40,13 +40,24 @@ def chrome_trace(answer: Mapping[str, Any]) -> dict[str, Any]:
     for phase, rows in rows_by_phase(answer.get("breakdown") or []).items():
         timed = [row for row in rows if float(row.get("time_s") or 0.0) > 0]
         timed.sort(key=lambda row: row.get("stream") != "host")
-        layers = _layer_count(timed)
+        times: dict[int, float] = {}  # by number of layers; most of the time decides
+        for entry in timed:
+            if entry.get("stream") != "host":
+                times[_repeats(entry)] = times.get(_repeats(entry), 0.0) + float(entry["time_s"])
+        layers = max(times, key=times.__getitem__, default=1)
         for title, kernels in (
             (f"{phase}: one layer", _layer(timed, layers)),
             (f"{phase}: step", _step(timed, layers)),
         ):
             process += 1
-            events += _process_names(process, title)
+            names = [
+                ("process_name", 0, title),
+                *(("thread_name", t, s) for s, t in THREADS.items()),
+            ]
+            events += [
+                {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+                for kind, thread, name in names
+            ]
             events += _timeline(process, kernels)
     return {
         "traceEvents": events,
@@ -66,15 +77,6 @@ def chrome_trace_text(answer: Mapping[str, Any]) -> str:
 
 def _repeats(row: Row) -> int:
     return max(1, round(float(row.get("count") or 1)))
-
-
-def _layer_count(rows: Sequence[Row]) -> int:
-    """Return the number of layers: the count with most of the time."""
-    times: dict[int, float] = {}
-    for row in rows:
-        if row.get("stream") != "host":
-            times[_repeats(row)] = times.get(_repeats(row), 0.0) + float(row["time_s"])
-    return max(times, key=times.__getitem__, default=1)
 
 
 def _layer(rows: Sequence[Row], layers: int) -> Iterator[tuple[Row, int]]:
@@ -126,11 +128,3 @@ def _timeline(process: int, kernels: Iterator[tuple[Row, int]]) -> Iterator[dict
 def _arguments(row: Row) -> dict[str, Any]:
     names = ("bound", "share", "tier", "calibration")
     return {name: row[name] for name in names if row.get(name) is not None}
-
-
-def _process_names(process: int, title: str) -> list[dict[str, Any]]:
-    names = [("process_name", 0, title), *(("thread_name", t, s) for s, t in THREADS.items())]
-    return [
-        {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
-        for kind, thread, name in names
-    ]

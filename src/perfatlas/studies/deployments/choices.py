@@ -51,8 +51,8 @@ def read_choices(listed: tuple[str, ...] | None) -> Choices:
             )
         if name in choices:
             raise InvalidSpecError(f"choices lists {name} twice; list its values once")
-        found = [_value(known[name], part.strip(), text) for part in values.split(":")]
-        choices[name] = tuple(dict.fromkeys(found))
+        numbers = [_value(known[name], part.strip(), text) for part in values.split(":")]
+        choices[name] = tuple(dict.fromkeys(numbers))
     return choices
 
 
@@ -77,10 +77,10 @@ def _value(field: Field, text: str, whole: str) -> str | int:
     return number
 
 
-def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
+def refuse_contradictions(choices: Choices, fields: set[str], mode: str) -> None:
     """Refuse choices of fields that are set too, or have no effect."""
     for name in choices:
-        if name in given:
+        if name in fields:
             raise InvalidSpecError(f"{name} has no effect with choices {name}=...; set one of both")
         if mode == "disaggregated" and name in ("dp", TOKENS):
             raise InvalidSpecError(
@@ -89,9 +89,9 @@ def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
             )
 
 
-def settings_of(choices: Choices, given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+def settings_of(choices: Choices, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Return the values of each setting that candidates share, None for the default."""
-    return {name: choices.get(name, (given.get(name),)) for name in SETTINGS}
+    return {name: choices.get(name, (fields.get(name),)) for name in SETTINGS}
 
 
 def listed_names(choices: object) -> tuple[str, ...]:

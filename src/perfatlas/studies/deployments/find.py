@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Columns = dict[str, np.ndarray[Any, Any]]
 
-PLAN: Final = tuple(one.name for one in fields(PlanColumns) if one.name != "dp")  # of a replica
+PLAN: Final = tuple(f.name for f in fields(PlanColumns) if f.name != "dp")  # of a replica
 LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")
 WITH_INTERVAL: Final = (
     "ttft_s",
@@ -98,8 +98,8 @@ class Found:
         """
         self.candidates = joined(best)
         if front := joined(frontiers):
-            kept = frontier_points(front, front["gpus"], front["slo_probability"], inputs)
-            self.frontier = {name: values[kept] for name, values in front.items()}
+            indices = frontier_points(front, front["gpus"], front["slo_probability"], inputs)
+            self.frontier = {name: values[indices] for name, values in front.items()}
         self.by_frontier = len(inputs.objectives) > 1
 
 
@@ -113,75 +113,75 @@ def find_deployments(inputs: SearchInputs, progress: PricedSoFar | None = None) 
         PerfatlasError: The only system, format and number of draft tokens is not supported.
     """
     started = time.process_time()
-    found = Found()
+    search = Found()
     best: list[Columns] = []
     frontiers: list[Columns] = []
-    spaces = families(inputs, found.rejected, chunk_sizes(inputs), found.reasons)
+    spaces = families(inputs, search.rejected, chunk_sizes(inputs), search.reasons)
     for number, family in enumerate(spaces):
-        found.families.append(family)
-        for points in priced_points(family, inputs, found.rejected):
-            found.points += points.size
-            found.steps += points.evaluated.priced
+        search.families.append(family)
+        for points in priced_points(family, inputs, search.rejected):
+            search.points += points.size
+            search.steps += points.evaluated.priced
             judged = judge(points, inputs)
             chosen = best_loads(judged, inputs.min_slo_probability)
             best.append(_columns(judged, chosen, inputs, number))
             if progress is not None:
-                progress(found, best)
+                progress(search, best)
             judged_by = judged.gpus, judged.probability, inputs
             front = frontier_points(points.results, *judged_by)
             frontiers.append(_columns(judged, front, inputs, number))
-    found.keep(best, frontiers, inputs)
-    found.cpu_s = time.process_time() - started
-    return found
+    search.keep(best, frontiers, inputs)
+    search.cpu_s = time.process_time() - started
+    return search
 
 
-def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int) -> Columns:
+def _columns(judged: Judged, indices: IntArray, inputs: SearchInputs, family: int) -> Columns:
     """Return some points as columns of plans, loads, limits, metrics and what binds them."""
     points = judged.points
     plan, limits = points.question.plan, points.question.limits
-    replicas = judged.replicas[places]
-    columns: Columns = {"family": np.full(places.size, family), "gpus": judged.gpus[places]}
-    columns |= {name: getattr(plan, name)[places] for name in PLAN}
-    columns |= {"dp": replicas, "spare_replicas": judged.spares[places]}
-    columns["spares_fit"] = judged.spares_fit[places]
+    replicas = judged.replicas[indices]
+    columns: Columns = {"family": np.full(indices.size, family), "gpus": judged.gpus[indices]}
+    columns |= {name: getattr(plan, name)[indices] for name in PLAN}
+    columns |= {"dp": replicas, "spare_replicas": judged.spares[indices]}
+    columns["spares_fit"] = judged.spares_fit[indices]
     if inputs.availability is not None:
-        columns["availability"] = judged.availability(places, inputs)
-        columns["node_gpus"] = judged.node_gpus[places]
-    columns |= {"sequences": points.sequences[places]}
-    columns["concurrency"] = np.rint(points.sequences[places] * replicas)
-    columns |= {name: getattr(limits, name)[places] for name in LIMITS}
-    columns |= {name: points.results[name][places] for name in reported(inputs)}
+        columns["availability"] = judged.availability(indices, inputs)
+        columns["node_gpus"] = judged.node_gpus[indices]
+    columns |= {"sequences": points.sequences[indices]}
+    columns["concurrency"] = np.rint(points.sequences[indices] * replicas)
+    columns |= {name: getattr(limits, name)[indices] for name in LIMITS}
+    columns |= {name: points.results[name][indices] for name in reported(inputs)}
     for name in COSTS:
-        columns[name] *= 1.0 + judged.spares[places] / replicas
+        columns[name] *= 1.0 + judged.spares[indices] / replicas
     if inputs.mix.reuse is not None:
-        columns["cached_tokens"] = points.question.load.prefix[places]
-        columns["cache_tokens"] = points.cache_tokens[places]
-    columns["tier"] = points.evaluated.tiers[places]
-    columns["slo_probability"] = judged.probability[places]
-    columns["excess"] = judged.excess[places]
-    columns["score"] = judged.score[places]
-    return columns | _binding(judged, places, inputs)
+        columns["cached_tokens"] = points.question.load.prefix[indices]
+        columns["cache_tokens"] = points.cache_tokens[indices]
+    columns["tier"] = points.evaluated.tiers[indices]
+    columns["slo_probability"] = judged.probability[indices]
+    columns["excess"] = judged.excess[indices]
+    columns["score"] = judged.score[indices]
+    return columns | _binding(judged, indices, inputs)
 
 
-def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
+def _binding(judged: Judged, indices: IntArray, inputs: SearchInputs) -> Columns:
     """Return what prevents the next load of each candidate, and what that load would have.
 
     It is the SLO that the next load meets with the least probability, if that is not sufficient;
     the end of the loads; or the objective, which the next load does not improve.
     """
     points = judged.points
-    after = np.minimum(places + 1, points.size - 1)
-    exists = (places + 1 < points.size) & (points.rows[after] == points.rows[places])
+    after = np.minimum(indices + 1, points.size - 1)
+    exists = (indices + 1 < points.size) & (points.rows[after] == points.rows[indices])
     ends = ["memory" if text == "kv_cache" and inputs.of_items else text for text in ENDS]
     names = [*judged.probabilities, NO_GAIN, *ends]
-    code = np.where(exists, names.index(NO_GAIN), len(names) - len(ENDS) + points.ends[places])
+    code = np.where(exists, names.index(NO_GAIN), len(names) - len(ENDS) + points.ends[indices])
     if judged.probabilities:
-        each = np.stack([found[after] for found in judged.probabilities.values()])
+        each = np.stack([probability[after] for probability in judged.probabilities.values()])
         missed = exists & (judged.probability[after] < inputs.min_slo_probability)
         code = np.where(missed, each.argmin(axis=0), code)
     next_probability: FloatArray = np.where(exists, judged.probability[after], np.nan)
     replicas = (
-        1.0 if inputs.mode == "static" else judged.replicas[places]
+        1.0 if inputs.mode == "static" else judged.replicas[indices]
     )  # batches are per replica
     next_load = np.where(exists, points.sequences[after] * replicas, np.nan)
     return {
@@ -191,29 +191,29 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
     }
 
 
-def ranked(found: Found, inputs: SearchInputs) -> IntArray:
+def ranked(search: Found, inputs: SearchInputs) -> IntArray:
     """Return the candidates, or the points of the frontier, best first (C,).
 
     Those that meet all limits come first, by the objective; of equal ones, those with fewer GPUs,
     then with the lower latency. The others follow, the nearest to the limits first.
     """
-    columns = found.leading
+    columns = search.leading
     meets = columns["slo_probability"] >= inputs.min_slo_probability
     value = ranking_values(meets, columns["score"], columns["excess"])
     return rank_order(meets, value, columns["gpus"], columns["request_latency_s"])
 
 
-def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
+def distinct_plans(search: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
     """Return the first candidate of each distinct plan, at most `most`, in the given order."""
-    columns = [found.leading[name][order] for name in ("family", *identity)]
+    columns = [search.leading[name][order] for name in ("family", *identity)]
     first, _ = unique_rows(np.column_stack(columns).astype(np.float64))
-    kept: list[int] = order[np.sort(first)[:most]].tolist()
-    return kept
+    distinct: list[int] = order[np.sort(first)[:most]].tolist()
+    return distinct
 
 
-def within_slos(found: Found, inputs: SearchInputs) -> int:
+def within_slos(search: Found, inputs: SearchInputs) -> int:
     """Return the number of candidates that meet all limits with the required probability."""
-    if not found.size:
+    if not search.size:
         return 0
-    meets = found.candidates["slo_probability"] >= inputs.min_slo_probability
+    meets = search.candidates["slo_probability"] >= inputs.min_slo_probability
     return int(np.count_nonzero(meets))

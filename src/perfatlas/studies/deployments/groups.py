@@ -53,19 +53,19 @@ def _read_objectives(value: object) -> object:
     names = fields.read_names(value)
     if not isinstance(names, tuple):
         return names
-    known = [str(name).strip().casefold().replace("-", "_") for name in names]
-    for name in known:
+    objectives = [str(name).strip().casefold().replace("-", "_") for name in names]
+    for name in objectives:
         if name not in OBJECTIVES:
             raise ValueError(
                 f"{repr_for_error(name)} is not one of {', '.join(OBJECTIVES)}"
                 f"{did_you_mean(name, OBJECTIVES)}"
             )
-    if len(set(known)) < len(known) or not 1 <= len(known) <= MAX_OBJECTIVES:
+    if len(set(objectives)) < len(objectives) or not 1 <= len(objectives) <= MAX_OBJECTIVES:
         raise ValueError(
-            f"{repr_for_error(','.join(known))}: expected one to {MAX_OBJECTIVES} different"
+            f"{repr_for_error(','.join(objectives))}: expected one to {MAX_OBJECTIVES} different"
             " objectives, divided by commas"
         )
-    return ",".join(known)
+    return ",".join(objectives)
 
 
 @fields.group("Search", 1)

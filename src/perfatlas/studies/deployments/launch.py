@@ -54,27 +54,27 @@ def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
     launchers = {
         key: launch_rule for key, launch_rule in launch_rules().items() if "engine" in launch_rule
     }
-    own = {
+    named = {
         key: launcher for key, launcher in launchers.items() if launcher.get("emit", key) == emit
     }
-    found = [key for key, row in own.items() if row["engine"] == engine]
-    if not found:
-        names = " or ".join(row["engine"] for row in own.values())
+    matches = [key for key, row in named.items() if row["engine"] == engine]
+    if not matches:
+        names = " or ".join(row["engine"] for row in named.values())
         raise InvalidSpecError(
             f"emit = {emit} launches {names}, but plans are searched for {engine};"
             f" set engine = {names}"
         )
-    if pools and "pool" not in own[found[0]]:
-        known = [
+    if pools and "pool" not in named[matches[0]]:
+        others = [
             launcher.get("emit", key)
             for key, launcher in launchers.items()
             if "pool" in launcher and launcher["engine"] == engine
         ]
         raise UnsupportedError(
             f"emit = {emit} does not cover prefill and decode pools; use emit ="
-            f" {' or '.join(known)}, which launches {engine} workers of both"
+            f" {' or '.join(others)}, which launches {engine} workers of both"
         )
-    return found[0]
+    return matches[0]
 
 
 def launch_commands(
@@ -106,18 +106,18 @@ def launch_commands(
     if "prefill_workers" not in plan:
         count = plan["dp"]
         several = f"{count} replicas" if count > 1 else ""
-        own = {**plan, "stored": stored}
-        return [_noted(line, several) for line in _lines(rules, model, own, longest)]
+        worker = {**plan, "stored": stored}
+        return [_noted(line, several) for line in _lines(rules, model, worker, longest)]
     shared = {"kv_format": plan["kv_format"], "stored": stored}
     shared |= {"gemm_format": plan.get("gemm_format")}
     shared |= {name: plan[name] for name in (*OPTIONS, *SETTINGS, DRAFTER) if name in plan}
     commands = []
     for role in ROLES:
-        own = {**_of_role(plan, role), "role": role}
-        count = own["workers"]
+        worker = {**_of_role(plan, role), "role": role}
+        count = worker["workers"]
         several = f"{count} workers" if count > 1 else ""
         commands += [
-            _noted(line, several) for line in _lines(rules, model, {**own, **shared}, longest)
+            _noted(line, several) for line in _lines(rules, model, {**worker, **shared}, longest)
         ]
     return commands
 
@@ -144,9 +144,9 @@ def _lines(
     """Return the commands of a replica or of a worker, on all its nodes."""
     overlap = plan.get("batch_overlap", "none")
     if overlap in rules.get("needs_exchange", ()):
-        known = rules["exchange"]
+        exchanges = rules["exchange"]
         if not _settings(rules, plan).get("expert_exchange"):
-            names = [name for name in known if name.startswith("deepep")]
+            names = [name for name in exchanges if name.startswith("deepep")]
             raise UnsupportedError(
                 f"{rules['engine']} does not start with batch_overlap = {overlap} without one"
                 f" DeepEP kernel for all steps; set expert_exchange = {' or '.join(names)}, or"
@@ -201,32 +201,32 @@ def _settings(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, li
     Args:
         plan: The plan of a replica, or of a worker with its `role`.
     """
-    exchanges, known = rules.get("exchange", {}), rules.get("settings", {})
-    found: dict[str, list[str] | None] = {}
+    exchanges, settings = rules.get("exchange", {}), rules.get("settings", {})
+    options: dict[str, list[str] | None] = {}
     for name, none in SETTINGS.items():
         value = plan.get(name, none)
         if value in (none, None):
             continue
         if name == "expert_exchange":
             by_role = {"prefill": "deepep_normal", "decode": "deepep_low_latency"}
-            own = by_role.get(plan.get("role", "")) if value == "deepep" else None
-            found[name] = exchanges.get(value) or exchanges.get(own)
+            role_exchange = by_role.get(plan.get("role", "")) if value == "deepep" else None
+            options[name] = exchanges.get(value) or exchanges.get(role_exchange)
         elif name == "batch_overlap":
-            found[name] = known.get(value)
+            options[name] = settings.get(value)
         elif name == "prefix_caching":
-            found[name] = known.get("no_prefix_caching")
+            options[name] = settings.get("no_prefix_caching")
         elif name == "speculative_depth" and not plan.get(DRAFTER):
-            found[name] = None
+            options[name] = None
         else:
             numbers = {"<n>": str(value), "<n+1>": str(int(value) + 1)}
-            words = known.get(name)
-            found[name] = words and [_filled(word, numbers) for word in words]
-    return found
+            words = settings.get(name)
+            options[name] = words and [_filled(word, numbers) for word in words]
+    return options
 
 
 def _filled(word: str, numbers: Mapping[str, str]) -> str:
-    for place, number in numbers.items():
-        word = word.replace(place, number)
+    for placeholder, number in numbers.items():
+        word = word.replace(placeholder, number)
     return word
 
 
@@ -264,11 +264,11 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     pools = "prefill_workers" in plan
     settings = _settings(rules, {**plan, **({"role": "decode"} if pools else {})})
     names += [name for name, words in settings.items() if words is None]
-    known = (None, STORED_KV, *rules.get("kv_formats", {}))
-    names += [] if plan.get("kv_format") in known else ["kv_format"]
+    kv_formats = (None, STORED_KV, *rules.get("kv_formats", {}))
+    names += [] if plan.get("kv_format") in kv_formats else ["kv_format"]
     for name, none in UNNAMED.items():
-        own = (plan.get(key, none) for key in (name, *(f"{role}_{name}" for role in ROLES)))
-        names += [name] if any(value != none for value in own) else []
+        role_values = (plan.get(key, none) for key in (name, *(f"{role}_{name}" for role in ROLES)))
+        names += [name] if any(value != none for value in role_values) else []
     parts = [plan, *(_of_role(plan, role) for role in ROLES if pools)]
     names += ["nodes"] if any(left_out_nodes(rules, part) for part in parts) else []
     if not names:
@@ -352,16 +352,16 @@ def commands_of_nodes(
         'python -m sglang.launch_server --nnodes 2 --node-rank $NODE_RANK --dist-init-addr\
  $HEAD_ADDRESS:20000  # on each of 2 nodes, NODE_RANK = 0 to 1'
     """
-    known, (command, other) = rules["nodes"], commands
+    flags, (command, other) = rules["nodes"], commands
     numbers = {"<nodes>": span.nodes, "<local>": span.local, "<gpus>": span.nodes * span.local}
 
     def filled(name: str) -> str:
-        text = str(known.get(name, ""))
-        for place, number in numbers.items():
-            text = text.replace(place, str(number))
+        text = str(flags.get(name, ""))
+        for placeholder, number in numbers.items():
+            text = text.replace(placeholder, str(number))
         return text
 
-    if "prefix" in known:
+    if "prefix" in flags:
         return [f"{filled('prefix')} {command}"]
     each = filled("ranks" if span.by_ranks else "each")
     others = filled("other_ranks" if span.by_ranks else "others")

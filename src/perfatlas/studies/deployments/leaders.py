@@ -56,7 +56,7 @@ RANKING: Final = "data/plan_ranking.toml"
 class Leader:
     """A candidate at a load, by closed forms or simulated."""
 
-    place: int  # Position of the candidate
+    index: int  # Position of the candidate
     row: dict[str, Any]  # Plan, load and metrics by name
     rank: int  # Rank by closed forms, from 1
     score: float  # The objective, larger is better
@@ -112,33 +112,33 @@ def ranking_error() -> float:
     return float(shipped_table(RANKING)["regret_p90"])
 
 
-def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[Leader]:
+def closed_form_leaders(search: Found, inputs: SearchInputs, most: int) -> list[Leader]:
     """Return the best candidates by closed forms, best first, each of another plan.
 
     Those whose spare replicas do not fit are left out: simulations do not add replicas.
     """
-    columns = found.leading
+    columns = search.leading
     identity = POOL_PLAN if inputs.mode == "disaggregated" else (*PLAN, "dp")
-    order = ranked(found, inputs)
+    order = ranked(search, inputs)
     order = order[~np.isnan(columns["score"][order])]  # the objective is not known for each system
     if inputs.availability is not None:
         order = order[columns["spares_fit"][order]]
-    places = distinct_plans(found, order, most, identity)
+    positions = distinct_plans(search, order, most, identity)
     return [
         Leader(
-            place=index,
-            row=plan_row(found, index, inputs),
+            index=index,
+            row=plan_row(search, index, inputs),
             rank=rank,
             score=float(columns["score"][index]),
             probability=float(columns["slo_probability"][index]),
             excess=float(columns["excess"][index]),
         )
-        for rank, index in enumerate(places, start=1)
+        for rank, index in enumerate(positions, start=1)
     ]
 
 
 def simulated_leaders(
-    found: Found,
+    search: Found,
     leaders: list[Leader],
     inputs: SearchInputs,
     progress: Callable[[Leader, int, int], None] | None = None,
@@ -153,36 +153,36 @@ def simulated_leaders(
         leaders: The best by closed forms.
         progress: Receives each plan when it is simulated, its number and that of all.
     """
-    known: deployments.Priced = {}
+    prices: deployments.Priced = {}
     done = []
     for number, leader in enumerate(leaders, start=1):
-        done.append(_simulated(found, leader, inputs, known))
+        done.append(_simulated(search, leader, inputs, prices))
         if progress is not None:
             progress(done[-1], number, len(leaders))
     return sorted(done, key=lambda leader: leader.order(inputs.min_slo_probability))
 
 
 def _simulated(
-    found: Found, leader: Leader, inputs: SearchInputs, known: deployments.Priced
+    search: Found, leader: Leader, inputs: SearchInputs, prices: deployments.Priced
 ) -> Leader:
     """Return a leader at its load, or else at the highest load that meets the limits, bisected."""
     try:
-        best, met = _at(found, replace(leader, row=_at_load(leader, inputs)), inputs, known)
+        best, met = _at(search, replace(leader, row=_at_load(leader, inputs)), inputs, prices)
         at_first = {
             **best.row,
             "formula_ttft_s": leader.row["ttft_s"],
             "probabilities": {name: float(each[0]) for name, each in met.probabilities.items()},
         }
-        best = replace(_replicated(found, best, inputs, known), at_first=at_first)
+        best = replace(_replicated(search, best, inputs, prices), at_first=at_first)
     except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
         return replace(leader, note=str(error.args[0]))
     rows = [] if best.probability >= inputs.min_slo_probability else _lower(leader, inputs)
 
-    def meets(place: int) -> bool:
+    def meets(index: int) -> bool:
         nonlocal best
         try:
-            tried, _ = _at(found, replace(best, row=rows[place]), inputs, known)
-            tried = _replicated(found, tried, inputs, known)
+            tried, _ = _at(search, replace(best, row=rows[index]), inputs, prices)
+            tried = _replicated(search, tried, inputs, prices)
         except (UnsupportedError, InvalidSpecError, InfeasibleError):
             return True  # fewer requests than the batches of a pool
         within = tried.probability >= inputs.min_slo_probability
@@ -202,19 +202,19 @@ def _simulated(
 
 
 def _replicated(
-    found: Found, tried: Leader, inputs: SearchInputs, known: deployments.Priced
+    search: Found, tried: Leader, inputs: SearchInputs, prices: deployments.Priced
 ) -> Leader:
     """Return a simulated leader with as many replicas as the request rate needs."""
     more = _with_more_replicas(tried.row, inputs)
-    return tried if more is None else _at(found, replace(tried, row=more), inputs, known)[0]
+    return tried if more is None else _at(search, replace(tried, row=more), inputs, prices)[0]
 
 
 def _at_load(leader: Leader, inputs: SearchInputs) -> dict[str, Any]:
     """Return the row of a leader at its load: for two pools, the requests that they hold."""
     if inputs.mode != "disaggregated":
         return leader.row
-    held = inputs.concurrency or _held_by_pools(leader.row, inputs)
-    return {**leader.row, "concurrency": held}
+    concurrency = inputs.concurrency or _held_by_pools(leader.row, inputs)
+    return {**leader.row, "concurrency": concurrency}
 
 
 def _lower(leader: Leader, inputs: SearchInputs) -> list[dict[str, Any]]:
@@ -253,18 +253,18 @@ def _with_more_replicas(row: dict[str, Any], inputs: SearchInputs) -> dict[str, 
 
 
 def _at(
-    found: Found, leader: Leader, inputs: SearchInputs, known: deployments.Priced
+    search: Found, leader: Leader, inputs: SearchInputs, prices: deployments.Priced
 ) -> tuple[Leader, limits.Met]:
     """Return a leader with the metrics of a simulation at the load of its row, and its limits."""
-    fields = estimate_fields(found, leader.row, leader.place, inputs)
+    fields = estimate_fields(search, leader.row, leader.index, inputs)
     if leader.row["concurrency"] > MAX_IN_FLIGHT:
         raise UnsupportedError(
             f"concurrency = {leader.row['concurrency']:,}: a search simulates at most"
             f" {MAX_IN_FLIGHT:,} requests in flight; search fewer GPUs"
         )
     scenario = read_scenario({**fields, "method": "simulate"})
-    sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)
-    steady = deployments.steady_state(scenario, known, inputs.slo_percentile, sample)
+    sample = inputs.mix.sample_of(_caches(search, leader, inputs) if scenario.prefix else None)
+    steady = deployments.steady_state(scenario, prices, inputs.slo_percentile, sample)
     results = dict(steady.results)
     results |= energies_at(_energy(read_scenario(fields)), results, inputs.mix.mean_osl)
     arrays = {
@@ -278,8 +278,8 @@ def _at(
     tails = steady.at_percentile
     limited = [tails]
     if any(getattr(inputs, name) is not None for name in LATENCIES) and inputs.request_rate is None:
-        start = deployments.latencies_from_start(scenario, known, inputs.slo_percentile, sample)
-        limited.append(start)
+        percentile = inputs.slo_percentile
+        limited.append(deployments.latencies_from_start(scenario, prices, percentile, sample))
     met = min(
         (
             limits.met_limits(arrays | {n: _array(v) for n, v in row.items()}, gpus * share, inputs)
@@ -288,21 +288,21 @@ def _at(
         key=lambda met: float(met.least[0]),
     )
     metrics = {name: float(value[0]) for name, value in arrays.items()}
-    told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
+    values = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
     if tails:
         names = dict.fromkeys(LATENCIES.values())
-        told |= {
+        values |= {
             f"{limits.percentile_name(n)}{end}": tails[f"{n}{end}"]
             for n in names
             for end in limits.ENDS
         }
     if sample is not None and inputs.mix.reuse is not None:
         share = sample.cached_E.sum() / sample.isl_E.sum() if scenario.prefix else 0.0
-        told[HIT_RATE] = float(share)
+        values[HIT_RATE] = float(share)
     probability = float(met.least[0])
     simulated = replace(
         leader,
-        row={**leader.row, **told, "slo_probability": probability, "method": "simulate"},
+        row={**leader.row, **values, "slo_probability": probability, "method": "simulate"},
         score=float(limits.score_of(arrays, gpus, inputs)[0]),
         probability=probability,
         excess=float(met.excess[0]),
@@ -325,14 +325,14 @@ def _energy(scenario: Scenario) -> TokenEnergy:
     return deployments.evaluate_one(scenario)[1].energy
 
 
-def _caches(found: Found, leader: Leader, inputs: SearchInputs) -> Caches | None:
+def _caches(search: Found, leader: Leader, inputs: SearchInputs) -> Caches | None:
     """Return the prefix caches of a leader, None where prompts of a trace do not repeat."""
     if inputs.mix.reuse is None:
         return None
     if inputs.mode == "disaggregated":
         raise UnsupportedError("pools with the prefix caches of a trace are not simulated")
     sizes = {name: np.array([float(leader.row.get(name, 1))]) for name in (*PLAN, "dp")}
-    tokens = found.leading["cache_tokens"][leader.place : leader.place + 1]
+    tokens = search.leading["cache_tokens"][leader.index : leader.index + 1]
     return caches_of(PlanColumns(**sizes), tokens, inputs.routing)
 
 
@@ -367,11 +367,11 @@ def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[
     """
     names = {*inputs.objectives, "gpus", "slo_probability"}
     columns = {name: np.array([leader.row[name] for leader in leaders], float) for name in names}
-    kept = limits.frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
+    frontier = limits.frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
     missed = np.flatnonzero(columns["slo_probability"] < inputs.min_slo_probability)
-    places = sorted({*kept.tolist(), *missed.tolist()})
-    if len(places) == len(leaders):
+    positions = sorted({*frontier.tolist(), *missed.tolist()})
+    if len(positions) == len(leaders):
         return leaders, []
-    count = counted(len(leaders) - len(places), "plan")
+    count = counted(len(leaders) - len(positions), "plan")
     text = f"{count} left out: another one exceeds it in every objective when simulated"
-    return [leaders[place] for place in places], [text]
+    return [leaders[position] for position in positions], [text]

@@ -53,8 +53,8 @@ class Met(NamedTuple):
         Args:
             probability: Probability that it is met (P,).
         """
-        known = {**self.probabilities, name: probability}
-        return Met(known, np.minimum(self.least, probability), self.excess)
+        probabilities = {**self.probabilities, name: probability}
+        return Met(probabilities, np.minimum(self.least, probability), self.excess)
 
 
 def percentile_name(name: str) -> str:
@@ -91,24 +91,24 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
     limit = inputs.max_usd_per_million_tokens
     if limit is not None:
         value, low, high = (results[f"{COST}{end}"] for end in ENDS)
-        known = np.where(np.isnan(value), np.inf, value)
-        probabilities[MAX_COST] = probability_at_most(known, low, high, limit)
-        excess = np.maximum(excess, known / limit)
+        cost = np.where(np.isnan(value), np.inf, value)
+        probabilities[MAX_COST] = probability_at_most(cost, low, high, limit)
+        excess = np.maximum(excess, cost / limit)
     if inputs.max_accuracy_loss is not None:
         deltas = (results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
-        left, least, most = (
+        loss, least, most = (
             PERCENT - np.where(np.isnan(delta), -np.inf, delta) for delta in deltas
         )
         limit = PERCENT + inputs.max_accuracy_loss
-        probabilities[LOSS] = probability_at_most(left, least, most, limit)
-        excess = np.maximum(excess, left / limit)
+        probabilities[LOSS] = probability_at_most(loss, least, most, limit)
+        excess = np.maximum(excess, loss / limit)
     if inputs.request_rate is not None:
         each = inputs.mix.mean_osl / gpus
         gap, low, high = (each / results[f"{PER_GPU}{end}"] for end in ("", "_high", "_low"))
         probabilities[RATE] = probability_at_most(gap, low, high, 1.0 / inputs.request_rate)
         excess = np.maximum(excess, gap * inputs.request_rate)
-    for found in probabilities.values():
-        least = np.minimum(least, found)
+    for probability in probabilities.values():
+        least = np.minimum(least, probability)
     return Met(probabilities, least, excess)
 
 
@@ -255,14 +255,14 @@ class Judged:
         each, per_node = self.points.question.plan.gpus_per_replica, _gpus_per_node(self.points)
         return gpus_of_nodes(each, per_node, self.replicas + self.spares)
 
-    def availability(self, places: IntArray, inputs: SearchInputs) -> FloatArray:
+    def availability(self, indices: IntArray, inputs: SearchInputs) -> FloatArray:
         """Return the share of time in which enough replicas of some points work (C,).
 
         Args:
             places: The points (C,).
         """
-        replicas, spares = self.replicas[places], self.spares[places]
-        each = self.points.question.plan.gpus_per_replica[places] / _gpus_per_node(self.points)
+        replicas, spares = self.replicas[indices], self.spares[indices]
+        each = self.points.question.plan.gpus_per_replica[indices] / _gpus_per_node(self.points)
         return availability_of(replicas, replicas + spares, each, inputs)
 
 

@@ -32,13 +32,13 @@ class Pairs(NamedTuple):
     prefill_workers: FloatArray
     decode_workers: FloatArray
 
-    def at(self, places: IntArray | slice) -> Pairs:
+    def at(self, indices: IntArray | slice) -> Pairs:
         """Return some deployments."""
         return Pairs(
-            self.first[places],
-            self.second[places],
-            self.prefill_workers[places],
-            self.decode_workers[places],
+            self.first[indices],
+            self.second[indices],
+            self.prefill_workers[indices],
+            self.decode_workers[indices],
         )
 
 
@@ -61,19 +61,19 @@ def matched_pairs(
         gpus: GPUs of a deployment, or the most.
         request_rate: Requests per second that must be served [1/s], None for as many as possible.
     """
-    found: list[Pairs] = []
+    pairs_of_size: list[Pairs] = []
     wanted = (float(gpus), exact, request_rate or np.inf, min(per_node, float(gpus)))
     for size in np.unique(prefill.gpus).tolist():
         some = np.flatnonzero(prefill.gpus == size)
         most = some.size * decode.gpus.size
         pairs = Pairs(*(np.empty(most, kind) for kind in (np.int64, np.int64, float, float)))
-        own = Rates(*(values[some] for values in prefill))
-        number = _match(pairs.first, pairs, own, decode, wanted)
+        workers = Rates(*(values[some] for values in prefill))
+        number = _match(pairs.first, pairs, workers, decode, wanted)
         fitting = pairs.at(slice(0, number))
-        found.append(fitting._replace(first=some[fitting.first]))
-    if not found:  # no prefill worker has a known time
+        pairs_of_size.append(fitting._replace(first=some[fitting.first]))
+    if not pairs_of_size:  # no prefill worker has a known time
         return Pairs(*(np.empty(0, kind) for kind in (np.int64, np.int64, float, float)))
-    return Pairs(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    return Pairs(*(np.concatenate(each) for each in zip(*pairs_of_size, strict=True)))
 
 
 @compiled
@@ -116,14 +116,14 @@ def _count(
     They are -1 if none fit on nodes.
     """
     first, second = both
-    own, other, gpus = prefill.gpus[first], decode.gpus[second], wanted[0]
+    prefill_gpus, decode_gpus, gpus = prefill.gpus[first], decode.gpus[second], wanted[0]
     best, least, enough = -1.0, np.inf, False
     x = 1.0
-    while own * x + other <= gpus:
-        most = (gpus - own * x) // other
-        fitting = _most_fitting((own, other), x, most, gpus, wanted[3])
+    while prefill_gpus * x + decode_gpus <= gpus:
+        most = (gpus - prefill_gpus * x) // decode_gpus
+        fitting = _most_fitting((prefill_gpus, decode_gpus), x, most, gpus, wanted[3])
         if (fitting < 1.0 or (wanted[1] and fitting < most)) and (
-            not wanted[1] or own * x + other * most == gpus
+            not wanted[1] or prefill_gpus * x + decode_gpus * most == gpus
         ):
             if pairs.prefill_workers[number] == 0.0:
                 pairs.prefill_workers[number], pairs.decode_workers[number] = -1.0, -1.0
@@ -136,7 +136,7 @@ def _count(
         for around in (equal, serving):
             for step in (-1.0, 0.0, 1.0, 2.0):
                 y = most if wanted[1] else min(max(around + step, 1.0), fitting)
-                total = own * x + other * y
+                total = prefill_gpus * x + decode_gpus * y
                 if wanted[1] and total != gpus:
                     break
                 value = min(prefill.rate[first] * x, decode.rate[second] * y) / total

@@ -72,9 +72,9 @@ def priced_points(
     """
     for first in range(0, family.size, BLOCK):
         some = np.arange(first, min(first + BLOCK, family.size))
-        found = _priced(family, some, inputs, rejected, (loads, phase))
-        if found is not None:
-            yield found
+        points = _priced(family, some, inputs, rejected, (loads, phase))
+        if points is not None:
+            yield points
 
 
 def _priced(
@@ -109,43 +109,43 @@ def _priced(
     # loads ascend: those after the first that cannot run are left out too
     within_CL = np.logical_and.accumulate(within.reshape(loads_CL.shape), axis=1)
     kept_CL = within_CL & runs_C[:, None]
-    kept = np.flatnonzero(kept_CL)
-    if not kept.size:
+    fitting = np.flatnonzero(kept_CL)
+    if not fitting.size:
         return None
     ends_C = _ends(refused, within_CL)
-    asked = question.take(kept)
-    held = MemoryColumns(**take_columns(memory, kept))
-    asked, classes = _with_cached_prompts(asked, held, classes, inputs)
-    found = inference.evaluate_mix(asked, held, classes, phase)
-    results = inference.result_columns(asked, found)
+    candidates = question.take(fitting)
+    memory_left = MemoryColumns(**take_columns(memory, fitting))
+    candidates, classes = _with_cached_prompts(candidates, memory_left, classes, inputs)
+    evaluated = inference.evaluate_mix(candidates, memory_left, classes, phase)
+    results = inference.result_columns(candidates, evaluated)
     results |= costs(inputs, results, [(family.fields["system"], 1.0)])
-    results |= accuracies(inputs, asked)
+    results |= accuracies(inputs, candidates)
     return Points(
         family=family,
-        rows=rows[kept],
-        sequences=sequences[kept],
-        question=asked,
-        evaluated=found,
+        rows=rows[fitting],
+        sequences=sequences[fitting],
+        question=candidates,
+        evaluated=evaluated,
         results=results,
-        ends=np.repeat(ends_C, loads_CL.shape[1])[kept],
-        cache_tokens=held.kv_capacity_tokens,
+        ends=np.repeat(ends_C, loads_CL.shape[1])[fitting],
+        cache_tokens=memory_left.kv_capacity_tokens,
     )
 
 
 def _with_cached_prompts(
-    asked: Candidates,
+    candidates: Candidates,
     memory: MemoryColumns,
     classes: inference.RequestClasses,
     inputs: SearchInputs,
 ) -> tuple[Candidates, inference.RequestClasses]:
     """Return points and classes with what prefix caches have of the prompts of a trace."""
     reuse = inputs.mix.reuse
-    if reuse is None or not np.any(asked.load.prefix):
-        return asked, classes
-    caches = caches_of(asked.plan, memory.kv_capacity_tokens, inputs.routing)
+    if reuse is None or not np.any(candidates.load.prefix):
+        return candidates, classes
+    caches = caches_of(candidates.plan, memory.kv_capacity_tokens, inputs.routing)
     prefix_KP = np.floor(reuse.mean_cached(caches))  # whole tokens, which are priced once
-    load = replace(asked.load, prefix=classes.weight_K @ prefix_KP)
-    return replace(asked, load=load), replace(classes, prefix_KC=prefix_KP)
+    load = replace(candidates.load, prefix=classes.weight_K @ prefix_KP)
+    return replace(candidates, load=load), replace(classes, prefix_KC=prefix_KP)
 
 
 def _loads(
@@ -183,8 +183,8 @@ def accuracies(inputs: SearchInputs, question: Candidates) -> dict[str, FloatArr
     benchmark = inputs.accuracy_benchmark
     if benchmark is None:
         return {}
-    found = change_columns([quantized(question, benchmark, inputs.quantization_method)])
-    return {name: np.repeat(values, question.size) for name, values in found.items()}
+    changes = change_columns([quantized(question, benchmark, inputs.quantization_method)])
+    return {name: np.repeat(values, question.size) for name, values in changes.items()}
 
 
 def costs(
@@ -203,5 +203,5 @@ def costs(
     priced = [(inputs.gpu_price(name), share) for name, share in systems]
     pools = [PoolPrices([price], first, share) for price, share in priced]
     none = np.full(rate.shape, np.nan)
-    found = cost_columns({**results, "gpus": none}, pools, none, TokenCounts(1.0, 1.0))
-    return {name: found[name] for name in COSTS}
+    costs = cost_columns({**results, "gpus": none}, pools, none, TokenCounts(1.0, 1.0))
+    return {name: costs[name] for name in COSTS}

@@ -128,12 +128,12 @@ def deployments(
     judged = joined([_judged(both, some, inputs) for some in _blocks(pairs)])
     best = _best_batches(both, pairs, judged, inputs)
     front = frontier_points(judged, judged["gpus"], judged["slo_probability"], inputs)
-    kept = [
-        joined([_composed(both, some, inputs) for some in _blocks(pairs.at(places))])
-        | {"family": np.full(places.size, number)}
-        for places in (best, front)
+    columns = [
+        joined([_composed(both, some, inputs) for some in _blocks(pairs.at(indices))])
+        | {"family": np.full(indices.size, number)}
+        for indices in (best, front)
     ]
-    return Deployments(best=kept[0], frontier=kept[1], size=size)
+    return Deployments(best=columns[0], frontier=columns[1], size=size)
 
 
 def _blocks(pairs: Pairs) -> Iterator[Pairs]:
@@ -144,12 +144,12 @@ def _blocks(pairs: Pairs) -> Iterator[Pairs]:
 
 def _times(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> inference.PoolTimes:
     """Return the latencies and rates of deployments."""
-    shape, asked = pairs.first.shape, inputs.concurrency
+    shape, concurrency = pairs.first.shape, inputs.concurrency
     return inference.PoolTimes(
         load=inference.PoolLoad(
             prefill_workers=pairs.prefill_workers,
             decode_workers=pairs.decode_workers,
-            concurrency=np.full(shape, np.inf if asked is None else float(asked)),
+            concurrency=np.full(shape, np.inf if concurrency is None else float(concurrency)),
             derived=np.zeros(shape),
         ),
         prefill=pools.prompts.at(pairs.first),
@@ -254,13 +254,13 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
         PerfatlasError: The only system, format and number of draft tokens is not supported.
     """
     started = time.process_time()
-    found = Found()
+    search = Found()
     workers: dict[str, list[Workers]] = {role: [] for role in ROLES}
     pairs = 0
     parts: dict[tuple[int, int], Deployments | None] = {}
-    for new in zip_longest(*(_workers(inputs, role, found) for role in ROLES)):
-        for role, one in zip(ROLES, new, strict=True):
-            workers[role] += [one] if one is not None else []
+    for new in zip_longest(*(_workers(inputs, role, search) for role in ROLES)):
+        for role, workers_of_system in zip(ROLES, new, strict=True):
+            workers[role] += [workers_of_system] if workers_of_system is not None else []
         for pair in product(range(len(workers["prefill"])), range(len(workers["decode"]))):
             if pair in parts:
                 continue
@@ -272,18 +272,18 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
                     " decode workers, too many for one search; set some of tp, pp, attention_dp"
                     " and ep, or fewer GPUs"
                 )
-            parts[pair] = _of_pair(*both, found, inputs)
+            parts[pair] = _of_pair(*both, search, inputs)
             if progress is not None and parts[pair] is not None:
-                progress(found, [part.best for part in parts.values() if part is not None])
-    known = [part for _, part in sorted(parts.items()) if part is not None]
-    found.keep([part.best for part in known], [part.frontier for part in known], inputs)
-    found.points += sum(part.size for part in known)
-    found.cpu_s = time.process_time() - started
-    return found
+                progress(search, [part.best for part in parts.values() if part is not None])
+    priced = [part for _, part in sorted(parts.items()) if part is not None]
+    search.keep([part.best for part in priced], [part.frontier for part in priced], inputs)
+    search.points += sum(part.size for part in priced)
+    search.cpu_s = time.process_time() - started
+    return search
 
 
 def _of_pair(
-    prefill: Workers, decode: Workers, found: Found, inputs: SearchInputs
+    prefill: Workers, decode: Workers, search: Found, inputs: SearchInputs
 ) -> Deployments | None:
     """Return the deployments of two pools, None if they cannot work together."""
     first, second = prefill.family, decode.family
@@ -296,19 +296,19 @@ def _of_pair(
     handed_over = (written.kv, written.attention) == (read.kv, read.attention)
     if not handed_over or common[0] != common[1]:
         return None
-    number = len(found.families)
-    found.families += [first, second]
-    return deployments((prefill, decode), number, inputs, found.rejected)
+    number = len(search.families)
+    search.families += [first, second]
+    return deployments((prefill, decode), number, inputs, search.rejected)
 
 
-def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]:
+def _workers(inputs: SearchInputs, role: str, search: Found) -> Iterator[Workers]:
     """Yield the workers of a role, by system and format."""
-    asked = _asked(inputs, role)
-    rejected: Counter[str] = found.rejected
-    for whole in families(asked, rejected, (np.nan,), found.reasons, pooled=True):
+    role_inputs = _asked(inputs, role)
+    rejected: Counter[str] = search.rejected
+    for whole in families(role_inputs, rejected, (np.nan,), search.reasons, pooled=True):
         family = replace(whole, plan=replace(whole.plan, dp=np.ones_like(whole.plan.dp)))
-        for points in priced_points(family, asked, rejected, _batches(role), PHASES[role]):
-            found.points += points.size
+        for points in priced_points(family, role_inputs, rejected, _batches(role), PHASES[role]):
+            search.points += points.size
             yield _workers_at(points, role, inputs)
 
 
@@ -326,9 +326,9 @@ def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
     if ENERGY in inputs.objectives:
         energy = evaluated.energy
         energy_j = energy.prefill_j if role == "prefill" else energy.decode_j
-    places = unexceeded_workers(points.sequences, gpus, busy, inputs, energy_j)
+    indices = unexceeded_workers(points.sequences, gpus, busy, inputs, energy_j)
     late_s = value_exceeded(*busy, 1.0 - inputs.min_slo_probability)
-    question, results = points.question.take(places.tolist()), evaluated.take(places)
+    question, results = points.question.take(indices.tolist()), evaluated.take(indices)
     sizes = np.column_stack([getattr(question.plan, name) for name in POOL_SIZES[role]])
     return Workers(
         family=points.family,
@@ -336,9 +336,9 @@ def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
         results=results,
         plan=unique_rows(sizes)[1],
         rates=Rates(
-            gpus=gpus[places],
-            rate=(points.sequences / busy.predicted)[places],
-            sure_rate=(points.sequences / late_s)[places],
+            gpus=gpus[indices],
+            rate=(points.sequences / busy.predicted)[indices],
+            sure_rate=(points.sequences / late_s)[indices],
         ),
     )
 
@@ -373,11 +373,11 @@ def unexceeded_workers(
         times += [np.where(np.isnan(end_s), busy.predicted, end_s) for end_s in ends]
     better = [each for time_s in times for each in (sequences / time_s, -time_s)]
     better += [] if energy_j is None else [-energy_j]
-    kept: list[IntArray] = []
+    points: list[IntArray] = []
     for size in np.unique(gpus).tolist():
         some = np.flatnonzero(gpus == size)
-        kept.append(some[pareto_points(*(each[some] for each in better))])
-    return np.concatenate(kept)
+        points.append(some[pareto_points(*(each[some] for each in better))])
+    return np.concatenate(points)
 
 
 def _busy_s(latencies: inference.Latencies, role: str, inputs: SearchInputs) -> FloatArray:

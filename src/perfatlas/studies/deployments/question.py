@@ -105,8 +105,8 @@ class SearchInputs(
     @property
     def pinned(self) -> dict[str, int]:
         """The sizes of a plan that are given; the search varies the others."""
-        given = self.model_fields_set.intersection(choices.SIZES)
-        return {name: getattr(self, name) for name in choices.SIZES if name in given}
+        fields_set = self.model_fields_set.intersection(choices.SIZES)
+        return {name: getattr(self, name) for name in choices.SIZES if name in fields_set}
 
     @property
     def listed(self) -> choices.Choices:
@@ -248,20 +248,20 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
 
 def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the search of a graph of operators: static batches of items."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    model = str(given["model"])
+    values = {name: value for name, value in fields.items() if value is not None}
+    model = str(values["model"])
     if _generates(model):
         raise generation_error(model)
-    if given.setdefault("mode", "static") != "static":
-        raise graph_error(model, pools=given["mode"] == "disaggregated")
-    if isinstance(objective := given.get("objective"), str):
-        given["objective"] = _objective_of_items(objective)
-    inputs = SearchInputs.read(given)
+    if values.setdefault("mode", "static") != "static":
+        raise graph_error(model, pools=values["mode"] == "disaggregated")
+    if isinstance(objective := values.get("objective"), str):
+        values["objective"] = _objective_of_items(objective)
+    inputs = SearchInputs.read(values)
     listed = inputs.listed
     for name in NOT_LISTED.intersection(listed):
         raise tokens_error(f"choices of {name}", model)
     defaults = graph_defaults(model)
-    return {name: value for name, value in defaults.items() if name not in listed} | given
+    return {name: value for name, value in defaults.items() if name not in listed} | values
 
 
 def _generates(model: str) -> bool:
@@ -274,15 +274,15 @@ def _generates(model: str) -> bool:
 
 def _objective_of_items(objective: str) -> str:
     """Return objectives divided by commas by their names for tokens."""
-    own = {ITEM_NAMES.get(name, name): name for name in OBJECTIVES if name != DELTA}
+    objectives = {ITEM_NAMES.get(name, name): name for name in OBJECTIVES if name != DELTA}
     named = [part.strip().casefold().replace("-", "_") for part in objective.split(",")]
     for name in named:
-        if name not in own and name not in own.values():
+        if name not in objectives and name not in objectives.values():
             raise InvalidSpecError(
                 f"objective = {repr_for_error(name)}: a graph of operators is ranked by"
-                f" {', '.join(own)}{did_you_mean(name, tuple(own))}"
+                f" {', '.join(objectives)}{did_you_mean(name, tuple(objectives))}"
             )
-    return ",".join(own.get(name, name) for name in named)
+    return ",".join(objectives.get(name, name) for name in named)
 
 
 def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
@@ -306,10 +306,10 @@ def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
 
 def _check_lengths(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if fields contradict a mix of requests."""
-    given = inputs.model_fields_set
-    for name in MIXES.intersection(given):
+    fields_set = inputs.model_fields_set
+    for name in MIXES.intersection(fields_set):
         for other in ("isl", "osl"):
-            if other in given:
+            if other in fields_set:
                 raise InvalidSpecError(
                     f"{other} has no effect with {name}, which gives the lengths"
                 )

@@ -133,8 +133,8 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
     edges = np.unique(np.quantile(isl_N, PROMPT_QUANTILES))
     class_N = 2 * (np.searchsorted(edges, isl_N, side="right") - 1)
     for part in np.unique(class_N).tolist():
-        own = class_N == part
-        class_N[own] += osl_N[own] > np.median(osl_N[own])
+        in_part = class_N == part
+        class_N[in_part] += osl_N[in_part] > np.median(osl_N[in_part])
     _, place_N, count_K = np.unique(class_N, return_inverse=True, return_counts=True)
     cached_N = prefix_reuse(requests).cached_tokens(np.inf, isl_N.size)
     reuse = TraceReuse(requests=requests, class_N=place_N, count_K=count_K)

@@ -38,11 +38,11 @@ EXPERTS: Final = tuple(
 HIT_RATE: Final = "prefix_hit_rate"
 
 
-def plan_row(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
+def plan_row(search: Found, index: int, inputs: SearchInputs) -> dict[str, Any]:
     """Return a candidate as a row of an answer, by closed forms."""
-    row = _row(found.leading, place, found.families, inputs)
+    row = _row(search.leading, index, search.families, inputs)
     row["method"] = "static" if inputs.mode == "static" else "formula"
-    row["binding_constraint"] = str(found.leading["binding_constraint"][place])
+    row["binding_constraint"] = str(search.leading["binding_constraint"][index])
     return row
 
 
@@ -62,20 +62,20 @@ def deficit(score: float, following: float | None, inputs: SearchInputs) -> floa
     return (score - following) / (score if inputs.objective in HIGHER else -score)
 
 
-def frontier_rows(found: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
+def frontier_rows(search: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
     """Return the points of the frontier, fastest for a user first."""
-    size = int(found.frontier["gpus"].size) if found.frontier else 0
-    return [_row(found.frontier, index, found.families, inputs) for index in range(size)]
+    size = int(search.frontier["gpus"].size) if search.frontier else 0
+    return [_row(search.frontier, index, search.families, inputs) for index in range(size)]
 
 
-def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
+def candidate_table(search: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     """Return all candidates at their best loads as columns of a table."""
-    columns = found.candidates
+    columns = search.candidates
     if not columns:
         return {}
-    table = _cells(columns, slice(None), found.families, inputs)
+    table = _cells(columns, slice(None), search.families, inputs)
     if inputs.mode == "disaggregated":
-        table = _answered(table, found.families[0], inputs)
+        table = _answered(table, search.families[0], inputs)
     meets = columns["slo_probability"] >= inputs.min_slo_probability
     table["meets_slos"] = meets.tolist()
     table["binding_constraint"] = columns["binding_constraint"].tolist()
@@ -83,10 +83,10 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
 
 
 def _row(
-    columns: Columns, place: int, families: Sequence[Family], inputs: SearchInputs
+    columns: Columns, index: int, families: Sequence[Family], inputs: SearchInputs
 ) -> dict[str, Any]:
     """Return one point with its plan, limits, load and metrics."""
-    cells = _cells(columns, slice(place, place + 1), families, inputs)
+    cells = _cells(columns, slice(index, index + 1), families, inputs)
     row = {name: values[0] for name, values in _answered(cells, families[0], inputs).items()}
     if row.get("attention_dp") == 1:  # no exchange
         row = {name: value for name, value in row.items() if name not in EXCHANGE}
@@ -103,25 +103,25 @@ def _answered(cells: dict[str, Any], family: Family, inputs: SearchInputs) -> di
 
 
 def _cells(
-    columns: Columns, places: slice, families: Sequence[Family], inputs: SearchInputs
+    columns: Columns, indices: slice, families: Sequence[Family], inputs: SearchInputs
 ) -> dict[str, list[Any]]:
     """Return some points as columns of plain values."""
     pools = len(ROLES) if inputs.mode == "disaggregated" else 1
-    which = columns["family"][places].tolist()
-    named = {one: _names(families[one : one + pools], inputs) for one in dict.fromkeys(which)}
+    which = columns["family"][indices].tolist()
+    named = {i: _names(families[i : i + pools], inputs) for i in dict.fromkeys(which)}
     names = dict.fromkeys(name for row in named.values() for name in row)
-    cells: dict[str, list[Any]] = {name: [named[one].get(name) for one in which] for name in names}
+    cells: dict[str, list[Any]] = {name: [named[i].get(name) for i in which] for name in names}
     for title, name in _counts(inputs).items():
-        cells[title] = columns[name][places].astype(np.int64).tolist()
+        cells[title] = columns[name][indices].astype(np.int64).tolist()
     if inputs.availability is not None:
-        cells["availability"] = columns["availability"][places].tolist()
+        cells["availability"] = columns["availability"][indices].tolist()
     if inputs.mix.reuse is not None:
-        cells[HIT_RATE] = (columns["cached_tokens"][places] / inputs.mix.classes.mean[0]).tolist()
+        cells[HIT_RATE] = (columns["cached_tokens"][indices] / inputs.mix.classes.mean[0]).tolist()
     for name in reported(inputs):
-        values = columns[name][places].tolist()
+        values = columns[name][indices].tolist()
         cells[name] = [value if math.isfinite(value) else None for value in values]
-    cells["tier"] = tier_names(columns["tier"][places])
-    cells["slo_probability"] = columns["slo_probability"][places].tolist()
+    cells["tier"] = tier_names(columns["tier"][indices])
+    cells["slo_probability"] = columns["slo_probability"][indices].tolist()
     return cells
 
 
@@ -142,7 +142,7 @@ def _names(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any]:
     for name, value in each[-1].items():
         values = [row.get(name) for row in each]
         if len(each) > 1 and (name == "system" or values[0] != value):
-            named |= {f"{role}_{name}": one for role, one in zip(ROLES, values, strict=True)}
+            named |= {f"{role}_{name}": value for role, value in zip(ROLES, values, strict=True)}
         else:
             named[name] = value
     return named
@@ -169,18 +169,18 @@ def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
 
 
 def estimate_fields(
-    found: Found, row: Mapping[str, Any], place: int, inputs: SearchInputs
+    search: Found, row: Mapping[str, Any], index: int, inputs: SearchInputs
 ) -> dict[str, Any]:
     """Return the fields with which `estimate` prices a candidate."""
-    first = int(found.leading["family"][place])
+    first = int(search.leading["family"][index])
     cached: dict[str, int] = {}
     if inputs.mix.reuse is not None:  # the mean cached tokens of the prompts of a trace
-        cached = {"prefix": math.ceil(found.leading["cached_tokens"][place])}
+        cached = {"prefix": math.ceil(search.leading["cached_tokens"][index])}
     if inputs.mode == "disaggregated":
-        return _pool_fields(found.families[first : first + 2], row, cached, inputs)
+        return _pool_fields(search.families[first : first + 2], row, cached, inputs)
     load = "batch" if inputs.mode == "static" else "concurrency"
     named = (*PLAN, "dp", load, *(() if inputs.of_items else ("max_num_batched_tokens",)))
-    fields = {**found.families[first].fields, **{name: row[name] for name in named if name in row}}
+    fields = {**search.families[first].fields, **{name: row[name] for name in named if name in row}}
     fields = of_plan(fields | cached)
     return fields | ({} if inputs.mode == "static" else {"method": "formula"})
 

@@ -65,10 +65,10 @@ def all_plans(
     row = np.dtype((np.float64, len(names)))
     table: FloatArray = np.fromiter(islice(rows, MAX_PLANS + 1), row)
     if len(table) > MAX_PLANS:
-        asked = "gpus" if inputs.gpus is not None else "max_gpus"
+        field = "gpus" if inputs.gpus is not None else "max_gpus"
         raise InvalidSpecError(
             f"{inputs.most_gpus:,} GPUs have more than {MAX_PLANS:,} plans, too many for one"
-            f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {asked}"
+            f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {field}"
         )
     return parallelism.PlanColumns(**{name: table[:, index] for index, name in enumerate(names)})
 
@@ -94,7 +94,7 @@ def _rows(
 
 
 def _divisions(
-    sizes: Sequence[tuple[int, ...] | None], left: int, *, exact: bool
+    sizes: Sequence[tuple[int, ...] | None], gpus: int, *, exact: bool
 ) -> Iterator[tuple[int, ...]]:
     """Yield all sizes whose product divides the GPUs, or is at most them.
 
@@ -105,15 +105,15 @@ def _divisions(
         yield ()
         return
     values, *others = sizes
-    for size in _sizes(left, exact=exact) if values is None else values:
-        if size <= left and not (exact and left % size):
-            for rest in _divisions(others, left // size, exact=exact):
+    for size in _sizes(gpus, exact=exact) if values is None else values:
+        if size <= gpus and not (exact and gpus % size):
+            for rest in _divisions(others, gpus // size, exact=exact):
                 yield (size, *rest)
 
 
-def _sizes(left: int, *, exact: bool) -> Sequence[int]:
+def _sizes(gpus: int, *, exact: bool) -> Sequence[int]:
     """Return the sizes that divide some GPUs, or all up to them, in ascending order."""
-    return [size for size, _ in _divisors(left)] if exact else range(1, left + 1)
+    return [size for size, _ in _divisors(gpus)] if exact else range(1, gpus + 1)
 
 
 def _expert_sizes(
@@ -256,7 +256,7 @@ def families(
     """Yield the candidates of each system, engine, setting, format and number of draft tokens."""
     choices = list(combinations_of(inputs))
     refused = 0
-    told: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    seen: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for fields in choices:
         try:
             base = _resolved(fields, pooled=pooled)
@@ -269,15 +269,15 @@ def families(
             reasons.add(str(error))
             continue
         shared, exchange = _identity(fields, base)
-        if (shared, exchange) in told:  # fp8 and fp8_dynamic may be one format
+        if (shared, exchange) in seen:  # fp8 and fp8_dynamic may be one format
             continue
         runs_cp = divides_prompts(base.profile.name, base.model.network)
         plan = all_plans(inputs, base.model.network, divides_prompts=runs_cp)
-        if any(shared == known for known, _ in told):  # plans without an exchange are known
+        if any(shared == earlier for earlier, _ in seen):  # plans without an exchange are known
             plan = parallelism.PlanColumns(
                 **take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0))
             )
-        told.append((shared, exchange))
+        seen.append((shared, exchange))
         plan = placed_plans(base, plan, inputs)
         unpriced = bool(inputs.missing_price(fields["system"]))
         rules = {"system_without_price": np.full(plan.tp.shape, unpriced)}
@@ -285,9 +285,9 @@ def families(
         if pooled and not base.profile.disaggregation.stages:
             rules["stages_of_pools"] = plan.pp > 1.0
         runs_UK = _distinct_chunks(inputs, fields, base, plan, np.array(chunks))
-        kept, counts = refused_by_rule(rules.items(), int(plan.tp.size), runs_UK.sum(axis=1))
+        is_allowed, counts = refused_by_rule(rules.items(), int(plan.tp.size), runs_UK.sum(axis=1))
         rejected.update(counts)
-        rows, chunk = np.nonzero(runs_UK & kept[:, None])
+        rows, chunk = np.nonzero(runs_UK & is_allowed[:, None])
         if rows.size:
             taken = parallelism.PlanColumns(**take_columns(plan, rows))
             limits = _given_limits(inputs, np.array(chunks)[chunk])
@@ -307,14 +307,14 @@ def _identity(fields: dict[str, Any], base: Candidates) -> tuple[dict[str, Any],
 
 def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     """Yield the fields of every combination that is not a plan or a load."""
-    given = inputs.model_dump(exclude_unset=True, exclude_none=True)
-    shared = {n: v for n, v in given.items() if n in FIELD_NAMES and n not in NOT_SHARED}
+    set_fields = inputs.model_dump(exclude_unset=True, exclude_none=True)
+    shared = {n: v for n, v in set_fields.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
     if inputs.accuracy_benchmark is not None:
         shared["benchmark"] = inputs.accuracy_benchmark
     formats = [{"format": text} for text in inputs.formats or ()] or [{}]
     caches = [{"kv_format": kv_format} for kv_format in inputs.kv_formats or ()] or [{}]
-    settings = settings_of(inputs.listed, given)
+    settings = settings_of(inputs.listed, set_fields)
     combined = product(inputs.all_systems, *settings.values(), formats, caches, inputs.depths)
     for system, *values, weights, cache, depth in combined:
         chosen = {n: v for n, v in zip(settings, values, strict=True) if v is not None}

@@ -26,7 +26,7 @@ FORMAT_PEAKS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp8": "fp8"}
 _ALIASES: Final = {
     "fabric.scale_up.domain": "device.scale_up.domain_size",
     "device.scale_up.domain": "device.scale_up.domain_size",
-    **{f"device.peak.{own}": f"device.peak.{ours}" for own, ours in FORMAT_PEAKS.items()},
+    **{f"device.peak.{name}": f"device.peak.{ours}" for name, ours in FORMAT_PEAKS.items()},
 }
 
 
@@ -194,7 +194,7 @@ def result_names(command: str) -> tuple[str, ...]:
         >>> "ttft_s_low" in result_names("estimate"), "memory_fits" in result_names("estimate")
         (True, True)
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for metric in declared_metrics().values():
         if command not in metric.verbs:
             continue
@@ -202,9 +202,9 @@ def result_names(command: str) -> tuple[str, ...]:
         ends = ["", LOW_ENDING, HIGH_ENDING] if metric.has_interval else [""]
         if command in metric.statistics_of:
             ends = [f"_{statistic}" for statistic in metric.statistics]
-        found |= dict.fromkeys(f"{name}{end}" for end in ends)
-        found |= dict.fromkeys(f"{name}_{part}" for part in metric.parts)
-    return (*found, "tier", *STATUS)
+        names |= dict.fromkeys(f"{name}{end}" for end in ends)
+        names |= dict.fromkeys(f"{name}_{part}" for part in metric.parts)
+    return (*names, "tier", *STATUS)
 
 
 def is_higher_better(objective: str) -> bool:

@@ -56,9 +56,11 @@ def check_base(points: Points, base: Mapping[str, Any], origin: str) -> None:
             )
         together = zip(*axis.values, strict=True)
         if tuple(base[key] for key in axis.names) not in together:
-            known = ", ".join(repr_for_error(one) for one in axis.values[axis.names.index(name)])
+            choices = ", ".join(
+                repr_for_error(value) for value in axis.values[axis.names.index(name)]
+            )
             raise InvalidSpecError(
-                f"{origin}: base.{name} = {repr_for_error(value)} is none of its values: {known}"
+                f"{origin}: base.{name} = {repr_for_error(value)} is none of its values: {choices}"
             )
 
 
@@ -205,10 +207,10 @@ def _sampled(command: str, name: str, raw: Any, where: str) -> SampledName:  # n
     check_name(command, name, where)
     if not isinstance(raw, dict):
         return SampledName(name=name, choices=values_of(command, name, raw, where))
-    place = f"{where}.{name}"
+    path = f"{where}.{name}"
     if "steps" in raw or "step" in raw:
-        return SampledName(name=name, choices=tuple(_rangevalues_of(command, name, raw, place)))
-    low, high, log = _ends(command, name, raw, place)
+        return SampledName(name=name, choices=tuple(_rangevalues_of(command, name, raw, path)))
+    low, high, log = _ends(command, name, raw, path)
     whole = is_whole(command, name)
     return SampledName(name=name, low=low, high=high, log=log, whole=whole)
 
@@ -342,43 +344,43 @@ def _command(raw: Mapping[str, Any], origin: str) -> str:
 
 
 def _table(raw: Mapping[str, Any], name: str, origin: str) -> Mapping[str, Any]:
-    found = raw.get(name, {})
-    if not isinstance(found, dict):
+    table = raw.get(name, {})
+    if not isinstance(table, dict):
         raise InvalidSpecError(
-            f"{origin}: {name} = {repr_for_error(found)}: expected a table, [{name}]"
+            f"{origin}: {name} = {repr_for_error(table)}: expected a table, [{name}]"
         )
-    return found
+    return table
 
 
 def _texts(raw: Mapping[str, Any], origin: str) -> list[str]:
-    found = raw.get("constraints", [])
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    constraints = raw.get("constraints", [])
+    if not isinstance(constraints, list) or not all(isinstance(text, str) for text in constraints):
         raise InvalidSpecError(
-            f"{origin}: constraints = {repr_for_error(found)}: expected a list of expressions, such"
-            ' as ["tp * pp <= 8"]'
+            f"{origin}: constraints = {repr_for_error(constraints)}: expected a list of"
+            ' expressions, such as ["tp * pp <= 8"]'
         )
-    return found
+    return constraints
 
 
 def _derived(raw: Mapping[str, Any], origin: str) -> dict[str, Expression]:
-    found = {}
+    expressions = {}
     for name, text in _table(raw, "derived", origin).items():
         if not name.isidentifier() or not isinstance(text, str):
             raise InvalidSpecError(
                 f"{origin}: derived.{name} = {repr_for_error(text)}: expected a name of letters,"
                 ' digits and _ with an expression, such as tokens = "isl + osl"'
             )
-        found[name] = Expression(text)
-    return found
+        expressions[name] = Expression(text)
+    return expressions
 
 
 def _base(raw: Mapping[str, Any], command: str, origin: str) -> dict[str, Any]:
-    found = flattened(_table(raw, "base", origin))
-    for name in found:
+    base = flattened(_table(raw, "base", origin))
+    for name in base:
         check_name(command, name, f"{origin}: base")
     return {
         name: values_of(command, name, [value], f"{origin}: base")[0]
-        for name, value in found.items()
+        for name, value in base.items()
     }
 
 
@@ -396,17 +398,17 @@ def _objective(raw: Mapping[str, Any], command: str, origin: str) -> str:
 def _checked(study: Study, origin: str) -> Study:
     """Return the study, having checked every name that its expressions read."""
     inputs, results = study.inputs, result_names(study.command)
-    known = [*inputs, *study.derived, *results]
-    expressions = {f"derived.{name}": one for name, one in study.derived.items()}
+    names = [*inputs, *study.derived, *results]
+    expressions = {f"derived.{name}": expression for name, expression in study.derived.items()}
     expressions |= {
         f"constraint {constraint.text!r}": constraint for constraint in study.constraints
     }
     earlier: set[str] = set()
     for where, expression in expressions.items():
         for name in expression.names:
-            if name not in known:
+            if name not in names:
                 unset = name in verb_fields(study.command)
-                hint = "; the study does not set it" if unset else did_you_mean(name, known)
+                hint = "; the study does not set it" if unset else did_you_mean(name, names)
                 raise InvalidSpecError(f"{origin}: {where}: unknown name {name!r}{hint}")
             if where.startswith("derived.") and name in study.derived and name not in earlier:
                 raise InvalidSpecError(

@@ -77,6 +77,15 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """Return the counts and the best rows so far."""
         rows, failed = self._sum("rows"), self._sum("failed")
+        # the most frequent first, each with an example
+        refusal_rows: dict[str, dict[str, Any]] = {}
+        for stats in self._ordered():
+            for reason, (count, point, text) in stats.get("refusals", {}).items():
+                row = {"reason": reason, "count": 0, "point": point, "error": text}
+                refusal_rows.setdefault(reason, row)["count"] += count
+        ranked = sorted(refusal_rows.values(), key=lambda row: (-row["count"], row["reason"]))
+        rest = sum(row["count"] for row in ranked[MAX_REASONS:])
+        others = [{"reason": OTHERS, "count": rest, "point": None, "error": ""}] if rest else []
         return {
             "points": self.described["points"],
             "blocks": self.described["blocks"],
@@ -86,7 +95,7 @@ class Tally:
             "rows_in_tier_bound": self._sum("bound"),
             "left_out": self._added("left_out"),
             "not_met": self._added("not_met"),
-            "refusals": self._refusals(),
+            "refusals": ranked[:MAX_REASONS] + others,
             "objective": self.objective,
             "better": "higher" if is_higher_better(self.objective) else "lower",
             "best": self.best(),
@@ -105,14 +114,14 @@ class Tally:
         if not self._study.base:
             return best
         names, base = self._study.points.names, self._study.base
-        known: dict[str, float] = {}
+        best_of: dict[str, float] = {}
         for stats in self._ordered():
-            known |= stats.get("base", {})
+            best_of |= stats.get("base", {})
         return [
             with_ratio(
                 row,
                 RESULT_PREFIX + name if RESULT_PREFIX + name in row else name,
-                known.get(base_key(row, names, base)),
+                best_of.get(base_key(row, names, base)),
             )
             for row in best
         ]
@@ -124,23 +133,11 @@ class Tally:
         return sum(stats.get(name, 0) for stats in self._stats.values())
 
     def _added(self, name: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for stats in self._ordered():
             for text, count in stats.get(name, {}).items():
-                found[text] = found.get(text, 0) + count
-        return found
-
-    def _refusals(self) -> list[dict[str, Any]]:
-        """Return the reasons of refused rows, the most frequent first, each with an example."""
-        found: dict[str, dict[str, Any]] = {}
-        for stats in self._ordered():
-            for reason, (count, point, text) in stats.get("refusals", {}).items():
-                row = {"reason": reason, "count": 0, "point": point, "error": text}
-                found.setdefault(reason, row)["count"] += count
-        ranked = sorted(found.values(), key=lambda row: (-row["count"], row["reason"]))
-        rest = sum(row["count"] for row in ranked[MAX_REASONS:])
-        others = [{"reason": OTHERS, "count": rest, "point": None, "error": ""}] if rest else []
-        return ranked[:MAX_REASONS] + others
+                counts[text] = counts.get(text, 0) + count
+        return counts
 
     def kept_text(self) -> str:
         """Return what is kept and how to go on, "" if nothing is."""
@@ -154,11 +151,11 @@ class Tally:
 
     def warnings(self) -> list[str]:
         """Return what a user should know about the rows."""
-        found = []
+        notes = []
         if self.damaged:
             names = ", ".join(f"{number:06d}.parquet" for number in self.damaged[:5])
-            found.append(f"{counted(len(self.damaged), 'damaged block')} computed again: {names}")
-        return found
+            notes.append(f"{counted(len(self.damaged), 'damaged block')} computed again: {names}")
+        return notes
 
 
 RATIO: Final = "ratio_to_base"
@@ -178,10 +175,10 @@ def base_key(row: Mapping[str, Any], names: Sequence[str], base: Mapping[str, An
     return json.dumps([row[name] for name in names if name not in base], default=str)
 
 
-def with_ratio(row: Mapping[str, Any], own: str, base: float | None) -> dict[str, Any]:
+def with_ratio(row: Mapping[str, Any], column: str, base: float | None) -> dict[str, Any]:
     """Return a row with the ratio of its objective to that of its base.
 
     Args:
         base: The value of its base, None if that has none.
     """
-    return {**row, RATIO: float(row[own]) / base if base else None}
+    return {**row, RATIO: float(row[column]) / base if base else None}

@@ -68,7 +68,7 @@ class SizeSearch:
 
     scenario: Scenario  # The deployment, with any number of replicas
     traffic: Traffic
-    known: deployments.Priced  # Price tables of earlier calls
+    prices: deployments.Priced  # Of earlier calls
     # Load of the traffic on one replica, or on one worker of each pool; empty where it has no
     # steady rate
     each: tuple[deployments.OfferedLoad, ...] = ()
@@ -82,7 +82,7 @@ class SizeSearch:
         return TWO_POOLS if self.scenario.mode == "disaggregated" else ONE_POOL
 
     @property
-    def one(self) -> Size:
+    def smallest(self) -> Size:
         """The smallest size."""
         return (1,) * len(self.names)
 
@@ -120,18 +120,18 @@ def load_on_one(search: SizeSearch) -> tuple[deployments.OfferedLoad, ...]:
         InfeasibleError: Every request needs more KV cache than available.
         KeyboardInterrupt: The search was stopped.
     """
-    if not deployments.has_steady_rate(search.traffic, search.of(search.one)) or math.isinf(
+    if not deployments.has_steady_rate(search.traffic, search.of(search.smallest)) or math.isinf(
         search.traffic.request_rate or math.inf
     ):
         return ()
-    if len(search.one) == 1:
-        return (_load(search, search.one),)
+    if len(search.smallest) == 1:
+        return (_load(search, search.smallest),)
     return (_load_on_limiting_pool(search, 0), _load_on_limiting_pool(search, 1))
 
 
 def _load_on_limiting_pool(search: SizeSearch, pool: int) -> deployments.OfferedLoad:
     """Return the load on one worker of a pool whose other pool is large enough."""
-    load, others = _load(search, search.one), 1
+    load, others = _load(search, search.smallest), 1
     while 2 * others <= MAX_OTHER_WORKERS:
         others *= 2
         more = _load(search, (1, others) if pool == 0 else (others, 1))
@@ -145,7 +145,11 @@ def _load_on_limiting_pool(search: SizeSearch, pool: int) -> deployments.Offered
 def _load(search: SizeSearch, size: Size) -> deployments.OfferedLoad:
     """Return the load of all traffic on a size."""
     measured = deployments.offered_load(
-        search.of(size), search.traffic, search.known, slower=search.slower, watch=search.runs.look
+        search.of(size),
+        search.traffic,
+        search.prices,
+        slower=search.slower,
+        watch=search.runs.look,
     )
     search.runs.count(interrupted=measured.interrupted)
     if measured.load is None:
@@ -157,7 +161,7 @@ def refuse_unmeetable(search: SizeSearch) -> None:
     """Refuse SLOs that requests miss which share a replica with no others."""
     if not search.each:
         return
-    rate = IDLE_LOAD * load_on(search.each, search.one).capacity_requests_per_s
+    rate = IDLE_LOAD * load_on(search.each, search.smallest).capacity_requests_per_s
     changes = {
         "request_rate": rate,
         "num_requests": IDLE_REQUESTS,
@@ -165,13 +169,13 @@ def refuse_unmeetable(search: SizeSearch) -> None:
         "burstiness": None,
     }
     alone = search.traffic.model_copy(update=changes)
-    resolved = deployments.resolve_traffic(alone, search.of(search.one))
-    ready, outcome = _outcome(search, alone, resolved, search.one)
+    resolved = deployments.resolve_traffic(alone, search.of(search.smallest))
+    ready, outcome = _outcome(search, alone, resolved, search.smallest)
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
-    found = request_latencies(resolved.requests, outcome, ready.seen)
+    latencies = request_latencies(resolved.requests, outcome, ready.seen)
     checks = [
-        slo_check for slo_check in slo_checks(found, search.traffic, 1) if slo_check.is_missed
+        slo_check for slo_check in slo_checks(latencies, search.traffic, 1) if slo_check.is_missed
     ]
     if checks:
         raise InfeasibleError(
@@ -234,21 +238,21 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
         traffic=search.traffic,
         scenario=search.of(size),
         load=load,
-        known=search.known,
+        prices=search.prices,
         first=max(NEAR_CAPACITY_REQUESTS, first) if near else first,
         most=MAX_REQUESTS,
         slower=search.slower,
         watch=search.runs.look,
     )
-    run, found, rejected = extended_run(
+    run, latencies, rejected = extended_run(
         sizing, lambda seen: _excess(seen, search.traffic, min(size))
     )
-    search.runs.count(interrupted=found is None)
-    if found is None:
+    search.runs.count(interrupted=latencies is None)
+    if latencies is None:
         raise KeyboardInterrupt
     if rejected:
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
-    checks = slo_checks(found, search.traffic, min(size))
+    checks = slo_checks(latencies, search.traffic, min(size))
     reason = checks_text(checks)
     if any(check.is_missed for check in checks):
         return Judgement("missed", reason, run)
@@ -257,14 +261,14 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
     return Judgement("met" if met else "undecided", reason, run)
 
 
-def _excess(found: Latencies, traffic: Traffic, replicas: int) -> float:
+def _excess(latencies: Latencies, traffic: Traffic, replicas: int) -> float:
     """Return how far a run is from telling whether the SLOs are met; at most 1 tells it."""
-    if not found.arrival_s.size:
+    if not latencies.arrival_s.size:
         return math.inf
-    span_s = float(found.arrival_s[-1] - found.arrival_s[0])
-    mean_s = float(found.request_latency_s.mean())
+    span_s = float(latencies.arrival_s[-1] - latencies.arrival_s[0])
+    mean_s = float(latencies.request_latency_s.mean())
     short = math.sqrt(SPANS * mean_s / span_s) if span_s else math.inf
-    checks = slo_checks(found, traffic, replicas)
+    checks = slo_checks(latencies, traffic, replicas)
     missed = any(check.is_missed for check in checks)
     return short if missed else max(short, *(check.excess for check in checks), 0.0)
 
@@ -276,8 +280,8 @@ def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
     ready, outcome = _outcome(search, search.traffic, resolved, size)
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
-    found = request_latencies(resolved.requests, outcome, ready.seen)
-    message = missed_slos(search.traffic, slo_statistics(found, search.traffic))
+    latencies = request_latencies(resolved.requests, outcome, ready.seen)
+    message = missed_slos(search.traffic, slo_statistics(latencies, search.traffic))
     sampled = not search.each and not resolved.concurrency  # else the capacity tells it
     if not message and sampled and saturated(outcome):
         message = "the load exceeds the capacity"
@@ -290,7 +294,7 @@ def _outcome(
     search: SizeSearch, traffic: Traffic, resolved: deployments.ResolvedTraffic, size: Size
 ) -> tuple[deployments.Service, Outcome]:
     """Return what serves requests, and their outcome."""
-    ready = deployments.service(search.of(size), traffic, resolved, search.known)
+    ready = deployments.service(search.of(size), traffic, resolved, search.prices)
     ready = deployments.slowed(ready, search.slower) if search.slower else ready
     return ready, search.runs.run(ready, resolved)
 
@@ -309,14 +313,14 @@ def smallest_size(search: SizeSearch) -> Size:
     first, most = _limits(search)
     refuse_unmeetable(search)
     while True:
-        found = _smallest_met(search, first, most)
-        if found is None:
+        size = _smallest_met(search, first, most)
+        if size is None:
             raise InfeasibleError(
                 f"no number of {search.plural} meets the SLOs, up to {search.text(most)}:"
                 f" {search.judged[most].reason}"
             )
-        if search.slower or confirmed(search, found):
-            return found
+        if search.slower or confirmed(search, size):
+            return size
 
 
 def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
@@ -326,7 +330,15 @@ def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
         return judge(search, size).verdict == "met"
 
     if search.names == TWO_POOLS:
-        return cheapest_pair(meets, _pair(first), _pair(most), _gpus_of_workers(search))
+        resolved = deployments.resolve_traffic(search.traffic, search.of(search.smallest))
+        scenario = search.of(search.smallest)
+        pools = deployments.service(scenario, search.traffic, resolved, search.prices).pools
+        return cheapest_pair(
+            meets,
+            _pair(first),
+            _pair(most),
+            _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools)),
+        )
     number = smallest_number(lambda number: meets((number,)), first[0], most[0])
     return None if number is None else (number,)
 
@@ -336,20 +348,13 @@ def _pair(size: Size) -> tuple[int, int]:
     return first, second
 
 
-def _gpus_of_workers(search: SizeSearch) -> tuple[int, int]:
-    """Return the GPUs of one prefill and of one decode worker."""
-    resolved = deployments.resolve_traffic(search.traffic, search.of(search.one))
-    pools = deployments.service(search.of(search.one), search.traffic, resolved, search.known).pools
-    return _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools))
-
-
 def _limits(search: SizeSearch) -> tuple[Size, Size]:
     """Return the numbers that the capacities ask for, and the largest that are tried."""
-    pools = len(search.one)
+    pools = len(search.smallest)
     most = MAX_SCHEDULERS // pools // search.scenario.attention_dp
     if not search.each:
-        requests = deployments.resolve_traffic(search.traffic, search.of(search.one)).requests
-        return search.one, (min(most, int(requests.isl_N.size)),) * pools
+        requests = deployments.resolve_traffic(search.traffic, search.of(search.smallest)).requests
+        return search.smallest, (min(most, int(requests.isl_N.size)),) * pools
     first = tuple(math.floor(load.share) + 1 for load in search.each)
     if max(first) > most:
         raise InvalidSpecError(

@@ -89,17 +89,17 @@ class RateSearch:
             InvalidSpecError: There are too many, or they come from a file.
         """
         had = deployments.resolve_traffic(self.traffic, self.scenario).requests.isl_N.size
-        known = f"; {significant(self.met * self.unit, 4)} requests/s is met" if self.met else ""
+        met = f"; {significant(self.met * self.unit, 4)} requests/s is met" if self.met else ""
         if self.traffic.requests is not None:
             raise InvalidSpecError(
                 f"the {had:,} requests of {self.traffic.requests} are too few to determine the"
                 f" maximum rate: at a rate that meets the SLOs they end before a steady state is"
-                f" reached{known}; use a longer file or stricter SLOs"
+                f" reached{met}; use a longer file or stricter SLOs"
             )
         if requests > MAX_REQUESTS:
             raise InvalidSpecError(
                 f"{requests:,} requests would be required to determine the maximum rate, more than"
-                f" the limit of {MAX_REQUESTS:,}{known}; use stricter SLOs or shorter think times,"
+                f" the limit of {MAX_REQUESTS:,}{met}; use stricter SLOs or shorter think times,"
                 " or simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
@@ -218,8 +218,8 @@ def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
             return "requests that need more KV cache than available are rejected"
         if (outcome.finished_N < 0).any():
             return "requests are lost or never served"
-        found = request_latencies(resolved.requests, outcome, search.ready.seen)
-        for name, value in slo_statistics(found, traffic).items():
+        latencies = request_latencies(resolved.requests, outcome, search.ready.seen)
+        for name, value in slo_statistics(latencies, traffic).items():
             values.setdefault(name, []).append(value)
         flows.append(deployments.flow(resolved.requests, outcome))
     text = missed_slos(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})

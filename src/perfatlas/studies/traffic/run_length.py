@@ -89,7 +89,7 @@ class Sizing:
     scenario: Scenario
     load: deployments.OfferedLoad  # Offered rate and capacity
     # Tables of prices of earlier calls, to take from and to add to
-    known: deployments.Priced = field(default_factory=dict)
+    prices: deployments.Priced = field(default_factory=dict)
     first: int = FIRST
     most: int = MAX_REQUESTS  # Requests of the longest one
     # How the steps of each pool or kind are slower; none are as priced
@@ -114,7 +114,7 @@ class SizedRun(NamedTuple):
 def sized_run(
     traffic: Traffic,
     scenario: Scenario,
-    known: deployments.Priced,
+    prices: deployments.Priced,
     watch: OnProgress | None = None,
     first: int = FIRST,
     load: deployments.OfferedLoad | None = None,
@@ -123,7 +123,7 @@ def sized_run(
 
     Args:
         traffic: What arrives. With `num_requests`, or without a steady rate, it runs as it is.
-        known: Tables of prices of earlier calls, to take from and to add to.
+        prices: Tables of prices of earlier calls, to take from and to add to.
         watch: Called during runs; true stops it.
         load: Offered rate and capacity, if known; None determines them.
 
@@ -133,7 +133,7 @@ def sized_run(
         UnsupportedError: No model, data or scheduler for the combination.
     """
     resolved = deployments.resolve_traffic(traffic, scenario)
-    ready = deployments.service(scenario, traffic, resolved, known)
+    ready = deployments.service(scenario, traffic, resolved, prices)
     default_lengths = traffic.length_distribution is None and traffic.requests is None
     if (
         default_lengths
@@ -144,13 +144,14 @@ def sized_run(
         resolved = deployments.resolve_traffic(traffic, scenario)
     if not deployments.has_steady_rate(traffic, scenario):
         return TrafficRun(traffic, resolved, ready)
-    load = load or deployments.offered_load(scenario, traffic, known, watch=watch).load
+    load = load or deployments.offered_load(scenario, traffic, prices, watch=watch).load
     if traffic.num_requests is not None or load is None:
         return TrafficRun(traffic, resolved, ready, load)
     sizing = Sizing(
-        traffic=traffic, scenario=scenario, load=load, known=known, first=first, watch=watch
+        traffic=traffic, scenario=scenario, load=load, prices=prices, first=first, watch=watch
     )
-    return extended_run(sizing, lambda found: _excess(found, load, traffic.sampling_precision)).run
+    precision = traffic.sampling_precision
+    return extended_run(sizing, lambda latencies: _excess(latencies, load, precision)).run
 
 
 def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
@@ -163,28 +164,28 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
     while True:
         sized = sizing.traffic.model_copy(update={"num_requests": count})
         resolved = deployments.resolve_traffic(sized, sizing.scenario)
-        ready = deployments.service(sizing.scenario, sized, resolved, sizing.known)
+        ready = deployments.service(sizing.scenario, sized, resolved, sizing.prices)
         ready = deployments.slowed(ready, sizing.slower) if sizing.slower else ready
         outcome = deployments.run_traffic(
             ready, resolved, Control(watch=sizing.watch, keeps_partial=True)
         )
         if outcome.interrupted:
             return SizedRun(TrafficRun(sized, resolved, ready, precise=False), None)
-        found = request_latencies(resolved.requests, outcome, ready.seen)
-        window = measured_window(found, outcome, grows=sizing.load.grows)
-        found = found.between(window)
-        over = excess(found)
+        latencies = request_latencies(resolved.requests, outcome, ready.seen)
+        window = measured_window(latencies, outcome, grows=sizing.load.grows)
+        latencies = latencies.between(window)
+        over = excess(latencies)
         precise = over <= 1.0 and window.settled
         if precise or count >= sizing.longest:
             run = TrafficRun(sized, resolved, ready, sizing.load, window, precise)
-            return SizedRun(run, found, int(outcome.rejected().sum()))
+            return SizedRun(run, latencies, int(outcome.rejected().sum()))
         least, most = GROWTH
         factor = over**2 * MARGIN if math.isfinite(over) else most
         count = min(math.ceil(count * min(max(factor, least), most)), sizing.longest)
 
 
 def slow_load(
-    run: TrafficRun, scenario: Scenario, known: deployments.Priced
+    run: TrafficRun, scenario: Scenario, prices: deployments.Priced
 ) -> deployments.OfferedLoad | None:
     """Return the load at the slow end of the interval of step times, None where none is sized.
 
@@ -194,21 +195,24 @@ def slow_load(
     ends = deployments.price_ends(run.ready)
     if run.window is None or run.load is None or "high" not in ends:
         return None
-    return deployments.offered_load(scenario, run.traffic, known, slower=ends["high"]).load
+    return deployments.offered_load(scenario, run.traffic, prices, slower=ends["high"]).load
 
 
-def _excess(found: Latencies, load: deployments.OfferedLoad, precision: float) -> float:
+def _excess(latencies: Latencies, load: deployments.OfferedLoad, precision: float) -> float:
     """Return the largest half-width over what it may be; 0 without measurements."""
-    return max((one.relative / (precision * times) for one, times in _held(found, load)), default=0)
+    bounds = _bounded(latencies, load)
+    return max((width.relative / (precision * times) for width, times in bounds), default=0)
 
 
-def _held(found: Latencies, load: deployments.OfferedLoad) -> Iterator[tuple[Precision, float]]:
+def _bounded(
+    latencies: Latencies, load: deployments.OfferedLoad
+) -> Iterator[tuple[Precision, float]]:
     """Yield the statistics whose precision is asked for, and how many times that it may be.
 
     Above the capacity the queue grows without bound, and so do the latencies that include it.
     """
-    if found.tpot_s.size and statistics(found.tpot_s)["mean"] is not None:
-        yield batch_precision(found.tpot_s), 1.0
+    if latencies.tpot_s.size and statistics(latencies.tpot_s)["mean"] is not None:
+        yield batch_precision(latencies.tpot_s), 1.0
     if not load.grows:
-        yield batch_precision(found.ttft_s), 1.0
-        yield batch_precision(found.ttft_s, PERCENTILE), OF_PERCENTILES
+        yield batch_precision(latencies.ttft_s), 1.0
+        yield batch_precision(latencies.ttft_s, PERCENTILE), OF_PERCENTILES

@@ -58,11 +58,11 @@ class SloCheck(NamedTuple):
     def text(self) -> str:
         """The statistic, its precision and its side of the SLO, a clause."""
         side = "within" if self.reserve.value >= 0.0 else "above"
-        apart, half_width = self.reserve
+        margin, half_width = self.reserve
         if self.statistic == "mean":
             value = f"{significant(self.value_s, 4)} ± {two_digits(half_width)}"
             return f"mean {self.name} is {value}, {side} the SLO of {self.slo_s:g}"
-        share = float(self.statistic[1:]) + 100.0 * apart
+        share = float(self.statistic[1:]) + 100.0 * margin
         return (
             f"{self.statistic} {self.name} is {significant(self.value_s, 4)}, {side} the SLO of"
             f" {self.slo_s:g},"
@@ -70,22 +70,22 @@ class SloCheck(NamedTuple):
         )
 
 
-def slo_checks(found: Latencies, traffic: Traffic, replicas: int) -> list[SloCheck]:
+def slo_checks(latencies: Latencies, traffic: Traffic, replicas: int) -> list[SloCheck]:
     """Return the statistic of each metric that has an SLO, and that requests have."""
     statistic, percentile = _statistic_name(traffic), traffic.slo_percentile
-    values = slo_statistics(found, traffic)
+    values = slo_statistics(latencies, traffic)
     checks = []
-    for name, slo_s, values_N in _with_values(found, traffic):
+    for name, slo_s, values_N in _with_values(latencies, traffic):
         if percentile is None:
             reserve = batch_precision(slo_s - values_N)
         else:
-            reserve = _share_reserve(values_N <= slo_s, percentile / 100.0, found, replicas)
+            reserve = _share_reserve(values_N <= slo_s, percentile / 100.0, latencies, replicas)
         checks.append(SloCheck(name, statistic, slo_s, values[name], reserve))
     return checks
 
 
 def _share_reserve(
-    meets_N: NDArray[np.bool_], asked: float, found: Latencies, replicas: int
+    meets_N: NDArray[np.bool_], target_share: float, latencies: Latencies, replicas: int
 ) -> Precision:
     """Return by how much the share of requests that meet an SLO exceeds a share, with precision.
 
@@ -94,22 +94,22 @@ def _share_reserve(
     smaller than that of clusters of the requests in flight on a replica.
     """
     share, half_width = batch_precision(meets_N.astype(np.float64))
-    expected, seen = asked * (1.0 - asked), share * (1.0 - share)
-    if share > asked and seen:
+    expected, seen = target_share * (1.0 - target_share), share * (1.0 - share)
+    if share > target_share and seen:
         half_width *= math.sqrt(max(expected / seen, 1.0))
-    span_s = float(found.arrival_s[-1] - found.arrival_s[0])
-    per_s = found.arrival_s.size / span_s if span_s else math.inf
-    together = max(per_s * float(found.request_latency_s.mean()) / replicas, 1.0)
+    span_s = float(latencies.arrival_s[-1] - latencies.arrival_s[0])
+    per_s = latencies.arrival_s.size / span_s if span_s else math.inf
+    together = max(per_s * float(latencies.request_latency_s.mean()) / replicas, 1.0)
     least = NORMAL * math.sqrt(expected * together / meets_N.size)
-    return Precision(share - asked, max(half_width, least))
+    return Precision(share - target_share, max(half_width, least))
 
 
-def slo_statistics(found: Latencies, traffic: Traffic) -> dict[str, float]:
+def slo_statistics(latencies: Latencies, traffic: Traffic) -> dict[str, float]:
     """Return the selected statistic of each metric that has an SLO, over all requests [s]."""
     percentile = traffic.slo_percentile
     return {
         name: float(known_N.mean() if percentile is None else np.percentile(known_N, percentile))
-        for name, _, known_N in _with_values(found, traffic)
+        for name, _, known_N in _with_values(latencies, traffic)
     }
 
 
@@ -120,12 +120,12 @@ def missed_slos(traffic: Traffic, values: Mapping[str, float]) -> str:
         values: Statistics by metric [s].
     """
     statistic = _statistic_name(traffic)
-    said = [
+    statements = [
         f"{statistic} {name} is {significant(values[name], 4)}, above the SLO of {most:g}"
         for name, most in traffic.objectives().items()
         if values.get(name, 0.0) > most
     ]
-    return "; ".join(said)
+    return "; ".join(statements)
 
 
 def checks_text(checks: Sequence[SloCheck]) -> str:
@@ -141,11 +141,11 @@ def _statistic_name(traffic: Traffic) -> str:
 
 
 def _with_values(
-    found: Latencies, traffic: Traffic
+    latencies: Latencies, traffic: Traffic
 ) -> Iterator[tuple[str, float, NDArray[np.float64]]]:
     """Yield metrics that have an SLO with its limit and the finite values, if there are any."""
     for name, slo_s in traffic.objectives().items():
-        values_N = getattr(found, COLUMNS.get(name, name))
+        values_N = getattr(latencies, COLUMNS.get(name, name))
         known_N = values_N[np.isfinite(values_N)]
         if known_N.size:
             yield name, slo_s, known_N

@@ -64,8 +64,8 @@ def arrival_spread(run: TrafficRun, outcome: Outcome) -> Spread:
     """
     factor = math.sqrt(1.0 + 1.0 / run.traffic.num_seeds)
     rates = _rate_spread(run, outcome)
-    found: Spread = dict.fromkeys(REQUEST_RATES, factor * rates.requests)
-    found |= {"output_tokens_per_s": factor * rates.tokens, "makespan_s": factor * rates.requests}
+    spread: Spread = dict.fromkeys(REQUEST_RATES, factor * rates.requests)
+    spread |= {"output_tokens_per_s": factor * rates.tokens, "makespan_s": factor * rates.requests}
     latencies = request_latencies(run.resolved.requests, outcome, run.ready.seen)
     if run.window is not None:
         latencies = latencies.between(run.window)
@@ -76,8 +76,8 @@ def arrival_spread(run: TrafficRun, outcome: Outcome) -> Spread:
             relative = batch_precision(values_N, None if key == "mean" else float(key[1:])).relative
             if math.isfinite(relative):
                 widths[key] = factor * math.log1p(relative)
-        found[name] = widths
-    return found
+        spread[name] = widths
+    return spread
 
 
 def _rate_spread(run: TrafficRun, outcome: Outcome) -> RateSpread:
@@ -121,21 +121,21 @@ def widened(results: Mapping[str, Any], spread: Spread) -> dict[str, Any]:
         >>> round(widened(found, {"requests_per_s": 0.1})["requests_per_s_high"], 4)
         1.1052
     """
-    held = dict(results)
+    clipped = dict(results)
     for name, width in spread.items():
         for end in ("low", "high"):
             key = f"{name}_{end}"
             if results.get(key) is not None:
-                held[key] = _end(results[name], results[key], width, end)
-    return held
+                clipped[key] = _end(results[name], results[key], width, end)
+    return clipped
 
 
 def _end(value: Any, end: Any, width: Any, which: str) -> Any:  # noqa: ANN401 - number or mapping
     if isinstance(value, dict):
         ends = {key: _end(value[key], end[key], width.get(key, 0.0), which) for key in value}
         # a higher percentile has no lower end
-        known = [key for key, end in ends.items() if key.startswith("p") and end is not None]
-        ordered = sorted(known, key=lambda key: float(key[1:]), reverse=which == "low")
+        percentiles = [key for key, end in ends.items() if key.startswith("p") and end is not None]
+        ordered = sorted(percentiles, key=lambda key: float(key[1:]), reverse=which == "low")
         outer = min if which == "low" else max
         reached = accumulate((ends[key] for key in ordered), outer)
         return ends | dict(zip(ordered, reached, strict=True))

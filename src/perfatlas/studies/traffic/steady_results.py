@@ -49,24 +49,24 @@ def window_results(run: TrafficRun, outcome: Outcome) -> dict[str, Any]:
     """
     if run.load is None:
         return {}
-    found = request_latencies(run.resolved.requests, outcome, run.ready.seen)
+    latencies = request_latencies(run.resolved.requests, outcome, run.ready.seen)
     window = run.window
     if window is None:
-        return {"warm_up_requests": measured_window(found, outcome, grows=run.load.grows).first}
-    found = found.between(window)
+        return {"warm_up_requests": measured_window(latencies, outcome, grows=run.load.grows).first}
+    latencies = latencies.between(window)
     results: dict[str, Any] = {
         "warm_up_requests": window.first,
         "measured_requests": window.last - window.first,
         "precision_reached": run.precise,
     }
     for name in MEASURED:
-        values_N = getattr(found, name)
+        values_N = getattr(latencies, name)
         precise = {
             key: batch_precision(values_N, None if key == "mean" else float(key[1:])).half_width
             for key in STATISTICS
         }
-        known = {key: width if math.isfinite(width) else None for key, width in precise.items()}
-        results[f"{name}{SEEDS}"] = known
+        finite = {key: width if math.isfinite(width) else None for key, width in precise.items()}
+        results[f"{name}{SEEDS}"] = finite
     return results
 
 
@@ -92,8 +92,8 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
     if load is None or not load.grows:
         return dict(results)
     grows = [f"{name}{end}" for name in QUEUED for end in ("", "_low", "_high", SEEDS)]
-    kept = {name: value for name, value in results.items() if name not in TAILS}
-    return _without_values(kept, grows)
+    shown = {name: value for name, value in results.items() if name not in TAILS}
+    return _without_values(shown, grows)
 
 
 def steady_rates(
@@ -142,8 +142,8 @@ def stable_probability(load: OfferedLoad | None, slow: OfferedLoad | None) -> di
     gap_s, slow_s = (
         np.array([1.0 / offered_load.capacity_requests_per_s]) for offered_load in (load, slow)
     )
-    found = probability_at_most(gap_s, gap_s, slow_s, 1.0 / load.requests_per_s)
-    return {"stable_probability": float(found[0])}
+    probability = probability_at_most(gap_s, gap_s, slow_s, 1.0 / load.requests_per_s)
+    return {"stable_probability": float(probability[0])}
 
 
 def _without_values(results: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -163,8 +163,8 @@ def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     load = run.load
     if load is None:
         return []
-    kept = KEPT_OF_SAMPLE if run.window is None else UNSTABLE
-    notes = _stability(load, kept.replace("TTFT, ", "") if run.ready.item else kept)
+    shown = KEPT_OF_SAMPLE if run.window is None else UNSTABLE
+    notes = _stability(load, shown.replace("TTFT, ", "") if run.ready.item else shown)
     if load.stability == "stable" and slow is not None and slow.stability != "stable":
         notes.append(
             "no upper limits of latencies: at the slow end of the step-time interval the capacity"
@@ -180,7 +180,7 @@ def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     return notes
 
 
-def _stability(load: OfferedLoad, kept: str) -> list[str]:
+def _stability(load: OfferedLoad, shown: str) -> list[str]:
     rate, capacity = load.requests_per_s, load.capacity_requests_per_s
     if load.stability == "near capacity":
         side = "above" if load.grows else "below"
@@ -195,7 +195,7 @@ def _stability(load: OfferedLoad, kept: str) -> list[str]:
     notes = (
         f"overloaded: {significant(rate, 4)} requests/s exceed the capacity of"
         f" {significant(capacity, 4)} requests/s; the"
-        f" queue grows by {significant(rate - capacity)} requests/s; {kept}"
+        f" queue grows by {significant(rate - capacity)} requests/s; {shown}"
     )
     return [notes]
 
@@ -206,12 +206,12 @@ def length_note(run: TrafficRun, results: Mapping[str, Any]) -> list[str]:
     Results of a fixed number of requests include the warm-up; a precision that the shortest run
     has leaves that run as it is.
     """
-    asked = run.traffic
-    if run.window is not None and run.precise and "sampling_precision" in asked.model_fields_set:
-        if asked.num_requests is None or asked.num_requests > FIRST:
+    traffic = run.traffic
+    if run.window is not None and run.precise and "sampling_precision" in traffic.model_fields_set:
+        if traffic.num_requests is None or traffic.num_requests > FIRST:
             return []
-        reached = f"sampling_precision = {asked.sampling_precision:.3g} is reached by"
-        return [f"{reached} the shortest run, of {asked.num_requests:,} requests"]
+        reached = f"sampling_precision = {traffic.sampling_precision:.3g} is reached by"
+        return [f"{reached} the shortest run, of {traffic.num_requests:,} requests"]
     warm_up = results.get("warm_up_requests") or 0
     if run.window is not None or not warm_up:
         return []

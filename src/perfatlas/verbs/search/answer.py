@@ -355,7 +355,7 @@ def _answer(
     evidence, breakdown = [], []
     warnings: list[str] = []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
-        fields = estimate_fields(found, leader.row, leader.place, inputs)
+        fields = estimate_fields(found, leader.row, leader.index, inputs)
         steps, grounds, warned = _priced(read_scenario(fields))
         row = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         why = reason_of(leader, found, inputs, steps)
@@ -380,7 +380,7 @@ def _answer(
     if inputs.images:
         results["image_tokens"] = image_tokens(vars(inputs))
     if inputs.emit is not None:
-        asked = estimate_fields(found, leaders[0].row, leaders[0].place, inputs)
+        asked = estimate_fields(found, leaders[0].row, leaders[0].index, inputs)
         settings = {name: asked[name] for name in SETTINGS if name in asked}
         results["launch"], own = _launched(_launcher(inputs), {**settings, **plans[0]}, inputs)
         notes += own
@@ -398,7 +398,7 @@ def _answer(
         warnings=tuple(dict.fromkeys(warnings)),
     )
     first = leaders[0]
-    best = estimate_fields(found, first.row, first.place, inputs)
+    best = estimate_fields(found, first.row, first.index, inputs)
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
 
 

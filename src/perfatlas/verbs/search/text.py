@@ -466,7 +466,7 @@ def reason_of(
     steps: Sequence[Mapping[str, Any]],
 ) -> str:
     """Return the binding constraint of a plan and what bounds its phases, in a sentence."""
-    balance = f"{_balance(leader.place, found, inputs)}; " if found.by_frontier else ""
+    balance = f"{_balance(leader.index, found, inputs)}; " if found.by_frontier else ""
     return f"{balance}{held_back(leader, found, inputs)}; {_bounds(steps)}"
 
 
@@ -478,7 +478,7 @@ def in_flight(load: float, inputs: SearchInputs) -> str:
 
 def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
     """Return what prevents a higher load of a plan."""
-    index, binding = leader.place, str(leader.row["binding_constraint"])
+    index, binding = leader.index, str(leader.row["binding_constraint"])
     columns = found.leading
     if leader.is_lowered:
         load = leader.at_first["concurrency"]

@@ -293,7 +293,7 @@ def required_replicas(
     search = SizeSearch(
         scenario=scenario,
         traffic=traffic,
-        known={},
+        prices={},
         runs=WatchedRuns(watch=progress, expected=SIZE_RUNS),
     )
     search.each = load_on_one(search)
@@ -304,7 +304,7 @@ def required_replicas(
     results = _numbers(search, size, {end: size_at(search, by) for end, by in ends.items()})
     numbers = dict(zip(search.names, size, strict=True))
     at = {name: value for name, value in fields.items() if name != "slo_percentile"}
-    done = simulation_of(run, search.of(size), {**at, **numbers}, search.known, search.runs.look)
+    done = simulation_of(run, search.of(size), {**at, **numbers}, search.prices, search.runs.look)
     notes = [f"{search.text(size)}: {decided.reason}"] if decided.reason else []
     return _size_answer(done, fields, results, (*notes, *_fewer(search, size)))
 
@@ -354,7 +354,7 @@ def _final_run(search: SizeSearch, size: Size) -> TrafficRun:
     run = sized_run(
         search.traffic,
         search.of(size),
-        search.known,
+        search.prices,
         search.runs.look,
         max(first, FIRST),
         load_on(search.each, size) if search.each else None,

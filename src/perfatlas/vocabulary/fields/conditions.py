@@ -40,8 +40,8 @@ def value_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict):
-        return repr_for_error(",".join(f"{name}={value_text(one)}" for name, one in value.items()))
-    if isinstance(value, tuple | list) and all(isinstance(one, str | int | float) for one in value):
+        return repr_for_error(",".join(f"{n}={value_text(part)}" for n, part in value.items()))
+    if isinstance(value, tuple | list) and all(isinstance(x, str | int | float) for x in value):
         text = ",".join(map(value_text, value))
         return text if len(text) <= 80 else repr_for_error(value)
     if isinstance(value, str) and repr_for_error(value) == f"'{value}'":
@@ -176,8 +176,8 @@ class AllOf:
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first unmet condition misses, or None if all hold."""
-        found = (condition.missing(values, facts) for condition in self.conditions)
-        return next((missing for missing in found if missing), None)
+        unmet = (condition.missing(values, facts) for condition in self.conditions)
+        return next((missing for missing in unmet if missing), None)
 
 
 class AnyOf:
@@ -192,10 +192,10 @@ class AnyOf:
         """Return what the first condition misses, or None if any holds."""
         first = None
         for condition in self.conditions:
-            found = condition.missing(values, facts)
-            if found is None:
+            missing = condition.missing(values, facts)
+            if missing is None:
                 return None
-            first = first or found
+            first = first or missing
         return first
 
 
@@ -238,8 +238,8 @@ class Noted:
         """Return what is missing, marked as noted, or None if the condition holds."""
         if not all(name in values or name in facts for name in self.condition.reads):
             return None
-        found = self.condition.missing(values, facts)
-        return found and found._replace(is_noted=True)
+        missing = self.condition.missing(values, facts)
+        return missing and missing._replace(is_noted=True)
 
 
 def _either(words: Iterable[str]) -> str:

@@ -27,10 +27,10 @@ def read_names(value: object) -> object:
             names.append("")
         else:
             names[-1] += character
-    found = tuple(name.strip() for name in names)
-    if not all(found):
+    stripped = tuple(name.strip() for name in names)
+    if not all(stripped):
         raise ValueError(f"{repr_for_error(value)}: expected names divided by commas")
-    return found
+    return stripped
 
 
 def read_fractions(value: object) -> object:

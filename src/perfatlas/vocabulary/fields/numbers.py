@@ -30,11 +30,11 @@ MIN_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a perc
 
 def _counted(text: str, *, binary: bool = False) -> float:
     """Return a count; k, m, g and t are decimal, Ki, Mi, Gi and Ti binary."""
-    found = _SUFFIXED.fullmatch(text)
-    if found is None:
+    match = _SUFFIXED.fullmatch(text)
+    if match is None:
         capital = '"4K" (4,096)' if binary else '"4Ki" (4,096)'
         raise ValueError(f'expected a number, such as 4096, "4k" (4,000) or {capital}')
-    digits, suffix = found.groups()
+    digits, suffix = match.groups()
     number = float(digits.replace("_", "").replace(",", ""))
     if suffix is None:
         return number
@@ -44,9 +44,9 @@ def _counted(text: str, *, binary: bool = False) -> float:
 
 def _tokens(text: str) -> float:
     """Return a number of tokens; K, M, B and T are decimal, as in "15T tokens"."""
-    found = _TOKENS.fullmatch(text)
-    if found is not None:
-        return float(found[1].replace("_", "").replace(",", "")) * _TOKEN_POWERS[found[2].lower()]
+    match = _TOKENS.fullmatch(text)
+    if match is not None:
+        return float(match[1].replace("_", "").replace(",", "")) * _TOKEN_POWERS[match[2].lower()]
     try:
         return _counted(text)
     except ValueError:
@@ -144,15 +144,15 @@ class Number:
             if self.unit and self.unit not in READERS:
                 raise ValueError(f"expected a number [{self.unit}]")
             if not self.unit:
-                found = _counted(unsigned, binary=self.binary_suffixes)
+                number = _counted(unsigned, binary=self.binary_suffixes)
             elif binary:
-                found = float(binary[1]) * 1024.0 ** _POWERS[binary[2].lower()]
+                number = float(binary[1]) * 1024.0 ** _POWERS[binary[2].lower()]
             else:
-                found = READERS[self.unit](unsigned)
+                number = READERS[self.unit](unsigned)
         except quantities.PerfatlasError:
             raise ValueError(f"expected {EXAMPLES[self.unit]}") from None
-        found = -found if text.strip().startswith("-") else found
-        return int(found) if found.is_integer() and not self.unit else found
+        number = -number if text.strip().startswith("-") else number
+        return int(number) if number.is_integer() and not self.unit else number
 
     def _refuse_percentage(self, value: float) -> None:
         """Reject 90 if 90% is meant."""

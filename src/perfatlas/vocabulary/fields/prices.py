@@ -66,7 +66,7 @@ def _read_text(text: str) -> float | str:
         if len(read) < len(pairs):
             raise ValueError(f"{repr_for_error(text)}: a system has two prices; omit one")
         each = (f"{value:.12g}" if isinstance(value, float) else value for value in read.values())
-        return ",".join(f"{n}{PRICES_BY_SYSTEM}{one}" for n, one in zip(read, each, strict=True))
+        return ",".join(f"{n}{PRICES_BY_SYSTEM}{usd}" for n, usd in zip(read, each, strict=True))
     word = text.casefold().replace("-", "_")
     if word in PRICE_KINDS:
         return word
@@ -79,8 +79,8 @@ def _read_text(text: str) -> float | str:
         raise ValueError(f"{repr_for_error(text)}: prices are in USD; convert it")
     if number is None:
         raise ValueError(f"{repr_for_error(text)}: {_EXPECTED}")
-    found: float = read_gpu_price(number)
-    return found
+    price: float = read_gpu_price(number)
+    return price
 
 
 class GivenPrice:

@@ -66,7 +66,7 @@ SIMULATED: Final[tuple[type, ...]] = (
 )
 
 
-def canonical_name(name: str, known: Collection[str]) -> str:
+def canonical_name(name: str, names: Collection[str]) -> str:
     """Return our name for a field that another tool or a second flag names, "" if unknown.
 
     Args:
@@ -83,6 +83,6 @@ def canonical_name(name: str, known: Collection[str]) -> str:
     plain = name.strip().lower().replace("-", "_")
     for table in declared_groups():
         for field in fields_of(table).values():
-            if plain and field.name in known and plain in (*field.row.elsewhere, field.row.alias):
+            if plain and field.name in names and plain in (*field.row.elsewhere, field.row.alias):
                 return field.name
     return ""

@@ -223,12 +223,12 @@ def varies_by_pool(*tables: type, needs: Condition) -> Callable[[Table], Table]:
     """Return a decorator that adds prefill_ and decode_ variants of the rows that allow them."""
 
     def add(table: Table) -> Table:
-        for name, found in fields_of(*tables).items():
-            for pool in found.row.pools:
-                subject = re.split("[.;:,]", found.row.text, maxsplit=1)[0]
-                own = needs if found.row.needs is None else AllOf(needs, found.row.needs)
-                variant = Row(f"{subject} of each {pool} worker.", f"as {name}", own)
-                _add(table, f"{pool}_{name}", found.hint, variant)
+        for name, field in fields_of(*tables).items():
+            for pool in field.row.pools:
+                subject = re.split("[.;:,]", field.row.text, maxsplit=1)[0]
+                pool_needs = needs if field.row.needs is None else AllOf(needs, field.row.needs)
+                variant = Row(f"{subject} of each {pool} worker.", f"as {name}", pool_needs)
+                _add(table, f"{pool}_{name}", field.hint, variant)
         return table
 
     return add
@@ -244,10 +244,10 @@ def varies_by_replica(*tables: type) -> Callable[[Table], Table]:
     """Return a decorator that adds the rows that each kind of replica may override."""
 
     def add(table: Table) -> Table:
-        for name, found in fields_of(*tables).items():
-            if found.row.by_replica and name not in table.__annotations__:
-                own = Row(found.row.text, "that of the scenario")
-                _add(table, name, found.hint, own)
+        for name, field in fields_of(*tables).items():
+            if field.row.by_replica and name not in table.__annotations__:
+                replica_row = Row(field.row.text, "that of the scenario")
+                _add(table, name, field.hint, replica_row)
         return table
 
     return add
@@ -269,12 +269,12 @@ def fields_of(*tables: type) -> dict[str, Field]:
 
 @cache
 def _fields_of(tables: tuple[type, ...]) -> dict[str, Field]:
-    found: dict[str, Field] = {}
+    declared: dict[str, Field] = {}
     for table in tables:
         for base in reversed(table.__mro__):
             if base in _GROUPS:
-                found |= _declared(base)
-    return found
+                declared |= _declared(base)
+    return declared
 
 
 @cache
@@ -305,7 +305,7 @@ def _row(table: type, name: str, parts: list[Any]) -> Row:
 
 @cache
 def _declared(table: type) -> dict[str, Field]:
-    own = vars(table).get("__annotations__", {})
+    annotations = vars(table).get("__annotations__", {})
     hints = get_type_hints(table, include_extras=True)
     return {
         name: Field(
@@ -316,5 +316,5 @@ def _declared(table: type) -> dict[str, Field]:
             row=_row(table, name, list(_flat(hints[name]))),
             group=_GROUPS[table],
         )
-        for name in own
+        for name in annotations
     }

@@ -18,13 +18,13 @@ def _shares(value: object) -> object:
     """Return text such as ann=2,bob=1 as a mapping; other values unchanged."""
     if not isinstance(value, str):
         return value
-    found: dict[str, str] = {}
+    shares: dict[str, str] = {}
     for part in value.split(","):
         user, equals, share = part.rpartition("=")
         if not equals or not user.strip():
             raise ValueError("expected users and their shares, such as ann=2,bob=1")
-        found[user.strip()] = share
-    return found
+        shares[user.strip()] = share
+    return shares
 
 
 SHRINKING: Final = ("slurm_no_kill", "torchrun")

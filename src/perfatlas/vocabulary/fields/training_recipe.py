@@ -27,14 +27,14 @@ Share = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 
 def _modules(text: str) -> str:
     """Return names of modules, separated by commas, in the order of `RECOMPUTE_MODULES`."""
-    given = [part.strip().casefold() for part in text.split(",")]
-    unknown = [name for name in given if name not in RECOMPUTE_MODULES]
+    modules = [part.strip().casefold() for part in text.split(",")]
+    unknown = [name for name in modules if name not in RECOMPUTE_MODULES]
     if unknown:
         raise InvalidSpecError(
             f"recompute_modules = {repr_for_error(unknown[0])} is not a module; use"
             f" {', '.join(RECOMPUTE_MODULES)}, separated by commas"
         )
-    return ",".join(name for name in RECOMPUTE_MODULES if name in given)
+    return ",".join(name for name in RECOMPUTE_MODULES if name in modules)
 
 
 def _stages(text: str) -> str:

@@ -93,7 +93,7 @@ def _plain(limit: float) -> str:
     return f"{limit:g}".replace("e+0", "e").replace("e+", "e")
 
 
-def needs_text(condition: conditions.Condition | None, known: Collection[str] = ()) -> str:
+def needs_text(condition: conditions.Condition | None, names: Collection[str] = ()) -> str:
     """Return the condition for a field to have an effect, "" for none.
 
     Args:
@@ -111,25 +111,25 @@ def needs_text(condition: conditions.Condition | None, known: Collection[str] = 
     if condition is None:
         return ""
     if isinstance(condition, conditions.Noted):
-        return needs_text(condition.condition, known)
-    if known and not _may_be_read(condition, known):
+        return needs_text(condition.condition, names)
+    if names and not _may_be_read(condition, names):
         return ""
     match condition:
         case conditions.AllOf() | conditions.AnyOf():
             word = "and" if isinstance(condition, conditions.AllOf) else "or"
-            parts = {one: needs_text(one, known) for one in _flat(condition)}
-            return _joined({one: text for one, text in parts.items() if text}, word)
+            parts = {part: needs_text(part, names) for part in _flat(condition)}
+            return _joined({part: text for part, text in parts.items() if text}, word)
         case conditions.WithMessage():
-            return condition.text or needs_text(condition.condition, known)
+            return condition.text or needs_text(condition.condition, names)
         case _:
-            return _simple_text(condition, known)
+            return _simple_text(condition, names)
 
 
-def _simple_text(condition: conditions.Condition, known: Collection[str]) -> str:
+def _simple_text(condition: conditions.Condition, names: Collection[str]) -> str:
     """Return the text of a condition that holds no others."""
     match condition:
         case conditions.AnySet():
-            text = " or ".join(name for name in condition.names if not known or name in known)
+            text = " or ".join(name for name in condition.names if not names or name in names)
         case conditions.NotSet():
             text = f"no {condition.name}"
         case conditions.Equals():
@@ -143,31 +143,31 @@ def _simple_text(condition: conditions.Condition, known: Collection[str]) -> str
     return text
 
 
-def _may_be_read(condition: conditions.Condition, known: Collection[str]) -> bool:
+def _may_be_read(condition: conditions.Condition, names: Collection[str]) -> bool:
     """Return whether a condition depends on a field of the verb, or on a fact."""
     return isinstance(condition, conditions.Fact) or any(
-        name in known or name in FACTS for name in condition.reads
+        name in names or name in FACTS for name in condition.reads
     )
 
 
 def _flat(condition: conditions.AllOf | conditions.AnyOf) -> Iterator[conditions.Condition]:
     """Yield the conditions of one, those of its own kind taken apart."""
-    for one in condition.conditions:
-        if isinstance(one, conditions.AllOf | conditions.AnyOf) and type(one) is type(condition):
-            yield from _flat(one)
+    for part in condition.conditions:
+        if isinstance(part, conditions.AllOf | conditions.AnyOf) and type(part) is type(condition):
+            yield from _flat(part)
         else:
-            yield one
+            yield part
 
 
 def _joined(parts: Mapping[conditions.Condition, str], word: str) -> str:
     """Return conditions as one: "a and b", "a, b and (c or d)"."""
-    told = [
+    reasons = [
         text
         if isinstance(condition, conditions.Equals) or len(parts) == 1 or not _is_composed(text)
         else f"({text})"
         for condition, text in parts.items()
     ]
-    *most, last = dict.fromkeys(told)
+    *most, last = dict.fromkeys(reasons)
     return f"{', '.join(most)} {word} {last}" if most else last
 
 
@@ -195,27 +195,27 @@ def json_schema(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
     }
 
 
-def _property(field: Field, known: Collection[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": field.row.text}
+def _property(field: Field, names: Collection[str]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"description": field.row.text}
     kind = _JSON_TYPES.get(field.type)
     if field.choices:
-        found["enum"] = list(field.choices)
+        schema["enum"] = list(field.choices)
     elif field.number is not None:
-        found["type"] = [kind, "string"]
+        schema["type"] = [kind, "string"]
         limits = {
             "minimum": field.number.at_least,
             "exclusiveMinimum": field.number.above,
             "maximum": field.number.at_most,
             "exclusiveMaximum": field.number.below,
         }
-        found |= {name: limit for name, limit in limits.items() if limit is not None}
+        schema |= {name: limit for name, limit in limits.items() if limit is not None}
     elif kind is not None:
-        found["type"] = kind
+        schema["type"] = kind
     if field.default is not None:
-        found["default"] = field.default
+        schema["default"] = field.default
     notes = {
         "unit": field.unit,
-        "needs": needs_text(field.row.needs, known),
+        "needs": needs_text(field.row.needs, names),
         "unset": field.row.default,
     }
-    return found | {f"x-{name}": text for name, text in notes.items() if text}
+    return schema | {f"x-{name}": text for name, text in notes.items() if text}

@@ -132,12 +132,13 @@ def statistics(value_N: FloatArray, names: Sequence[str] = STATISTICS) -> dict[s
         >>> statistics(np.array([1.0, 2.0, np.nan, 3.0]), ("mean", "p50"))
         {'mean': 2.0, 'p50': 2.0}
     """
-    known = value_N[np.isfinite(value_N)]
-    if not known.size:
+    finite_N = value_N[np.isfinite(value_N)]
+    if not finite_N.size:
         return dict.fromkeys(names)
     percents = [int(name[1:]) for name in names if name != "mean"]
-    at = dict(zip(percents, _percentiles(known, percents), strict=True))
-    return {name: float(known.mean()) if name == "mean" else at[int(name[1:])] for name in names}
+    values = dict(zip(percents, _percentiles(finite_N, percents), strict=True))
+    mean = float(finite_N.mean())
+    return {name: mean if name == "mean" else values[int(name[1:])] for name in names}
 
 
 def _percentiles(value_N: FloatArray, percents: Sequence[int]) -> list[float]:
@@ -146,13 +147,13 @@ def _percentiles(value_N: FloatArray, percents: Sequence[int]) -> list[float]:
     Its checks of arguments take ten times as long as the percentiles of a few values.
     """
     last = value_N.size - 1
-    places = [last * (percent / 100) for percent in percents]
-    below = [int(place) for place in places]
+    positions = [last * (percent / 100) for percent in percents]
+    below = [int(position) for position in positions]
     above = [min(index + 1, last) for index in below]
     sorted_N = np.partition(value_N, sorted({*below, *above}))
-    found = []
-    for place, lower, upper in zip(places, below, above, strict=True):
-        start, end, share = float(sorted_N[lower]), float(sorted_N[upper]), place - lower
+    percentiles = []
+    for position, lower, upper in zip(positions, below, above, strict=True):
+        start, end, share = float(sorted_N[lower]), float(sorted_N[upper]), position - lower
         step = end - start
-        found.append(start + step * share if share < 0.5 else end - step * (1 - share))
-    return found
+        percentiles.append(start + step * share if share < 0.5 else end - step * (1 - share))
+    return percentiles

@@ -74,10 +74,10 @@ def declare_metrics(*rows: Metric, verbs: tuple[str, ...] = ()) -> tuple[Metric,
         ValueError: Another metric has one of the names.
     """
     metrics = reported_by(*rows, verbs=verbs)
-    taken = [one.name for one in metrics if METRICS.get(one.name, one) != one]
+    taken = [metric.name for metric in metrics if METRICS.get(metric.name, metric) != metric]
     if taken:
         raise ValueError(f"other metrics have these names: {', '.join(taken)}")
-    _TABLE.update({one.name: one for one in metrics})
+    _TABLE.update({metric.name: metric for metric in metrics})
     return metrics
 
 
@@ -126,4 +126,4 @@ def metrics_of(verb: str) -> tuple[Metric, ...]:
         >>> [metric.name for metric in metrics_of("kernel gemm")][:1]
         ['time_s']
     """
-    return tuple(one for one in METRICS.values() if verb in one.verbs and "." not in one.name)
+    return tuple(m for m in METRICS.values() if verb in m.verbs and "." not in m.name)

@@ -54,7 +54,7 @@ def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
 
     q, k, v = (inputs[name].double() for name in "qkv")
     queries, keys = q.shape[2], k.shape[2]
-    k, v = (one.repeat_interleave(q.shape[1] // k.shape[1], 1) for one in (k, v))
+    k, v = (heads.repeat_interleave(q.shape[1] // k.shape[1], 1) for heads in (k, v))
     last = torch.arange(queries)[:, None] + keys - queries
     key = torch.arange(keys)[None, :]
     hidden = (key > last) & inputs["causal"]
@@ -69,10 +69,10 @@ def _paged(shape: Mapping[str, Any], device: str) -> dict[str, Any]:
     import torch
 
     page = shape["page"]
-    given = shape.get("lengths") or [shape["kv_len"]] * shape["batch"]
-    most = run.blocks(max(given), page)
-    table = torch.randperm(most * len(given)).reshape(len(given), most).int()
-    return {"table": table.to(device), "lengths": torch.tensor(given).int().to(device)}
+    lengths = shape.get("lengths") or [shape["kv_len"]] * shape["batch"]
+    most = run.blocks(max(lengths), page)
+    table = torch.randperm(most * len(lengths)).reshape(len(lengths), most).int()
+    return {"table": table.to(device), "lengths": torch.tensor(lengths).int().to(device)}
 
 
 def _decode_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
@@ -174,34 +174,34 @@ def _rows(inputs: run.Tensors, cache: Tensor, sequence: int) -> Tensor:
 def _decode_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
-    found = []
-    for at, q in enumerate(inputs["q"].double()):
-        k, v = (_rows(inputs, inputs[name], at).transpose(0, 1) for name in "kv")
-        k, v = (one.repeat_interleave(len(q) // len(one), 0) for one in (k, v))
+    outputs = []
+    for sequence, q in enumerate(inputs["q"].double()):
+        k, v = (_rows(inputs, inputs[name], sequence).transpose(0, 1) for name in "kv")
+        k, v = (heads.repeat_interleave(len(q) // len(heads), 0) for heads in (k, v))
         scores = (k @ q[..., None])[..., 0] / math.sqrt(q.shape[-1])
-        found.append((scores.softmax(-1)[:, None] @ v)[:, 0])
-    return {"out": torch.stack(found)}
+        outputs.append((scores.softmax(-1)[:, None] @ v)[:, 0])
+    return {"out": torch.stack(outputs)}
 
 
 def _latent_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
-    found = []
-    for at, q in enumerate(inputs["q"].double()):
-        rows = _rows(inputs, inputs["cache"], at)
+    outputs = []
+    for sequence, q in enumerate(inputs["q"].double()):
+        rows = _rows(inputs, inputs["cache"], sequence)
         share = (q @ rows.T / math.sqrt(q.shape[-1])).softmax(-1)
-        found.append(share @ rows[:, : inputs["latent"]])
-    return {"out": torch.stack(found)}
+        outputs.append(share @ rows[:, : inputs["latent"]])
+    return {"out": torch.stack(outputs)}
 
 
 ATTENTION_RUNS: Final = {
-    "attention": run.Run(
+    "attention": run.KernelRun(
         inputs=_forward_inputs, launch=_forward, expected=_forward_expected, read=run.numbers
     ),
-    "decode": run.Run(
+    "decode": run.KernelRun(
         inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=run.numbers
     ),
-    "decode_mla": run.Run(
+    "decode_mla": run.KernelRun(
         inputs=_latent_inputs, launch=_latent, expected=_latent_expected, read=run.numbers
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.kernels.runs.run import Launch, Run, Tensors, options, poisoned, random
+from perfatlas.lab.kernels.runs.run import KernelRun, Launch, Tensors, options, poisoned, random
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def _simulated(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]
 
     ranks = inputs["ranks"]
     where, count, world = ranks[0].device, ranks[0].numel(), len(ranks)
-    outs = [poisoned(one.dtype, where, count) for one in ranks]
+    outs = [poisoned(data.dtype, where, count) for data in ranks]
     flags = torch.zeros(world, BLOCKS * world, dtype=torch.int32, device=where)
     tables = [
         torch.tensor([buffer.data_ptr() for buffer in buffers], device=where)
@@ -42,18 +42,18 @@ def _simulated(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]
 
     def launch() -> object:
         flags.zero_()
-        for at, phase in enumerate(_PHASES):
-            for rank, own in enumerate(ranks):
+        for step, phase in enumerate(_PHASES):
+            for rank, data in enumerate(ranks):
                 tile = (config.tile[0], world, inputs["shots"], phase)
-                sizes = (rank, count, 1 + at // 3)
-                all_reduce[(BLOCKS,)](own, *tables, sizes, TILE=tile, **options(config))
+                sizes = (rank, count, 1 + step // 3)
+                all_reduce[(BLOCKS,)](data, *tables, sizes, TILE=tile, **options(config))
         return outs
 
     return launch, {str(rank): out for rank, out in enumerate(outs)}
 
 
 def _expected(inputs: Tensors) -> dict[str, Tensor]:
-    total = sum(one.double() for one in inputs["ranks"])
+    total = sum(data.double() for data in inputs["ranks"])
     return {str(rank): total for rank, _ in enumerate(inputs["ranks"])}
 
 
@@ -67,5 +67,5 @@ def _same_bits(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
 
 
 COMMUNICATION_RUNS: Final = {
-    "all_reduce": Run(inputs=_inputs, launch=_simulated, expected=_expected, read=_same_bits)
+    "all_reduce": KernelRun(inputs=_inputs, launch=_simulated, expected=_expected, read=_same_bits)
 }

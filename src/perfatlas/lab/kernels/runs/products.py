@@ -25,8 +25,8 @@ def _output(a: Tensor) -> torch.dtype:
     """Return the format of the product: that of the operands, bf16 for fp8."""
     import torch
 
-    found: torch.dtype = a.dtype if a.dtype.itemsize > 1 else torch.bfloat16
-    return found
+    dtype: torch.dtype = a.dtype if a.dtype.itemsize > 1 else torch.bfloat16
+    return dtype
 
 
 def _gemm_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
@@ -190,14 +190,16 @@ def _grouped_expected(inputs: run.Tensors) -> dict[str, Tensor]:
 
 
 PRODUCT_RUNS: Final = {
-    "gemm": run.Run(inputs=_gemm_inputs, launch=_gemm, expected=_gemm_expected, read=run.numbers),
-    "gemm_block_scaled": run.Run(
+    "gemm": run.KernelRun(
+        inputs=_gemm_inputs, launch=_gemm, expected=_gemm_expected, read=run.numbers
+    ),
+    "gemm_block_scaled": run.KernelRun(
         inputs=_block_inputs, launch=_block, expected=_block_expected, read=run.numbers
     ),
-    "gemm_nvfp4_weights": run.Run(
+    "gemm_nvfp4_weights": run.KernelRun(
         inputs=_nvfp4_inputs, launch=_nvfp4, expected=_nvfp4_expected, read=run.numbers
     ),
-    "grouped_gemm": run.Run(
+    "grouped_gemm": run.KernelRun(
         inputs=_grouped_inputs, launch=_grouped, expected=_grouped_expected, read=run.numbers
     ),
 }

@@ -28,7 +28,7 @@ FEW_PROGRAMS: Final = 3  # of persistent kernels in the interpreter: each has se
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class KernelRun:
     """How a kernel is run and checked."""
 
     # From shape, format and device to tensors of random numbers
@@ -52,8 +52,8 @@ def kind(name: str) -> torch.dtype:
     """
     import torch
 
-    found: torch.dtype = getattr(torch, TORCH_TYPES[name])
-    return found
+    dtype: torch.dtype = getattr(torch, TORCH_TYPES[name])
+    return dtype
 
 
 def random(number_format: str, device: str, *sizes: int, scale: float = 1.0) -> Tensor:

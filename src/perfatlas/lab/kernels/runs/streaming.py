@@ -62,15 +62,15 @@ def _largest(x: Tensor, config: Config) -> tuple[run.Launch, Tensor]:
 
     from perfatlas.lab.kernels.sources.quantize import largest
 
-    found = torch.zeros(1, device=x.device)
+    largest_value = torch.zeros(1, device=x.device)
     tile = (config.tile[0], 4)
     grid = (run.blocks(x.numel(), tile[0] * tile[1]),)
 
     def launch() -> object:
-        found.zero_()
-        return largest[grid](x, found, x.numel(), TILE=tile, **run.options(config))
+        largest_value.zero_()
+        return largest[grid](x, largest_value, x.numel(), TILE=tile, **run.options(config))
 
-    return launch, found
+    return launch, largest_value
 
 
 def _by_tensor(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
@@ -166,8 +166,8 @@ def nearest_e2m1(x: Tensor) -> Tensor:
     import torch
 
     order = torch.tensor([E2M1[code] for code in _EVEN_FIRST], dtype=torch.float64)
-    found = order[(x.abs()[..., None] - order).abs().argmin(-1)]
-    return found * x.sign()
+    nearest = order[(x.abs()[..., None] - order).abs().argmin(-1)]
+    return nearest * x.sign()
 
 
 def unpacked(codes: Tensor) -> Tensor:
@@ -190,8 +190,8 @@ def _tensor_expected(inputs: run.Tensors) -> dict[str, Tensor]:
 
 def _group_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     x = grouped(inputs["x"].double(), inputs["group"])
-    found = _quantized(x, x.abs().amax(-1, keepdim=True), inputs)["out"]
-    return {"out": found.flatten(-2)[:, : inputs["x"].shape[1]]}
+    values = _quantized(x, x.abs().amax(-1, keepdim=True), inputs)["out"]
+    return {"out": values.flatten(-2)[:, : inputs["x"].shape[1]]}
 
 
 def _quantized(x: Tensor, amax: Tensor, inputs: run.Tensors) -> dict[str, Tensor]:
@@ -239,22 +239,22 @@ def _read_nv(_inputs: run.Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]
 
 
 STREAMING_RUNS: Final = {
-    "rms_norm": run.Run(
+    "rms_norm": run.KernelRun(
         inputs=_norm_inputs, launch=_norm, expected=_norm_expected, read=run.numbers
     ),
-    "quantize_tensor": run.Run(
+    "quantize_tensor": run.KernelRun(
         inputs=_quantizer_inputs, launch=_by_tensor, expected=_tensor_expected, read=_read_tensor
     ),
-    "quantize_groups": run.Run(
+    "quantize_groups": run.KernelRun(
         inputs=_quantizer_inputs, launch=_by_group, expected=_group_expected, read=_read_groups
     ),
-    "quantize_mxfp4": run.Run(
+    "quantize_mxfp4": run.KernelRun(
         inputs=_quantizer_inputs,
         launch=_packed("quantize_mxfp4", 32),
         expected=_mx_expected,
         read=_read_mx,
     ),
-    "quantize_nvfp4": run.Run(
+    "quantize_nvfp4": run.KernelRun(
         inputs=_quantizer_inputs,
         launch=_packed("quantize_nvfp4", 16),
         expected=_nv_expected,

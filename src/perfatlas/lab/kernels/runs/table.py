@@ -14,14 +14,14 @@ from perfatlas.quantities import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.lab.kernels.runs.run import Launch, Run
+    from perfatlas.lab.kernels.runs.run import KernelRun, Launch
 
-_RUNS: Final[Mapping[str, Run]] = (
+_RUNS: Final[Mapping[str, KernelRun]] = (
     STREAMING_RUNS | PRODUCT_RUNS | ATTENTION_RUNS | COMMUNICATION_RUNS
 )
 
 
-def run_of(name: str) -> Run:
+def run_of(name: str) -> KernelRun:
     """Return the run of a kernel.
 
     Args:

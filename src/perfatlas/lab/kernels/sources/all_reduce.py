@@ -10,36 +10,36 @@ import triton.language as tl
 def _signal(flags: tl.tensor, rank: tl.tensor, epoch: tl.tensor, WORLD: tl.constexpr) -> None:
     """Tell every rank that this block of this rank is here."""
     for peer in tl.static_range(WORLD):
-        place = tl.load(flags + peer).to(tl.pointer_type(tl.int32))
-        at = place + tl.program_id(0) * WORLD + rank
-        tl.atomic_xchg(at, epoch, sem="release", scope="sys")
+        flag = tl.load(flags + peer).to(tl.pointer_type(tl.int32))
+        slot = flag + tl.program_id(0) * WORLD + rank
+        tl.atomic_xchg(slot, epoch, sem="release", scope="sys")
 
 
 @triton.jit
 def _wait(flags: tl.tensor, rank: tl.tensor, epoch: tl.tensor, WORLD: tl.constexpr) -> None:
     """Return when this block of every rank is here."""
-    own = tl.load(flags + rank).to(tl.pointer_type(tl.int32)) + tl.program_id(0) * WORLD
+    slots = tl.load(flags + rank).to(tl.pointer_type(tl.int32)) + tl.program_id(0) * WORLD
     for peer in tl.static_range(WORLD):
-        seen = tl.atomic_add(own + peer, 0, sem="acquire", scope="sys")
+        seen = tl.atomic_add(slots + peer, 0, sem="acquire", scope="sys")
         while seen < epoch:
-            seen = tl.atomic_add(own + peer, 0, sem="acquire", scope="sys")
+            seen = tl.atomic_add(slots + peer, 0, sem="acquire", scope="sys")
 
 
 @triton.jit
 def _sum(
-    inputs: tl.tensor, at: tl.tensor, inside: tl.tensor, FORMAT: tl.constexpr, TILE: tl.constexpr
+    inputs: tl.tensor, offs: tl.tensor, mask: tl.tensor, FORMAT: tl.constexpr, TILE: tl.constexpr
 ) -> tl.tensor:
     """Return the sum over ranks of elements, in fp32."""
     total = tl.zeros((TILE[0],), tl.float32)
     for peer in tl.static_range(TILE[1]):
-        place = tl.multiple_of(tl.load(inputs + peer).to(tl.pointer_type(FORMAT)), 16)
-        total += tl.load(place + at, inside, 0.0).to(tl.float32)
+        data = tl.multiple_of(tl.load(inputs + peer).to(tl.pointer_type(FORMAT)), 16)
+        total += tl.load(data + offs, mask, 0.0).to(tl.float32)
     return total
 
 
 @triton.jit
 def all_reduce(
-    own: tl.tensor,
+    local: tl.tensor,
     inputs: tl.tensor,
     outputs: tl.tensor,
     flags: tl.tensor,
@@ -60,7 +60,7 @@ def all_reduce(
     BLOCK: tl.constexpr = TILE[0]
     WORLD: tl.constexpr = TILE[1]
     PHASES: tl.constexpr = TILE[3]
-    FORMAT: tl.constexpr = own.dtype.element_ty
+    FORMAT: tl.constexpr = local.dtype.element_ty
     if PHASES & 1:
         _signal(flags, rank, epoch, WORLD)
     if PHASES & 2:
@@ -72,12 +72,12 @@ def all_reduce(
             first, end = rank * share, tl.minimum(count, (rank + 1) * share)
         step = tl.num_programs(0) * BLOCK
         for start in tl.range(first + tl.program_id(0) * BLOCK, end, step):
-            at = start + tl.arange(0, BLOCK)
-            total = _sum(inputs, at, at < end, FORMAT, TILE).to(FORMAT)
+            offs = start + tl.arange(0, BLOCK)
+            total = _sum(inputs, offs, offs < end, FORMAT, TILE).to(FORMAT)
             for other in tl.static_range(WORLD if TILE[2] == 2 else 1):
                 peer = other if TILE[2] == 2 else rank
-                place = tl.multiple_of(tl.load(outputs + peer).to(tl.pointer_type(FORMAT)), 16)
-                tl.store(place + at, total, at < end)
+                data = tl.multiple_of(tl.load(outputs + peer).to(tl.pointer_type(FORMAT)), 16)
+                tl.store(data + offs, total, offs < end)
         if PHASES & 1:
             tl.debug_barrier()  # all stores of the block are done
             _signal(flags, rank, epoch + 1, WORLD)

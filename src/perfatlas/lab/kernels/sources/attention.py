@@ -104,11 +104,11 @@ def _store_part(
     """
     outputs, logarithms = parts
     total, norm, top = state
-    at = row * tl.num_programs(2) + tl.program_id(2)
+    offs = row * tl.num_programs(2) + tl.program_id(2)
     total = total / tl.where(norm > 0.0, norm, 1.0)[:, None]
-    tl.store(outputs + at[:, None] * D + tl.arange(0, D)[None, :], total, inside[:, None])
-    known = tl.where(norm > 0.0, top + tl.log2(tl.where(norm > 0.0, norm, 1.0)), LOWEST)
-    tl.store(logarithms + at, known, inside)
+    tl.store(outputs + offs[:, None] * D + tl.arange(0, D)[None, :], total, inside[:, None])
+    logarithm = tl.where(norm > 0.0, top + tl.log2(tl.where(norm > 0.0, norm, 1.0)), LOWEST)
+    tl.store(logarithms + offs, logarithm, inside)
 
 
 @triton.jit
@@ -150,11 +150,11 @@ def decode(
     for n in tl.range(start, tl.minimum(length, start + share), BN):
         key = n + tl.arange(0, BN)
         page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)
-        at = ((page * PAGE + key % PAGE) * kv_heads + kv_head)[:, None] * D + dim[None, :]
+        offs = ((page * PAGE + key % PAGE) * kv_heads + kv_head)[:, None] * D + dim[None, :]
         visible = (key < length)[:, None]
-        scores = tl.dot(query, tl.load(k_cache + at, visible, 0.0).T) * scale
+        scores = tl.dot(query, tl.load(k_cache + offs, visible, 0.0).T) * scale
         scores = tl.where((key < length)[None, :], scores, LOWEST)
-        total, norm, top = _added((total, norm, top), scores, tl.load(v_cache + at, visible, 0.0))
+        total, norm, top = _added((total, norm, top), scores, tl.load(v_cache + offs, visible, 0.0))
     _store_part(parts, (total, norm, top), row, inside, D)
 
 
@@ -199,11 +199,12 @@ def decode_mla(
     for n in tl.range(start, tl.minimum(length, start + share), BN):
         key = n + tl.arange(0, BN)
         page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)
-        at = (page * PAGE + key % PAGE)[:, None] * (D + R)
+        offs = (page * PAGE + key % PAGE)[:, None] * (D + R)
         visible = (key < length)[:, None]
-        latent = tl.load(cache + at + dim[None, :], visible, 0.0)
+        latent = tl.load(cache + offs + dim[None, :], visible, 0.0)
         scores = tl.dot(latent_query, latent.T)
-        scores = tl.dot(rotary_query, tl.load(cache + at + rotary[None, :], visible, 0.0).T, scores)
+        rotary_key = tl.load(cache + offs + rotary[None, :], visible, 0.0)
+        scores = tl.dot(rotary_query, rotary_key.T, scores)
         scores = tl.where((key < length)[None, :], scores * scale, LOWEST)
         total, norm, top = _added((total, norm, top), scores, latent)
     _store_part(parts, (total, norm, top), row, inside, D)
@@ -219,9 +220,9 @@ def combine(parts: tl.tuple, out: tl.tensor, splits: tl.tensor, TILE: tl.constex
     """
     outputs, logarithms = parts
     row, split, dim = tl.program_id(0), tl.arange(0, TILE[0]), tl.arange(0, TILE[1])
-    known = tl.load(logarithms + row * splits + split, split < splits, LOWEST)
-    weight = tl.exp2(known - tl.max(known, 0))
-    at = (row * splits + split)[:, None] * TILE[1] + dim[None, :]
-    values = tl.load(outputs + at, (split < splits)[:, None], 0.0)
+    logarithm = tl.load(logarithms + row * splits + split, split < splits, LOWEST)
+    weight = tl.exp2(logarithm - tl.max(logarithm, 0))
+    offs = (row * splits + split)[:, None] * TILE[1] + dim[None, :]
+    values = tl.load(outputs + offs, (split < splits)[:, None], 0.0)
     total = tl.sum(values * weight[:, None], 0) / tl.sum(weight, 0)
     tl.store(out + row * TILE[1] + dim, total.to(out.dtype.element_ty))

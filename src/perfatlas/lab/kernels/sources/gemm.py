@@ -54,11 +54,11 @@ def gemm(
 @triton.jit
 def sum_splits(parts: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr) -> None:
     """Add the products of the splits of K, in their order."""
-    at = tl.program_id(0).to(tl.int64) * TILE[0] + tl.arange(0, TILE[0])
+    offs = tl.program_id(0).to(tl.int64) * TILE[0] + tl.arange(0, TILE[0])
     total = tl.zeros((TILE[0],), tl.float32)
     for split in tl.static_range(TILE[1]):
-        total += tl.load(parts + split * count.to(tl.int64) + at, at < count, 0.0)
-    tl.store(out + at, total.to(out.dtype.element_ty), at < count)
+        total += tl.load(parts + split * count.to(tl.int64) + offs, offs < count, 0.0)
+    tl.store(out + offs, total.to(out.dtype.element_ty), offs < count)
 
 
 @triton.jit
@@ -182,8 +182,8 @@ def grouped_gemm(
                 total = tl.dot(a_tiles.load([start + m, k]), weights.T, total)
             row = start + m + tl.arange(0, BM)
             column = n + tl.arange(0, BN)
-            at = row.to(tl.int64)[:, None] * N + column[None, :]
+            offs = row.to(tl.int64)[:, None] * N + column[None, :]
             inside = (row < end)[:, None] & (column < N)[None, :]
-            tl.store(c + at, total.to(c.dtype.element_ty), inside)
+            tl.store(c + offs, total.to(c.dtype.element_ty), inside)
             tile += tl.num_programs(0)
         before += tiles

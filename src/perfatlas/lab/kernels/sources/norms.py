@@ -23,11 +23,12 @@ def rms_norm(
     row = tl.program_id(0) * TILE[0] + tl.arange(0, TILE[0])
     column = tl.arange(0, TILE[1])
     inside = (row < rows)[:, None] & (column < width)[None, :]
-    at = row.to(tl.int64)[:, None] * width + column[None, :]
-    total = tl.load(x + at, inside, 0.0).to(tl.float32)
-    total += tl.load(residual + at, inside, 0.0).to(tl.float32)
+    offs = row.to(tl.int64)[:, None] * width + column[None, :]
+    total = tl.load(x + offs, inside, 0.0).to(tl.float32)
+    total += tl.load(residual + offs, inside, 0.0).to(tl.float32)
     stored = total.to(residual.dtype.element_ty)
-    tl.store(residual + at, stored, inside)
+    tl.store(residual + offs, stored, inside)
     scale = tl.rsqrt(tl.sum(total * total, 1) / width + epsilon)
     weights = tl.load(weight + column, column < width, 0.0).to(tl.float32)
-    tl.store(out + at, (total * scale[:, None] * weights[None, :]).to(out.dtype.element_ty), inside)
+    normed = total * scale[:, None] * weights[None, :]
+    tl.store(out + offs, normed.to(out.dtype.element_ty), inside)

@@ -12,8 +12,8 @@ def largest(x: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr) 
     first = tl.program_id(0).to(tl.int64) * TILE[0] * TILE[1]
     most = tl.zeros((TILE[0],), tl.float32)
     for step in tl.static_range(TILE[1]):
-        at = first + step * TILE[0] + tl.arange(0, TILE[0])
-        most = tl.maximum(most, tl.abs(tl.load(x + at, at < count, 0.0).to(tl.float32)))
+        offs = first + step * TILE[0] + tl.arange(0, TILE[0])
+        most = tl.maximum(most, tl.abs(tl.load(x + offs, offs < count, 0.0).to(tl.float32)))
     tl.atomic_max(out, tl.max(most, 0), sem="relaxed")
 
 
@@ -22,11 +22,11 @@ def quantize_tensor(
     x: tl.tensor, amax: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr
 ) -> None:
     """Write x in units of amax over the largest finite value of the format."""
-    at = tl.program_id(0).to(tl.int64) * TILE[0] + tl.arange(0, TILE[0])
+    offs = tl.program_id(0).to(tl.int64) * TILE[0] + tl.arange(0, TILE[0])
     scale = TILE[1] / tl.maximum(tl.load(amax), 1e-12)
-    value = tl.load(x + at, at < count, 0.0).to(tl.float32) * scale
+    value = tl.load(x + offs, offs < count, 0.0).to(tl.float32) * scale
     value = tl.clamp(value, -TILE[1], TILE[1])
-    tl.store(out + at, value.to(out.dtype.element_ty), at < count)
+    tl.store(out + offs, value.to(out.dtype.element_ty), offs < count)
 
 
 @triton.jit
@@ -39,11 +39,11 @@ def quantize_groups(
     inner = tl.arange(0, TILE[1])
     column = tl.program_id(1) * group + inner
     inside = (row < rows)[:, None] & ((inner < group) & (column < width))[None, :]
-    at = row.to(tl.int64)[:, None] * width + column[None, :]
-    value = tl.load(x + at, inside, 0.0).to(tl.float32)
+    offs = row.to(tl.int64)[:, None] * width + column[None, :]
+    value = tl.load(x + offs, inside, 0.0).to(tl.float32)
     scale = tl.maximum(tl.max(tl.abs(value), 1), 1e-12) / TILE[2]
     value = tl.clamp(value / scale[:, None], -TILE[2], TILE[2])
-    tl.store(out + at, value.to(out.dtype.element_ty), inside)
+    tl.store(out + offs, value.to(out.dtype.element_ty), inside)
     groups = tl.num_programs(1)
     tl.store(scales + row.to(tl.int64) * groups + tl.program_id(1), scale, row < rows)
 

@@ -82,7 +82,7 @@ class JsonLog:
         self.tally = Tally(path=path, unit=f"{self.unit}s")
         self.total = 0
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[JsonRecord]:
         """Yield the objects."""
         source = _lines(self.file) if self.by_line else _document(self.file, self.key)
         for number, value in source:
@@ -93,14 +93,14 @@ class JsonLog:
             if not isinstance(value, Mapping):
                 problem = f"{repr_for_error(value)} is not an object {{...}}"
                 raise refuse(self.file.path, number, problem, unit=self.unit)
-            yield Item(self.file.path, number, value, self.unit)
+            yield JsonRecord(self.file.path, number, value, self.unit)
 
     def close(self) -> FileCounts:
         """Return the line counts of the log."""
         return self.tally.close(total=self.total, data_hash=self.file.data_hash)
 
 
-class Item:
+class JsonRecord:
     """One object of a log.
 
     Args:
@@ -120,14 +120,14 @@ class Item:
         """Return a field, None where it is missing."""
         return self.fields.get(name)
 
-    def inner(self, name: str) -> Item | None:
+    def inner(self, name: str) -> JsonRecord | None:
         """Return a field that is an object, None where it is missing."""
         value = self.get(name)
         return self.part(value) if isinstance(value, Mapping) else None
 
-    def part(self, fields: Mapping[str, Any]) -> Item:
+    def part(self, fields: Mapping[str, Any]) -> JsonRecord:
         """Return an object inside this one, with the same position."""
-        return Item(self.path, self.number, fields, self.unit)
+        return JsonRecord(self.path, self.number, fields, self.unit)
 
     def text(self, name: str, *, required: bool = False) -> str:
         """Return a text, "" where it is missing."""

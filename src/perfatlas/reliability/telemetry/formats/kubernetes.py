@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.formats.json_log import Item
+    from perfatlas.reliability.telemetry.formats.json_log import JsonRecord
     from perfatlas.reliability.telemetry.reading import Tally
 
 FORMAT_NAME: Final = "kubernetes"
@@ -85,7 +85,7 @@ class _Reader:
     seen: set[tuple[str, str, float]] = field(default_factory=set)
     away: dict[str, tuple[int, float]] = field(default_factory=dict)
 
-    def add(self, item: Item, tally: Tally) -> None:
+    def add(self, item: JsonRecord, tally: Tally) -> None:
         kind = item.text("kind") or ("Event" if item.get("involvedObject") else "")
         if kind == "Event":
             self._event(item, tally)
@@ -96,7 +96,7 @@ class _Reader:
         else:
             tally.ignore(f"object of kind {kind or 'none'}", item.number)
 
-    def _event(self, item: Item, tally: Tally) -> None:
+    def _event(self, item: JsonRecord, tally: Tally) -> None:
         target = item.inner("involvedObject") or item.inner("regarding")
         if target is None:
             raise item.wrong("missing", "involvedObject")
@@ -124,7 +124,7 @@ class _Reader:
         else:
             self._keep(event, tally)
 
-    def _node(self, item: Item, tally: Tally) -> None:
+    def _node(self, item: JsonRecord, tally: Tally) -> None:
         name = _name(item)
         ready = next(
             (condition for condition in _conditions(item) if condition.text("type") == "Ready"),
@@ -146,7 +146,7 @@ class _Reader:
         )  # fmt: skip
         self._keep(event, tally)
 
-    def _pod(self, item: Item, tally: Tally) -> None:
+    def _pod(self, item: JsonRecord, tally: Tally) -> None:
         """Read when containers of a pod ran, and why they ended."""
         spec, metadata = item.inner("spec"), item.inner("metadata")
         node = spec.text("nodeName") if spec else ""
@@ -237,14 +237,14 @@ class _Reader:
         tally.merge("return of a node", number)
 
 
-def _name(item: Item) -> str:
+def _name(item: JsonRecord) -> str:
     metadata = item.inner("metadata")
     if metadata is None:
         raise item.wrong("missing", "metadata")
     return metadata.text("name", required=True)
 
 
-def _conditions(item: Item) -> Iterator[Item]:
+def _conditions(item: JsonRecord) -> Iterator[JsonRecord]:
     status = item.inner("status")
     listed = status.get("conditions") if status else None
     if not isinstance(listed, list):
@@ -255,7 +255,7 @@ def _conditions(item: Item) -> Iterator[Item]:
         yield item.part(row)
 
 
-def _terminations(item: Item) -> Iterator[Item]:
+def _terminations(item: JsonRecord) -> Iterator[JsonRecord]:
     """Yield the current and last ends of the containers of a pod."""
     for container in _containers(item):
         for key in ("lastState", "state"):
@@ -265,7 +265,7 @@ def _terminations(item: Item) -> Iterator[Item]:
                 yield ended
 
 
-def _spans(item: Item) -> Iterator[tuple[tuple[str, float], _Span]]:
+def _spans(item: JsonRecord) -> Iterator[tuple[tuple[str, float], _Span]]:
     """Yield when each container of a pod ran, by its name and start, where the object has it."""
     for container in _containers(item):
         for key in ("lastState", "state"):
@@ -282,7 +282,7 @@ def _spans(item: Item) -> Iterator[tuple[tuple[str, float], _Span]]:
                 yield (container.text("name"), start_s), _Span(start_s, end_s, text)
 
 
-def _containers(item: Item) -> Iterator[Item]:
+def _containers(item: JsonRecord) -> Iterator[JsonRecord]:
     """Yield the states of the containers of a pod."""
     status = item.inner("status")
     listed = status.get("containerStatuses") if status else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.formats.sacct_records import Record
+    from perfatlas.reliability.telemetry.formats.sacct_records import SacctRecord
 
 
 FORMAT_NAME: Final = "sacct"
@@ -64,14 +64,14 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> history.JobR
         file = LogFile(path)
         tally = Tally(path=path, unit="lines")
         for record in sacct_records(file, REQUIRED, tally):
-            run = _run_of(path, record, zone, tally)
+            run = _run(path, record, zone, tally)
             if run is not None:
                 runs.add(run, record.line, tally)
         runs.end_file(tally.close(total=file.count, data_hash=file.data_hash))
     return runs.close()
 
 
-def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> history.Run | None:
+def _run(path: str | Path, record: SacctRecord, zone: str, tally: Tally) -> history.JobRun | None:
     """Return the run of a record, or None and count the reason."""
     field = _Fields(path, record)
     name = field.read("JobID", slurm_fields.job_name)
@@ -94,7 +94,7 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> histor
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: slurm_fields.local_time(text, zone))
     host_count = field.read("NodeList", history.count_hosts)
-    return history.Run(
+    return history.JobRun(
         job=name.job,
         state=state,
         submit_s=history.NOT_TOLD if submit is None else submit.readings[0],
@@ -111,7 +111,7 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> histor
 class _Fields:
     """The fields of a record; invalid fields raise an error with their position."""
 
-    def __init__(self, path: str | Path, record: Record) -> None:
+    def __init__(self, path: str | Path, record: SacctRecord) -> None:
         self.path = path
         self.record = record
 

@@ -48,7 +48,7 @@ _NO_DELIMITER: Final = (
 )
 
 
-class Record(NamedTuple):
+class SacctRecord(NamedTuple):
     """The fields of one job or step."""
 
     line: int  # Number of its first line
@@ -63,7 +63,7 @@ class Header(NamedTuple):
     closed: bool  # Whether a delimiter ends each row, as with -p
 
 
-def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:
+def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[SacctRecord]:
     """Yield the records of a file in its order; other lines are counted."""
     lines = file.lines()
     assembler = _Assembler(file, _header(file, next(lines), required, tally), tally)
@@ -104,7 +104,7 @@ class _Assembler:
         self.checks = [(i, _CHECKS[name]) for i, name in enumerate(header.names) if name in _CHECKS]
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
-    def add(self, line: LogLine) -> Iterator[Record]:
+    def add(self, line: LogLine) -> Iterator[SacctRecord]:
         """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
@@ -177,7 +177,7 @@ class _Assembler:
                     )
         return ""
 
-    def _record(self, skipped: int, cells: list[str]) -> Record:
+    def _record(self, skipped: int, cells: list[str]) -> SacctRecord:
         self.tally.ignore(_NO_RECORD, self.pending[0].number, skipped)
         line = self.pending[skipped].number
         joined = len(self.pending) - skipped - 1
@@ -187,7 +187,7 @@ class _Assembler:
         fields: dict[str, str] = {}
         for name, cell in zip(self.header.names, cells, strict=True):
             fields.setdefault(name, cell)
-        return Record(line, fields)
+        return SacctRecord(line, fields)
 
     def _split(self, lines: Sequence[LogLine]) -> list[str]:
         text = "\n".join(line.text for line in lines)

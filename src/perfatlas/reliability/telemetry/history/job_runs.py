@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 UNFINISHED: Final = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "STOPPED")
 
 
-class Run(NamedTuple):
+class JobRun(NamedTuple):
     """One run of a job."""
 
     job: str  # Job id with array task or component
@@ -97,7 +97,7 @@ class RunsBuilder:
         self._rows: dict[tuple[str, str, float, float], int] = {}
         self._files: list[FileCounts] = []
 
-    def add(self, run: Run, line: int, tally: Tally) -> None:
+    def add(self, run: JobRun, line: int, tally: Tally) -> None:
         """Add a record, or merge it with an earlier one."""
         submit_s = -1.0 if math.isnan(run.submit_s) else run.submit_s
         key = (run.job, run.run, submit_s, run.start_s)
@@ -134,7 +134,7 @@ class RunsBuilder:
             files=tuple(self._files),
         )
 
-    def _append(self, run: Run, line: int) -> None:
+    def _append(self, run: JobRun, line: int) -> None:
         for name, labels in self._labels.items():
             labels.add(getattr(run, name))
         for name, times in self._times.items():
@@ -144,13 +144,13 @@ class RunsBuilder:
         self._file.append(len(self._files))
         self._line.append(line)
 
-    def _same(self, row: int, run: Run) -> bool:
+    def _same(self, row: int, run: JobRun) -> bool:
         state = self._labels["state"]
         end_s = self._times["end_s"][row]
         same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
         return same_end and state.codes[row] == state.known.get(run.state, -1)
 
-    def _replace(self, row: int, run: Run) -> None:
+    def _replace(self, row: int, run: JobRun) -> None:
         for name, labels in self._labels.items():
             value = getattr(run, name)
             labels.codes[row] = labels.known.setdefault(value, len(labels.known))
