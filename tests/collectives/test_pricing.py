@@ -226,7 +226,7 @@ def test_twice_the_rates_halve_the_bound() -> None:
 
 
 def test_unknown_op_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown collective op 'broadcast'"):
+    with pytest.raises(UsageError, match="'broadcast'"):
         price("broadcast", 1e6, 8.0)
 
 

@@ -293,7 +293,7 @@ def test_an_unmarked_function_is_refused() -> None:
     plain.__module__ = "perfatlas.somewhere"
     asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
     asks.__annotations__["return"] = "int"
-    with pytest.raises(TypeError, match="weighted is called by compiled code but not marked"):
+    with pytest.raises(TypeError, match=r"weighted .*not marked"):
         entry(asks)(1)
 
 

@@ -130,16 +130,14 @@ def test_its_schema_describes_and_checks_its_files(tmp_path: Path) -> None:
     changed = hardware.resolve_system(f"{CHIP}{{device.array_count=128}}").device
     assert changed.peak_flop_per_s["bf16"] == pytest.approx(2 * 2097.152e12)
     assert "# device.array_count = 64\n" in hardware.system_template(CHIP)
-    with pytest.raises(InvalidSpecError, match=r"sm_count applies only to device\.kind = gpu"):
+    with pytest.raises(InvalidSpecError, match=r"sm_count.*device\.kind = gpu"):
         hardware.resolve_system(f"{CHIP}{{device.sm_count=8}}")
     with pytest.raises(InvalidSpecError, match=r"missing device\.array_count"):
         hardware.resolve_system("h100_sxm{device.kind=toy}")
     text = Path(CHIP).read_text().replace('kind = "toy"', 'kind = "toys"')
     file = tmp_path / "chip.toml"
     file.write_text(text)
-    with pytest.raises(
-        InvalidSpecError, match="not one of dataflow, gpu, systolic, toy; did you mean 'toy'"
-    ):
+    with pytest.raises(InvalidSpecError, match=r"dataflow, gpu, systolic, toy; .*'toy'"):
         hardware.resolve_system(str(file))
 
 
@@ -148,7 +146,7 @@ def test_a_kind_without_a_machine_is_refused() -> None:
     nobody = machines.DeviceColumns(
         devices=(replace(device, kind="none"),), index_C=np.zeros(1, np.int64)
     )
-    with pytest.raises(UnsupportedError, match="no machine prices devices of kind none"):
+    with pytest.raises(UnsupportedError, match="kind none"):
         machines.price_operators([gemm(1, 8, 8)], nobody, family="", tier="auto")
 
 

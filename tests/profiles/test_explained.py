@@ -118,7 +118,7 @@ def test_files_of_several_devices_are_refused(tmp_path: Path) -> None:
     """One device prices all operators of an answer."""
     other = trace() | {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
     files = [written(tmp_path / "a.json", trace()), written(tmp_path / "b.json", other)]
-    with pytest.raises(InvalidSpecError, match=r"several devices \(AMD Instinct MI300X, NVIDIA"):
+    with pytest.raises(InvalidSpecError, match="MI300X, NVIDIA"):
         explained(*files)
 
 

@@ -222,11 +222,11 @@ def test_processes_and_graphs_of_nsight_systems(tmp_path: Path) -> None:
 def test_what_cannot_be_retimed_is_refused(tmp_path: Path) -> None:
     unknown = trace() | {"deviceProperties": [{"id": 0, "name": "GPU of tomorrow"}]}
     path = written(tmp_path / "t.json", unknown)
-    with pytest.raises(InvalidSpecError, match=r"'GPU of tomorrow', is not in the catalog"):
+    with pytest.raises(InvalidSpecError, match="'GPU of tomorrow'"):
         retimed(path, "h100_sxm")
     (tmp_path / "p.csv").write_text(NCU)
     idle = {**trace(), "traceEvents": [launch("cudaLaunchKernel", 0.0, 1)]}
-    with pytest.raises(InvalidSpecError, match="needs a timeline with activity"):
+    with pytest.raises(InvalidSpecError, match="timeline"):
         retimed(written(tmp_path / "idle.json", idle), "h100_sxm")
     with pytest.raises(InvalidSpecError, match="which it does not name"):
         retimed(tmp_path / "p.csv", "h100_sxm")

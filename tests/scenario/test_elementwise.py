@@ -78,9 +78,7 @@ def test_an_unknown_operator_is_refused_with_the_nearest(
 ) -> None:
     assert main(["kernel", "op", "nrom"]) == 2
     assert 'Did you mean "norm"?' in capsys.readouterr().err
-    with pytest.raises(
-        InvalidSpecError, match=r"unknown operator 'sofmax'; did you mean 'softmax'"
-    ):
+    with pytest.raises(InvalidSpecError, match=r"'sofmax'.*'softmax'"):
         perfatlas.kernel_op("sofmax", **ASKED)
 
 

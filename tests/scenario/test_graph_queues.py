@@ -99,7 +99,7 @@ def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> N
 
 
 def test_pools_and_estimates_of_queues_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="prefill and decode pools of graphs"):
+    with pytest.raises(UnsupportedError, match="pools of graphs"):
         simulate(**NETWORK, request_rate=5, max_num_seqs=4, mode="disaggregated")
     with pytest.raises(UnsupportedError, match="simulate for its queues"):
         estimate(**NETWORK, mode="aggregated", concurrency=4)

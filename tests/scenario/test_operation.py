@@ -134,5 +134,5 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="replica_events is JSON nested too deeply"):
+    with pytest.raises(InvalidSpecError, match=r"replica_events .*nested"):
         input_rows("[" * 100_000, "replica_events", "a list of events", 10)

@@ -52,7 +52,7 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
 
 def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_rates, "MAX_RATE_RATIO", 0.1)
-    with pytest.raises(InvalidSpecError, match=r"met even at .* the maximum tested rate"):
+    with pytest.raises(InvalidSpecError, match="maximum tested rate"):
         max_request_rate(**ASKED, slo_ttft_s=0.2)
 
 

@@ -49,9 +49,7 @@ def test_the_default_of_a_field_that_does_not_apply_changes_nothing(
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
 def test_lengths_are_set_once(file: str, name: str) -> None:
     drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
-    with pytest.raises(
-        InvalidSpecError, match=f"{name} = 2 has no effect here: length.*leave {name} out"
-    ):
+    with pytest.raises(InvalidSpecError, match=rf"{name} = 2 .*length.*{name}"):
         simulate(**RATE, **drawn)
 
 

@@ -148,7 +148,7 @@ def test_xla_trains_on_tpus() -> None:
     assert found.results["step_time_s"] > ideal.results["step_time_s"]
     assert any("on TPUs are compared with no measurement" in one for one in found.warnings)
     for system, engine in (("tpu_v5e", "inductor"), ("h100_sxm", "xla")):
-        with pytest.raises(UnsupportedError, match=f"{engine} does not run on {system}"):
+        with pytest.raises(UnsupportedError, match=rf"{engine}.*{system}"):
             train(**fields | {"system": system}, engine=engine)
 
 

@@ -246,7 +246,7 @@ def test_a_large_table_is_evaluated_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_step_that_cannot_run_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="candidate 0: pipeline_schedule dualpipe needs an"):
+    with pytest.raises(InvalidSpecError, match=r"candidate 0: .*dualpipe"):
         pipeline_steps(uniform("dualpipe", (3, 8, 1), (1.0, 1.0, 1.0)))
     with pytest.raises(InvalidSpecError, match=r"forward_s_CS\[0, 0\] is -1"):
         pipeline_steps(uniform("1f1b", (4, 8, 1), (-1.0, 1.0, 1.0)))

@@ -386,5 +386,5 @@ def test_a_page_is_written_after_the_temporary_folder_was_cleaned(
 
 
 def test_more_processes_than_the_machine_can_use_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="--workers 1000000000: each is a process; at most"):
+    with pytest.raises(InvalidSpecError, match="--workers 1000000000: "):
         Settings(workers=1_000_000_000)

@@ -187,7 +187,7 @@ def test_only_the_roofline_of_a_machine_without_measured_steps_is_a_limit(system
 
 def test_weights_are_spread_evenly_over_all_chips() -> None:
     asked = GROQ | {"model": "meta-llama/Llama-3.1-70B"}
-    with pytest.raises(InfeasibleError, match=r"set gpus = 352, the fewest .*tp = 8, pp = 44"):
+    with pytest.raises(InfeasibleError, match=r"gpus = 352.*tp = 8, pp = 44"):
         perfatlas.estimate(**asked)
     layers, vocabulary = 68.45e9, 2 * 128_256 * 8192 * 2
     for gpus in (576, 640):  # 72 stages cut layers, 80 do not

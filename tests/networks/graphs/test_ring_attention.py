@@ -144,7 +144,7 @@ def test_a_unet_with_guidance_runs_on_two_ranks() -> None:
     divided = asked | {"gpus": 2, "cp": 2, "guidance_degree": 2}
     one, two = (perfatlas.estimate(**fields).results for fields in (asked, divided))
     assert one["latency_s"] / 2 < two["latency_s"] < one["latency_s"]
-    with pytest.raises(InvalidSpecError, match="cp = 4: only a denoiser that is a transformer"):
+    with pytest.raises(InvalidSpecError, match=r"cp = 4: .*transformer"):
         perfatlas.estimate(**asked, gpus=4, cp=4, guidance_degree=2)
 
 
@@ -174,7 +174,7 @@ def test_a_search_tries_rings() -> None:
 
 def test_heads_that_do_not_divide() -> None:
     wan = {**FLUX, "model": "wan2.1-t2v-1.3b{steps=1}"}  # 12 heads
-    with pytest.raises(InvalidSpecError, match="num_heads = 12 must be divisible by cp"):
+    with pytest.raises(InvalidSpecError, match=r"num_heads = 12 .*cp"):
         perfatlas.estimate(**wan, gpus=8, cp=8)
     assert perfatlas.estimate(**wan, gpus=8, cp=8, ring_degree=2).results["latency_s"] > 0.0
 

@@ -160,7 +160,7 @@ def test_unknown_calls_are_named_or_priced_as_elementwise(tmp_path: Path) -> Non
       %y = stablehlo.custom_call @warp(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
       return %y : tensor<4x8xf32>
     }}"""
-    with pytest.raises(quantities.UnsupportedError, match=r"not known: custom_call warp \(1\)"):
+    with pytest.raises(quantities.UnsupportedError, match="custom_call warp"):
         _operators(tmp_path, text)
     (found,) = _operators(tmp_path, text, allow_unknown=True)
     assert found == {"kind": "elementwise", "count": "batch", "read": 32}
@@ -244,9 +244,7 @@ def test_an_encoder_has_attention_norms_and_activations(tmp_path: Path) -> None:
     given = encoder_parameters(layers=2, width=64, heads=4, words=100, longest=32, inner=256)
     batch, length = jax.export.symbolic_shape("b, s", constraints=["s <= 32"])
     text = exported(encoder, given, tensor(batch, length, dtype=jax.numpy.int32))
-    with pytest.raises(
-        quantities.InvalidSpecError, match="free sizes: s; set them as in --sizes s=128"
-    ):
+    with pytest.raises(quantities.InvalidSpecError, match=r"free sizes: s;.*--sizes s=128"):
         _read(tmp_path, text)
     found = _read(tmp_path, text, sizes={"s": 20})
     assert _flop(found) == 2 * (8 * 20 * 64**2 + 4 * 20 * 64 * 256 + 4 * 20**2 * 64)

@@ -247,7 +247,7 @@ def test_other_plans_are_refused(fields: dict[str, Any], message: str) -> None:
 
 def test_too_many_tables_are_refused() -> None:
     rows = [BAGS["operators"][0] | {"count": 10_001}]
-    with pytest.raises(InvalidSpecError, match="10,001 embedding tables with table_rows"):
+    with pytest.raises(InvalidSpecError, match=r"10,001 .*table_rows"):
         read_graph(BAGS | {"operators": rows, "parameters": 10**9}, "bags")
 
 

@@ -56,7 +56,7 @@ def test_runs_of_accounting_become_jobs_in_order_of_submission(tmp_path: Path) -
 def test_accounting_without_jobs_on_gpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "sacct.txt"
     path.write_text(RUNS.replace("gres/gpu=", "cpu="), "utf-8")
-    with pytest.raises(InvalidSpecError, match="has no jobs to schedule: 4 no GPUs requested"):
+    with pytest.raises(InvalidSpecError, match=r"no jobs.*4 no GPUs"):
         runs_as_jobs(read_sacct([path], zone="UTC"))
 
 

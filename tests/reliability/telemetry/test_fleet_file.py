@@ -256,7 +256,7 @@ def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
     history = read_history(health_log(tmp_path))
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
     assert fleets.fit_fleet(history, watches, NODES).nodes == NODES
-    with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
+    with pytest.raises(InvalidSpecError, match=rf"nodes = {NODES - 1}: .*{NODES} nodes"):
         fleets.fit_fleet(history, watches, NODES - 1)
 
 

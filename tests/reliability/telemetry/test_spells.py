@@ -150,7 +150,7 @@ def test_causes_are_ranked_with_their_doubt() -> None:
     assert math.isnan(last.above_next)
     assert len(rank_causes(history, kinds=("failure", "effect"))) == 3
     assert history.place(1).startswith("xid_")
-    with pytest.raises(InvalidSpecError, match=r"kind planned among 41 events: effect, failure"):
+    with pytest.raises(InvalidSpecError, match=r"planned.*41 events"):
         rank_causes(history, kinds=("planned",))
 
 
