@@ -270,13 +270,20 @@ def _function(verb: str) -> Callable[..., Any]:
 
 
 def _simulate_with(known: Priced) -> Callable[..., Any]:
-    """Return `simulate` that takes step prices from those of earlier calls, and adds to them."""
+    """Return `simulate` that takes step prices from those of its first call, and keeps no others.
+
+    The tables of every changed field together take hundreds of MB.
+    """
 
     def ask(**fields: Any) -> Any:  # noqa: ANN401 - fields of a question, and its answer
         traffic, scenario = split_fields(fields)
         refuse_unused_options(traffic, scenario)
-        run = sized_run(traffic, scenario, known)
-        return simulation_of(run, scenario, fields, known)
+        own = {**known}
+        run = sized_run(traffic, scenario, own)
+        answer = simulation_of(run, scenario, fields, own)
+        if not known:
+            known.update(own)
+        return answer
 
     return ask
 
