@@ -62,8 +62,7 @@ UNREAD = (
 
 @pytest.mark.parametrize("both", [False, True], ids=["stdout", "stdout and stderr"])
 @pytest.mark.parametrize(
-    "words",
-    [UNREAD[0], *(pytest.param(one, marks=pytest.mark.study) for one in UNREAD[1:])],
+    "words", [UNREAD[0], *(pytest.param(one, marks=pytest.mark.study) for one in UNREAD[1:])]
 )
 def test_an_answer_that_nobody_reads_is_no_success(words: str, both: bool) -> None:  # noqa: FBT001
     reading, writing = os.pipe()

@@ -45,8 +45,7 @@ def price(
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
         implementation=collectives.Implementation(
-            family=family,
-            custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
+            family=family, custom_groups=all_reduce_groups(resolve_engine(family)) if family else {}
         ),
     )
 

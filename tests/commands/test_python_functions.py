@@ -48,10 +48,7 @@ def _history(folder: Path) -> Path:
 
 
 QUESTIONS: dict[str, Callable[[Path], tuple[dict[str, Any], list[str]]]] = {
-    "profile": lambda _: (
-        perfatlas.profile(str(PROFILE)),
-        ["profile", str(PROFILE)],
-    ),
+    "profile": lambda _: (perfatlas.profile(str(PROFILE)), ["profile", str(PROFILE)]),
     "runs list": lambda _: (perfatlas.runs_list(), ["runs", "list"]),
     "runs show": lambda _: (perfatlas.runs_show("study"), ["runs", "show", "study"]),
     "runs export": lambda at: (
@@ -65,10 +62,7 @@ QUESTIONS: dict[str, Callable[[Path], tuple[dict[str, Any], list[str]]]] = {
             *("--output", str(at / "h.csv"), str(LOG)),
         ],
     ),
-    "fleet report": lambda _: (
-        perfatlas.fleet_report("llama3"),
-        ["fleet", "report", "llama3"],
-    ),
+    "fleet report": lambda _: (perfatlas.fleet_report("llama3"), ["fleet", "report", "llama3"]),
     "history report": lambda at: (
         perfatlas.fleet_report(str(_history(at))),
         ["fleet", "report", str(at / "h.parquet")],

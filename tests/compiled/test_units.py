@@ -108,9 +108,7 @@ def tables() -> list[Table]:
 ANSWER = 45
 
 
-def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(
-    folder: Path,
-) -> None:
+def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(folder: Path) -> None:
     called = tables()
     with compilations(1):
         compiled = entry(total)

@@ -36,10 +36,7 @@ def _name(path: Path) -> str:
 REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
-STUDIES: Final = (
-    "validation/pages/plans.md",
-    "validation/pages/serving.md",
-)
+STUDIES: Final = ("validation/pages/plans.md", "validation/pages/serving.md")
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -97,10 +94,7 @@ FOREIGN: Final = frozenset(
     ids=[_name(path) for path in QUOTED],
 )
 def test_every_output_quoted_in_a_document_is_what_the_command_prints(
-    path: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     REFRESH.prepare(tmp_path)
     monkeypatch.chdir(tmp_path)

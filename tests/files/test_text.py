@@ -38,10 +38,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path) -> N
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"\n" * (1 << 22)))  # 4 MiB in 4 KiB
     with (
-        pytest.raises(
-            InvalidSpecError,
-            match="more than 1 MiB",
-        ),
+        pytest.raises(InvalidSpecError, match="more than 1 MiB"),
         open_text(path, "table", most_bytes=1 << 20) as file,
     ):
         file.read()

@@ -238,11 +238,7 @@ def test_a_change_moves_no_other_consumers(path: str) -> None:
     [
         (perfatlas.estimate, {"model": LLAMA}, "device.dies has no effect"),
         (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
-        (
-            perfatlas.collective,
-            {"op": "all_reduce", "bytes": 2**20, "gpus": 8},
-            "device.dies",
-        ),
+        (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.dies"),
     ],
 )
 def test_overrides_without_effect_are_reported(

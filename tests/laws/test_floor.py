@@ -160,12 +160,7 @@ def test_streams(tokens: list[int], width: int, stream: str, device: str, family
 )
 @settings(max_examples=scaled_examples(0.4))
 def test_collectives(
-    op: str,
-    sizes: list[int],
-    ranks: int,
-    stride: int,
-    system: str,
-    engine: str,
+    op: str, sizes: list[int], ranks: int, stride: int, system: str, engine: str
 ) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(
@@ -179,8 +174,7 @@ def test_collectives(
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",
         implementation=Implementation(
-            family=engine,
-            custom_groups=all_reduce_groups(resolve_engine(engine)) if engine else {},
+            family=engine, custom_groups=all_reduce_groups(resolve_engine(engine)) if engine else {}
         ),
     )
     assert np.isfinite(priced.prices.high_s_CO[:, 0]).all()

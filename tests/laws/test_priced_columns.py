@@ -17,11 +17,7 @@ from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.networks import StepTokens
 from perfatlas.operators import FloatArray, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
-from perfatlas.scenario.operator_queries import (
-    QUERIES,
-    price_collective_queries,
-    read_collective,
-)
+from perfatlas.scenario.operator_queries import QUERIES, price_collective_queries, read_collective
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.serving.prices import TableLimits, price_table
 from perfatlas.serving.prices.parts import step_parts

@@ -79,11 +79,7 @@ def test_physics_of_operators_keeps_only_its_latency(tokens: int, queries: int, 
 
 
 @pytest.mark.parametrize("op", OPS)
-@given(
-    size=st.integers(1, 2**34),
-    ranks=st.sampled_from([2, 4, 8, 16, 64]),
-    name=SYSTEMS,
-)
+@given(size=st.integers(1, 2**34), ranks=st.sampled_from([2, 4, 8, 16, 64]), name=SYSTEMS)
 @settings(max_examples=scaled_examples(0.3))
 def test_collectives(op: str, size: int, ranks: int, name: str) -> None:
     system = resolve_system(name)

@@ -37,8 +37,7 @@ def legal(model: str) -> list[int]:
         tp
         for tp in SIZES
         if plan_problems(
-            resolve_model(model).network,
-            question_of(model=model, system="b300_sxm", tp=tp).plan,
+            resolve_model(model).network, question_of(model=model, system="b300_sxm", tp=tp).plan
         )
         == [None]
     ]
@@ -90,10 +89,7 @@ def test_memory_of_a_rank_never_grows(model: str, batch: int) -> None:
 def test_fast_links_by_override_leave_only_the_compute_stream(system: str) -> None:
     fields = {"model": "meta-llama/Llama-3.1-70B", "engine": "ideal", "tier": "bound", "tp": 8}
     free = estimate(
-        **fields,
-        system=f"{system}{{device.scale_up.bandwidth=1e18 B/s}}",
-        batch=8,
-        isl=512,
+        **fields, system=f"{system}{{device.scale_up.bandwidth=1e18 B/s}}", batch=8, isl=512
     )
     network = sum(r["time_s"] for r in free.breakdown if r["stream"] == "communication")
     compute = sum(r["time_s"] for r in free.breakdown if r["stream"] == "compute")

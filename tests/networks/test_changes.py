@@ -44,10 +44,7 @@ def test_cache_follows_kv_heads_and_latent_rank() -> None:
 
 
 def test_groups_keep_their_shares_and_windows_stay_where_they_are() -> None:
-    assert [g.count for g in resolve_model(f"{LATENT}{{layers=122}}").network.layers] == [
-        6,
-        116,
-    ]
+    assert [g.count for g in resolve_model(f"{LATENT}{{layers=122}}").network.layers] == [6, 116]
     assert [g.count for g in resolve_model(f"{LATENT}{{layers=2}}").network.layers] == [1, 1]
     layers = resolve_model(f"{WINDOWED}{{window=4096}}").network.layers
     assert [vars(vars(group)["mixer"])["window"] for group in layers] == [4096, 0]

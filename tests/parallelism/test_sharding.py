@@ -6,14 +6,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas import parallelism
 from perfatlas.machines.gpu.shapes import shape_columns
-from perfatlas.networks import (
-    DenseFfn,
-    GqaAttention,
-    MoeFfn,
-    Network,
-    StepTokens,
-    resolve_model,
-)
+from perfatlas.networks import DenseFfn, GqaAttention, MoeFfn, Network, StepTokens, resolve_model
 from perfatlas.operators import (
     Attention,
     Collective,

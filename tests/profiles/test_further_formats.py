@@ -97,11 +97,7 @@ def test_the_cutlass_profiler_has_a_case_for_each_kernel(tmp_path: Path) -> None
             "gemm_kind=spgemm m=64 n=128 k=256 A=u4:row B=u4:column C=f32:row batch_count=1",
             pytest.approx(0.75e-3),
         ),
-        (
-            "cutlass_tensorop_bf16_gemm_b",
-            "m=64 n=128 k=256 groups=2 bf16",
-            pytest.approx(0.5e-3),
-        ),
+        ("cutlass_tensorop_bf16_gemm_b", "m=64 n=128 k=256 groups=2 bf16", pytest.approx(0.5e-3)),
         ("cutlass_tensorop_bf16_gemm_a", "m=64 n=128 k=256 bf16", pytest.approx(0.25e-3)),
     ]
     assert "1 kernel that did not run or have no time" in results["integrity"]

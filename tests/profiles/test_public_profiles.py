@@ -148,7 +148,7 @@ def test_nsight_systems_equals_an_independent_count(name: str) -> None:
     ).fetchone()
     base.close()
     assert [results[key] for key in ("kernels", "launches", "orphans")] == [
-        *(kernels, launches, orphans),
+        *(kernels, launches, orphans)
     ]
     assert results["kernel_s"] == pytest.approx(time_ns * 1e-9)
 

@@ -272,11 +272,7 @@ def test_recorded_waits_hold_where_the_trace_hides_them(tmp_path: Path) -> None:
         kernel(60.0, 10.0, 4, stream=8),
     ]
     recorded = synchronized(
-        "Stream Wait Event",
-        3,
-        stream=8,
-        wait_on_stream=7,
-        wait_on_cuda_event_record_corr_id=2,
+        "Stream Wait Event", 3, stream=8, wait_on_stream=7, wait_on_cuda_event_record_corr_id=2
     )
     assert starts(imported(tmp_path, *events), 2.0, 1.0) == [0.0, 60.0]
     assert starts(imported(tmp_path, *events, recorded), 2.0, 1.0) == [0.0, 100.0]

@@ -19,15 +19,7 @@ from perfatlas.reliability.fleet.model import fleet_facts
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
 from perfatlas.reliability.telemetry.history import history_facts, read_history
 from perfatlas.report.charts import Axis, Line, LineChart, Script, plotly_script
-from perfatlas.report.pages import (
-    Chart,
-    Command,
-    Page,
-    Section,
-    Table,
-    Value,
-    page_html,
-)
+from perfatlas.report.pages import Chart, Command, Page, Section, Table, Value, page_html
 from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.goodput import goodput_page
 from perfatlas.verbs.schedule import schedule_page

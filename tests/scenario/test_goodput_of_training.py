@@ -20,11 +20,7 @@ STEP: Final[dict[str, Any]] = {
     "tp": 2,
     "global_batch": 256,
 }
-JOB: Final[dict[str, Any]] = {
-    "mtti_s": 90000.0,
-    "checkpoint_bytes_per_s": 1e10,
-    "restart_s": 300.0,
-}
+JOB: Final[dict[str, Any]] = {"mtti_s": 90000.0, "checkpoint_bytes_per_s": 1e10, "restart_s": 300.0}
 TOKENS: Final = 1e12
 
 

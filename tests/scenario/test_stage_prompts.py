@@ -30,9 +30,7 @@ LOADS = (
 
 
 def tpot_s(
-    load: tuple[str, int, int, int, int, int],
-    method: Literal["formula", "simulate"],
-    engine: str,
+    load: tuple[str, int, int, int, int, int], method: Literal["formula", "simulate"], engine: str
 ) -> float:
     model, tp, pp, isl, osl, concurrency = load
     answer = estimate(

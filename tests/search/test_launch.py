@@ -11,11 +11,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.studies.deployments import launch_rules
-from perfatlas.studies.deployments.launch import (
-    launch_commands,
-    left_out_note,
-    needed_checkpoint,
-)
+from perfatlas.studies.deployments.launch import launch_commands, left_out_note, needed_checkpoint
 from perfatlas.verbs.search import search
 
 EXPERTS: Final[dict[str, Any]] = {

@@ -31,9 +31,7 @@ class Scheduler:
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self.pool = Pool(
-            limits.kv_blocks,
-            caching=limits.prefix_caching,
-            unnamed_first=limits.rules == "vllm",
+            limits.kv_blocks, caching=limits.prefix_caching, unnamed_first=limits.rules == "vllm"
         )
         self.scheduled: list[Part] = []
         self.preemptions = 0

@@ -23,12 +23,7 @@ from perfatlas.serving.config import (
 )
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import (
-    flat_prices,
-    random_prices,
-    random_requests,
-    requests_of,
-)
+from tests.serving.serving_support import flat_prices, random_prices, random_requests, requests_of
 from tests.serving.support import hit_share
 from tests.serving.test_reference import COLUMNS
 

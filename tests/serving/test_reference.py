@@ -8,12 +8,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.serving.config import Control, Link, SchedulerLimits
 from perfatlas.serving.run import run_fleet
 from tests.serving.reference_engine import Simulation
-from tests.serving.serving_support import (
-    random_fleet,
-    random_pools,
-    random_requests,
-    scaled,
-)
+from tests.serving.serving_support import random_fleet, random_pools, random_requests, scaled
 
 if TYPE_CHECKING:
     from perfatlas.serving.config import EngineFleet

@@ -22,10 +22,7 @@ from tests.serving.support import FIXTURES, check_invariants, hashes_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-SAMPLES = {
-    "vllm": "vllm_bench.json",
-    "aiperf": "aiperf_profile_export.jsonl",
-}
+SAMPLES = {"vllm": "vllm_bench.json", "aiperf": "aiperf_profile_export.jsonl"}
 
 
 def seconds(requests: Requests) -> list[float]:

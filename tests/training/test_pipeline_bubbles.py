@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.schedules import (
-    Pipelines,
-    PipelineSteps,
-    peak_activations,
-    pipeline_steps,
-)
+from perfatlas.training.schedules import Pipelines, PipelineSteps, peak_activations, pipeline_steps
 from tests.training.pipelines import SIZES, as_columns, random_case
 
 Size = tuple[int, int, int]

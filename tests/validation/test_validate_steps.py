@@ -127,11 +127,7 @@ def test_a_request_not_its_tpot_is_held_against_the_speed_of_light() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0)),
-        min_size=1,
-        max_size=20,
-    ),
+    st.lists(st.tuples(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0)), min_size=1, max_size=20),
     st.floats(0.1, 10.0),
 )
 def test_errors_do_not_depend_on_the_unit(pairs: list[tuple[float, float]], unit: float) -> None:

@@ -44,8 +44,7 @@ def test_answered_scenarios_reproduce_the_answer(name: str) -> None:
 
 # the deadline of "work" takes seconds, and its other results are those of "fleet"
 @pytest.mark.parametrize(
-    "name",
-    ["fleet", pytest.param("work", marks=pytest.mark.study), "schedule", "stream", "trace"],
+    "name", ["fleet", pytest.param("work", marks=pytest.mark.study), "schedule", "stream", "trace"]
 )
 def test_answered_scenarios_with_files_reproduce_the_answer(name: str) -> None:
     scenario = _ask_again(questions_with_files()[name], answered_with_files()[name])

@@ -197,11 +197,7 @@ def test_weights_are_spread_evenly_over_all_chips() -> None:
 
 def test_gpus_prefill_for_statically_scheduled_decode() -> None:
     """The cache of 1,024 tokens, 80 layers of 8 heads of 128, crosses the NICs of 2 GPUs."""
-    fields: dict[str, Any] = {
-        "model": "meta-llama/Llama-3.1-70B",
-        "format": "fp8",
-        "isl": 1024,
-    }
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "format": "fp8", "isl": 1024}
     pooled = perfatlas.estimate(
         **fields,
         mode="disaggregated",

@@ -235,11 +235,7 @@ def test_steps_that_a_compiler_may_fit_are_answered_and_others_refused() -> None
 
 
 def test_a_slice_states_its_chips_unless_a_field_does() -> None:
-    fields: dict[str, Any] = {
-        "model": "meta-llama/Llama-3.1-8B",
-        "engine": "vllm_tpu",
-        "batch": 8,
-    }
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "engine": "vllm_tpu", "batch": 8}
     asked: list[dict[str, Any]] = [
         {"system": "v5e-8"},
         {"system": "v5e-16", "tp": 8},

@@ -148,8 +148,7 @@ def test_the_branch_of_a_known_condition_runs_and_what_follows_it(
 
 
 @pytest.mark.parametrize(
-    ("index", "given", "varies"),
-    [(0, {}, True), (0, {"b": 4}, True), (1, {}, False)],
+    ("index", "given", "varies"), [(0, {}, True), (0, {"b": 4}, True), (1, {}, False)]
 )
 @pytest.mark.parametrize("through", ["input", "layer", "reshape", "arithmetic"])
 def test_a_condition_on_the_batch_is_refused_and_one_on_fixed_sizes_is_not(

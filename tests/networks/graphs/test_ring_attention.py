@@ -162,11 +162,7 @@ def test_rows_of_a_table_have_rings_of_their_own() -> None:
 def test_a_search_tries_rings() -> None:
     fields = {name: value for name, value in FLUX.items() if name != "batch"}
     found = perfatlas.search(
-        **fields,
-        gpus=8,
-        choices=["ring_degree=1:2:4"],
-        objective="request_latency_s",
-        num_plans=20,
+        **fields, gpus=8, choices=["ring_degree=1:2:4"], objective="request_latency_s", num_plans=20
     ).answer.results
     plans = {(one["cp"], one["ring_degree"]) for one in found["plans"]}
     assert plans == {(cp, ring) for cp in (1, 2, 4, 8) for ring in (1, 2, 4) if ring <= cp}

@@ -234,12 +234,7 @@ def test_resnet_has_the_flop_of_pytorch(tmp_path: Path) -> None:
 def test_an_encoder_has_attention_norms_and_activations(tmp_path: Path) -> None:
     """FLOP of a layer: 8 s w^2 of projections, 4 s w i of the inner layer, 4 s^2 w of attention."""
     jax = pytest.importorskip("jax")
-    from tests.networks.graphs.jax_networks import (
-        encoder,
-        encoder_parameters,
-        exported,
-        tensor,
-    )
+    from tests.networks.graphs.jax_networks import encoder, encoder_parameters, exported, tensor
 
     given = encoder_parameters(layers=2, width=64, heads=4, words=100, longest=32, inner=256)
     batch, length = jax.export.symbolic_shape("b, s", constraints=["s <= 32"])

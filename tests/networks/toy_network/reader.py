@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks import (
-    DividedSize,
-    LiveElements,
-    Network,
-    ParameterCounts,
-    Reader,
-    Segment,
-)
+from perfatlas.networks import DividedSize, LiveElements, Network, ParameterCounts, Reader, Segment
 from perfatlas.operators import Gemm, Operator, Phase, Streaming
 from perfatlas.quantities import InvalidSpecError
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry.fleets import (
-    evidence_document,
-    fit_fleet,
-    fleet_document,
-)
+from perfatlas.reliability.telemetry.fleets import evidence_document, fit_fleet, fleet_document
 from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
