@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.declarations import declared_metrics, questions, verb_fields
 from perfatlas.verbs.catalog.facts import CATALOGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TABLES = {
     "fields": lambda: {name for verb in questions() for name in verb_fields(verb)},

@@ -6,16 +6,13 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from perfatlas.cli import main
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PERFATLAS = f"{sys.executable} -m perfatlas"
 MODEL = ("--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm")

@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
 
 from perfatlas import collectives
+from perfatlas.collectives.pricing import Tier
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import System, resolve_system
+from perfatlas.pricing import PricedOperators
 from perfatlas.quantities import UsageError
 from perfatlas.scenario.resolution import kernel_engine
 from perfatlas.verbs.collective import collective
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from perfatlas.collectives.pricing import Tier
-    from perfatlas.pricing import PricedOperators
 
 
 def price(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ import perfatlas
 from perfatlas.cli import main
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LOG = EXAMPLES / "logs" / "kern.log"

@@ -4,9 +4,11 @@ import importlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -26,10 +28,6 @@ from perfatlas.compiled import (
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.quantities import UnsupportedError
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROW = np.dtype([("count", "i4"), ("weight", "f8")], align=True)
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas import estimate
+from perfatlas.answer import Answer
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.studies import read_unknowns
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.machine import machine_toml
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.answer import Answer
 
 BOUND: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

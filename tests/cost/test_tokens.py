@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 RATE = "output_tokens_per_s_per_gpu"

@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import Final
 
 import pytest
+from cyclopts import App
 
 from perfatlas.cli import main
 from perfatlas.cli.app import app
 from validation.program import main as validate, tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
-
-    from cyclopts import App
 
 ROOT = Path(__file__).parents[2]
 

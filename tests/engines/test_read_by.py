@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import tomli_w
@@ -19,9 +20,6 @@ from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from tests.golden.flatten import predicted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LLAMA: Final = "meta-llama/Llama-3.1-8B"
 MIXTURE: Final = "Qwen/Qwen3-30B-A3B"

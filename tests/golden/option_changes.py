@@ -8,25 +8,21 @@ import os
 import random
 import shlex
 import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import perfatlas
 from perfatlas.commands.flags import positional_fields
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.deployments import refuse_unused_options
+from perfatlas.scenario.deployments import Priced, refuse_unused_options
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.studies.traffic import sized_run
 from perfatlas.verbs.simulate.answer import simulation_of
 from tests.golden.option_values import others_of
 from tests.golden.question import Question, read_questions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from perfatlas.scenario.deployments import Priced
 
 Fields = dict[str, Any]
 # what changes nothing in one question: a limit that is not reached, or the default in other words

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,16 +23,9 @@ from tests.golden.answers import (
     read_key_map,
     write_answers,
 )
-from tests.golden.flatten import flatten
+from tests.golden.flatten import Scalar, flatten
 from tests.golden.pool import Answerer
-from tests.golden.question import has_silicon, read_questions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.golden.flatten import Scalar
-    from tests.golden.question import Question
+from tests.golden.question import Question, has_silicon, read_questions
 
 EVERY: Final = 36  # of each stratum; `make golden` asks all
 QUESTIONS: Final = read_questions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_c
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import price_operators
+from perfatlas.operators import FloatArray, Operator
 from perfatlas.pricing import PricedOperators
 from tests.examples import scaled_examples
 from tests.laws.support import (
@@ -27,11 +28,6 @@ from tests.laws.support import (
     streaming,
     table_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from perfatlas.operators import FloatArray, Operator
 
 MEASURED = (
     "a100_sxm",

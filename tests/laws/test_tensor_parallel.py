@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -13,7 +12,7 @@ from perfatlas.networks import resolve_model
 from perfatlas.parallelism import plan_problems
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.step import candidate_memory
+from perfatlas.step import Candidates, candidate_memory
 from perfatlas.verbs.estimate import estimate
 from tests.examples import scaled_examples
 from tests.laws.support import (
@@ -23,9 +22,6 @@ from tests.laws.support import (
     question_of,
     rises_not,
 )
-
-if TYPE_CHECKING:
-    from perfatlas.step import Candidates
 
 SIZES = (1, 2, 4, 8, 16, 32)
 

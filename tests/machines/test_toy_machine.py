@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,6 @@ from perfatlas.operators import BOUND_NAMES, Gemm, Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.machines.toy.kind import KIND
 from tests.machines.toy.machine import MACHINE, NOTE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHIP = str(Path(__file__).parent / "toy" / "chip.toml")
 LLAMA: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8, "isl": 512, "osl": 64}

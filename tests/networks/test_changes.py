@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 import perfatlas
 from perfatlas.networks import MODEL_FIELDS, resolve_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DENSE = "Qwen/Qwen3-32B"
 EXPERTS = "openai/gpt-oss-120b"

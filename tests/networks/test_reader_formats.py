@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,6 @@ from perfatlas.networks import CheckpointFormats, model_names, resolve_model
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.hf_config.module_patterns import as_globs, covered_parts
 from perfatlas.quantities import UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,6 @@ from tests.profiles.samples import (
     trace,
     written,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def explained(*paths: Path) -> dict[str, Any]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.profiles import explain, import_profile, read_rules, system_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROCPROF: Final = (
     '"Kind","Agent_Id","Queue_Id","Thread_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.profiles import explain, import_profile, on_system, read_rules
+from perfatlas.profiles.events import Profile
 from perfatlas.profiles.timeline import Replay
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_gemm
 from tests.profiles.samples import MM, NCU, event, launch, nsys_database, trace, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.profiles.events import Profile
 
 EXAMPLE = "examples/profiles/h100_two_layers.json.gz"
 

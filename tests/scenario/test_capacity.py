@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -11,9 +11,6 @@ from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LLAMA = Scenario.read({"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"})
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASKED: dict[str, Any] = {"system": "h200_sxm", "tokens": 4096, "width": 4096}
 LAYER: dict[str, Any] = {"kind": "layer", "residual": "excluded"}

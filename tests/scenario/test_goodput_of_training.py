@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.train import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STEP: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

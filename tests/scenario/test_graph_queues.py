@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.simulate import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NETWORK: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "engine": "tensorrt"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields.input_fields import input_rows
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from perfatlas.answer import Answer
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.traffic import request_rates
 from perfatlas.verbs.simulate import max_request_rate, simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.answer import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import max_request_rate, simulate
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

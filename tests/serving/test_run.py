@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.serving.config.limits import Control, Replicas, SchedulerLimits
+from perfatlas.serving.prices.tables import StepPrices
+from perfatlas.serving.requests.columns import Requests
 from perfatlas.serving.run import simulate as run_module
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
-
-if TYPE_CHECKING:
-    from perfatlas.serving.prices.tables import StepPrices
-    from perfatlas.serving.requests.columns import Requests
 
 PRICES = flat_prices(10, 100)
 LIMITS = SchedulerLimits(4, 64, 4, 100)

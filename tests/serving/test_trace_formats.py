@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,6 @@ from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces import TraceWindow, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.own import read_own
 from tests.serving.support import FIXTURES, check_invariants, hashes_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SAMPLES = {"vllm": "vllm_bench.json", "aiperf": "aiperf_profile_export.jsonl"}
 

@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from perfatlas.studies import RunFolder, local_results
 from perfatlas.verbs.sweep import answer as sweeping
 from tests.sweep.support import BLOCKS, GEMM, blocks_of, start, write_study
 from tests.sweep.tasks import squared_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from perfatlas.training.schedules.steps import programs
 from perfatlas.verbs.train import search_training, train
 from tests.examples import few
 from tests.training.asked import layouts, question
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SMALL: Final[Mapping[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

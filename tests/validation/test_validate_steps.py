@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -19,9 +20,6 @@ from validation.runs import (
 from validation.runs.predictions import METRICS
 from validation.runs.run_selection import parse_serving_rules
 from validation.serving.steps import gate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RULES = """
 title = "some runs"

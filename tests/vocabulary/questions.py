@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import atexit
 import shlex
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import perfatlas
+from perfatlas.answer import Answer
 from perfatlas.declarations import FieldsSignature, example_of, function_homes, signature_of
 from perfatlas.verbs import kernel
 from perfatlas.verbs.collective import collective
@@ -23,11 +25,6 @@ from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
 from perfatlas.verbs.train import search_training, train
 from perfatlas.vocabulary.metrics import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from perfatlas.answer import Answer
 
 
 class Question(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +11,11 @@ from hypothesis import given, strategies as st
 import perfatlas
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines import DeviceColumns, Tier, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
-from perfatlas.operators import BOUND_NAMES, Gemm, Phase, Streaming
+from perfatlas.operators import BOUND_NAMES, Gemm, Operator, Phase, Shard, Streaming
 from perfatlas.quantities import InfeasibleError
 from perfatlas.report.text import limits_of
-
-if TYPE_CHECKING:
-    from perfatlas.machines import Tier
-    from perfatlas.operators import Operator, Shard
 
 LLAMA: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 # one image of 4 x 8 x 8 through 3 x 3 x 4 x 16 taps, an activation, and 16 x 10 outputs

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tomllib
 import zipfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from onnx import TensorProto, helper, save
@@ -15,9 +16,6 @@ from perfatlas.networks.graphs import read_graph
 from perfatlas.networks.torch_export.program import expression_of
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError, UsageError
 from perfatlas.verbs.model.importing import importing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLOAT = TensorProto.FLOAT
 

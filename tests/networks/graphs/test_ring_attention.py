@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +10,10 @@ import pytest
 import perfatlas
 from perfatlas.networks import StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
-from perfatlas.operators import Attention, Collective, Phase, Streaming
+from perfatlas.operators import Attention, Collective, Operator, Phase, Streaming
 from perfatlas.parallelism import shard_operators
 from perfatlas.quantities import InvalidSpecError
 from tests.networks.graphs.test_sequence_parallelism import BATCH, BF16, DIT, STEPS, TOKENS, plan_of
-
-if TYPE_CHECKING:
-    from perfatlas.operators import Operator
 
 FLUX: dict[str, Any] = {
     "model": "flux.1-dev{steps=2}",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas import quantities
 from perfatlas.networks import import_graph
 from perfatlas.networks.graphs import read_graph
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = "func.func public @main"
 

@@ -7,19 +7,16 @@ Elements of an image after each operator: 3 x 32 x 32 = 3,072 before the first l
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.networks import ModelFormats, StepTokens, register_reader, resolve_model
+from perfatlas.networks import ModelFormats, Network, StepTokens, register_reader, resolve_model
 from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.networks.toy_network.reader import READER
-
-if TYPE_CHECKING:
-    from perfatlas.networks import Network
 
 TOY = str(Path(__file__).with_name("toy.toynet"))
 # 3 x 3 x 3 x 16, 8 of 16 x 3 x 3 x 16, 16 x 3 x 3 x 32, 8 of 32 x 3 x 3 x 32, and the head

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from perfatlas.reliability.jobs.model import Cluster, Policy
 from perfatlas.reliability.jobs.run import schedule
 from perfatlas.reliability.jobs.traces import read_job_table, runs_as_jobs
 from perfatlas.reliability.telemetry.formats import read_sacct
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # job, state, submission, start, end, GPUs, nodes
 RUNS = """JobID|State|Submit|Start|End|AllocTRES|NodeList

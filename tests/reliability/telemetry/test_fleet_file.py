@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +20,6 @@ from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
 from perfatlas.reliability.telemetry.history import ObservationWindow, joined, read_history
 from tests.reliability.telemetry.support import written
 from tests.reliability.telemetry.test_sacct import DAY, log, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = 1767225600.0  # 2026-01-01T00:00:00Z
 HOUR = 3600.0

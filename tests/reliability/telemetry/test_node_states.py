@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from tests.reliability.telemetry.clusters import cluster
 from tests.reliability.telemetry.support import check_law, lines, written
 from tests.reliability.telemetry.test_clusters import UTC, fitted
 from tests.reliability.telemetry.test_sacct import DAY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = "NodeName|TimeStart|TimeEnd|State|Reason|User"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -21,9 +21,6 @@ from perfatlas.reliability.telemetry.history import (
     repair_times,
 )
 from perfatlas.reliability.telemetry.reading import Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def history_of(
