@@ -8,10 +8,8 @@ another number scale it with the profile by `tests.examples.scaled_examples`.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -46,9 +44,6 @@ for kind in ("cache", "config", "data", "state"):
 for name in ("PERFATLAS_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"):
     os.environ.pop(name, None)
 
-M_TRIM_THRESHOLD: Final = -1  # of glibc's malloc.h
-M_MMAP_THRESHOLD: Final = -3
-LARGE_BYTES: Final = 1 << 20
 RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")  # "" without pytest-xdist
 LOCK: Final = Path(tempfile.gettempdir()) / f"perfatlas-tests-{RUN}.lock"
 
@@ -68,14 +63,8 @@ def pytest_make_collect_report(
 
 
 def pytest_configure() -> None:
-    """Look for garbage rarely: trees of syntax and of the compiler are many objects, and stay.
-
-    The memory of large arrays goes back to the system: glibc keeps what it has not mapped alone.
-    """
+    """Look for garbage rarely: trees of syntax and of the compiler are many objects, and stay."""
     gc.set_threshold(100_000, 20, 100)
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            mallopt(parameter, LARGE_BYTES)
 
 
 def pytest_collection_finish() -> None:
