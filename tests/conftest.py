@@ -33,10 +33,7 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=50)
 settings.register_profile(
-    "explore",
-    settings.get_profile("suite"),
-    derandomize=False,
-    max_examples=1000,
+    "explore", settings.get_profile("suite"), derandomize=False, max_examples=1000
 )
 settings.load_profile("suite")
 

@@ -8,12 +8,10 @@ answer golden questions make their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 MAX_TABLES: Final = 24  # tables of a process, some MB each; the least recently used goes first
 PRICES: Final[dict[Any, Any]] = {}

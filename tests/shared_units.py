@@ -10,17 +10,15 @@ in tests/golden/test_golden.py asks the general unit for those of every schedule
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from perfatlas.serving.policies.table import POLICIES
 from perfatlas.serving.policies.vllm import VLLM
 from perfatlas.serving.state import SimulationState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RARE: Final = {"draft_tokens", "prefix_caching"}  # one of each group of rare features
 DEFAULT: Final = POLICIES.index(VLLM)

@@ -5,16 +5,13 @@ import importlib.util
 import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 from perfatlas.files import file_hash
 from perfatlas.measurements.tables import SHAPE_COLUMNS, read_measured_rows
 from perfatlas.measurements.tables.rows import COLUMNS
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # Another list is another suite: change SUITE with it, so that old and new rows are told apart.

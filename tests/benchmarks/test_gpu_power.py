@@ -3,7 +3,7 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
@@ -11,9 +11,6 @@ from perfatlas.files import file_hash, read_table
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.tables import read_measured_rows
 from tests.benchmarks.test_gpu_kernels import BENCHMARKS, has_cuda
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 MEASUREMENTS = Path(__file__).parents[2] / "measurements"
 POWER_TABLES = sorted(MEASUREMENTS.glob("*/*/power.csv"))

@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 from perfatlas.verbs.estimate import estimate_table
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from cyclopts import App
+from cyclopts import App
 
 SCRIPTS: Final[dict[Any, str]] = {}
 

@@ -3,15 +3,12 @@ from __future__ import annotations
 import json
 import random
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.files import read_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 WATCH = ["--start", "2026-03-01T00:00:00Z", "--end", "2026-04-01T00:00:00Z"]

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.files import read_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = ["--checkpoint-write-s", "60", "--restart-s", "300"]
 

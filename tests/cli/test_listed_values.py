@@ -78,9 +78,7 @@ def test_digit_groups_are_not_lists(size: str, capsys: pytest.CaptureFixture[str
     assert "write one number without commas" in " ".join(capsys.readouterr().err.split())
 
 
-def test_combinations_are_counted_before_they_are_made(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_combinations_are_counted_before_they_are_made(capsys: pytest.CaptureFixture[str]) -> None:
     many = ",".join(map(str, range(1, 20_001)))
     words = ["kernel", "gemm", "--system", "h100_sxm", "--m", many, "--n", many, "--k", many]
     assert main(words) == 2

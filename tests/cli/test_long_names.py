@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -14,9 +15,6 @@ from perfatlas.declarations import commands
 from perfatlas.files import exists, is_file, make_folder, write_atomic
 from perfatlas.quantities import InvalidSpecError
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONG = "a" * 300  # file systems allow 255 bytes
 REFUSED = {2, 3, 5}

@@ -4,16 +4,14 @@ import io
 import json
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.files import read_table
 from perfatlas.verbs.simulate import simulate as scenario_simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASKED = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--system", "h200_sxm"]
 FEW = ["--isl", "256", "--osl", "16", "--num-requests", "30"]

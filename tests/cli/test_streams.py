@@ -6,16 +6,13 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from perfatlas.cli import main
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PERFATLAS = f"{sys.executable} -m perfatlas"
 MODEL = ("--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm")
@@ -62,8 +59,7 @@ UNREAD = (
 
 @pytest.mark.parametrize("both", [False, True], ids=["stdout", "stdout and stderr"])
 @pytest.mark.parametrize(
-    "words",
-    [UNREAD[0], *(pytest.param(one, marks=pytest.mark.study) for one in UNREAD[1:])],
+    "words", [UNREAD[0], *(pytest.param(one, marks=pytest.mark.study) for one in UNREAD[1:])]
 )
 def test_an_answer_that_nobody_reads_is_no_success(words: str, both: bool) -> None:  # noqa: FBT001
     reading, writing = os.pipe()

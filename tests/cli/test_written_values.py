@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,6 @@ import perfatlas
 from perfatlas.cli import main
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REDUCED: dict[str, Any] = {"system": "h200_sxm", "op": "all_reduce", "bytes": 65536, "gpus": 8}
 MODEL: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}

@@ -56,9 +56,7 @@ def test_large_all_reduce_of_eight_nodes_by_hand() -> None:
 def test_switches_between_nodes_halve_what_a_node_sends() -> None:
     plain, *_ = priced("h200_sxm{node.nic_bandwidth=10GB/s}", "all_reduce", 64.0)
     adding, *_ = priced(
-        "h200_sxm{node.nic_bandwidth=10GB/s, fabric.in_network_reduction=true}",
-        "all_reduce",
-        64.0,
+        "h200_sxm{node.nic_bandwidth=10GB/s, fabric.in_network_reduction=true}", "all_reduce", 64.0
     )
     assert adding == pytest.approx(plain / 2.0, rel=0.01)
     gather, *_ = priced("h200_sxm{fabric.in_network_reduction=true}", "all_gather", 64.0)

@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine
+from perfatlas.fitting.cells import Cell
 from perfatlas.fitting.cells.collectives import collective_cells
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.tables import comm_rows, has_silicon, read_table
+from perfatlas.operators import FloatArray
+from perfatlas.pricing import PricedOperators
 from perfatlas.sampling import error_statistics
-
-if TYPE_CHECKING:
-    from perfatlas.fitting.cells import Cell
-    from perfatlas.operators import FloatArray
-    from perfatlas.pricing import PricedOperators
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables (extra [silicon]) are not installed"

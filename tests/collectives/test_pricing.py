@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
 
 from perfatlas import collectives
+from perfatlas.collectives.pricing import Tier
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import System, resolve_system
+from perfatlas.pricing import PricedOperators
 from perfatlas.quantities import UsageError
 from perfatlas.scenario.resolution import kernel_engine
 from perfatlas.verbs.collective import collective
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from perfatlas.collectives.pricing import Tier
-    from perfatlas.pricing import PricedOperators
 
 
 def price(
@@ -45,8 +41,7 @@ def price(
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
         implementation=collectives.Implementation(
-            family=family,
-            custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
+            family=family, custom_groups=all_reduce_groups(resolve_engine(family)) if family else {}
         ),
     )
 
@@ -226,7 +221,7 @@ def test_twice_the_rates_halve_the_bound() -> None:
 
 
 def test_unknown_op_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown collective op 'broadcast'"):
+    with pytest.raises(UsageError, match="'broadcast'"):
         price("broadcast", 1e6, 8.0)
 
 

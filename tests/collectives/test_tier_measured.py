@@ -35,8 +35,7 @@ def price(
         system_index_U=np.zeros(len(sizes), np.int64),
         tier=tier,
         implementation=collectives.Implementation(
-            family=family,
-            custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
+            family=family, custom_groups=all_reduce_groups(resolve_engine(family)) if family else {}
         ),
     )
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.collectives.topology import NOTE, published_rings
 from perfatlas.verbs.collective import collective, collective_columns
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZE = 1 << 26
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ import perfatlas
 from perfatlas.cli import main
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LOG = EXAMPLES / "logs" / "kern.log"
@@ -48,10 +46,7 @@ def _history(folder: Path) -> Path:
 
 
 QUESTIONS: dict[str, Callable[[Path], tuple[dict[str, Any], list[str]]]] = {
-    "profile": lambda _: (
-        perfatlas.profile(str(PROFILE)),
-        ["profile", str(PROFILE)],
-    ),
+    "profile": lambda _: (perfatlas.profile(str(PROFILE)), ["profile", str(PROFILE)]),
     "runs list": lambda _: (perfatlas.runs_list(), ["runs", "list"]),
     "runs show": lambda _: (perfatlas.runs_show("study"), ["runs", "show", "study"]),
     "runs export": lambda at: (
@@ -65,10 +60,7 @@ QUESTIONS: dict[str, Callable[[Path], tuple[dict[str, Any], list[str]]]] = {
             *("--output", str(at / "h.csv"), str(LOG)),
         ],
     ),
-    "fleet report": lambda _: (
-        perfatlas.fleet_report("llama3"),
-        ["fleet", "report", "llama3"],
-    ),
+    "fleet report": lambda _: (perfatlas.fleet_report("llama3"), ["fleet", "report", "llama3"]),
     "history report": lambda at: (
         perfatlas.fleet_report(str(_history(at))),
         ["fleet", "report", str(at / "h.parquet")],

@@ -84,9 +84,7 @@ def test_a_resumed_run_writes_the_bytes_of_an_uninterrupted_one(
     done = answer_table(squared, whole, ASKED)
     partial = tmp_path / f"out.{target}.partial"
     for at in (9, 17):
-        with pytest.raises(
-            KeyboardInterrupt, match=r"rows kept in .*--resume continues after them"
-        ):
+        with pytest.raises(KeyboardInterrupt, match=r"rows kept.*--resume"):
             answer_table(stopping(squared, at, KeyboardInterrupt()), resumed(output), ASKED)
         assert partial.exists()
         assert not (tmp_path / f"out.{target}").exists()
@@ -137,10 +135,10 @@ def test_a_partial_file_is_neither_overwritten_nor_mixed(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         answer_table(stopping(squared, 9, KeyboardInterrupt()), output, ASKED)
     kept = (tmp_path / "out.csv.partial").read_bytes()
-    with pytest.raises(UsageError, match=r"8 answered rows .* add --resume .* or delete"):
+    with pytest.raises(UsageError, match=r"8 answered rows.*--resume.*delete"):
         answer_table(squared, output, ASKED)
     other = TableQuestion(command="square", names=["m"], first="time_s", set_fields={"m": 3})
-    with pytest.raises(InvalidSpecError, match="a run that differs in the flags"):
+    with pytest.raises(InvalidSpecError, match="differs in the flags"):
         answer_table(squared, resumed(output), other)
     cube = TableQuestion(command="cube", names=["m"], first="time_s")
     with pytest.raises(InvalidSpecError, match="differs in the command"):
@@ -156,7 +154,7 @@ def test_a_file_that_is_no_partial_file_is_left_alone(tmp_path: Path) -> None:
     output = tables(tmp_path, "csv", "csv")
     (tmp_path / "out.csv.partial").write_text("my notes\n")
     for flags in (output, resumed(output)):
-        with pytest.raises(InvalidSpecError, match="not a partial file of a table run"):
+        with pytest.raises(InvalidSpecError, match="not a partial file"):
             answer_table(squared, flags, ASKED)
     assert (tmp_path / "out.csv.partial").read_text() == "my notes\n"
 
@@ -373,7 +371,7 @@ def test_rows_answered_with_another_content_of_a_file_are_not_resumed(tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         answer_table(stopping(squared, 9, KeyboardInterrupt()), output, asked)
     engine.write_text('base = "sglang"', "utf-8")
-    with pytest.raises(InvalidSpecError, match="differs in files that flags name"):
+    with pytest.raises(InvalidSpecError, match="differs in files"):
         answer_table(squared, resumed(output), asked)
     engine.write_text('base = "vllm"', "utf-8")
     assert answer_table(squared, resumed(output), asked)["rows"] == ROWS

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.files import read_table
 from perfatlas.quantities import UsageError
 from perfatlas.verbs.goodput import goodput_spares
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def doubled(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -4,9 +4,11 @@ import importlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -26,10 +28,6 @@ from perfatlas.compiled import (
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.quantities import UnsupportedError
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROW = np.dtype([("count", "i4"), ("weight", "f8")], align=True)
 
@@ -108,9 +106,7 @@ def tables() -> list[Table]:
 ANSWER = 45
 
 
-def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(
-    folder: Path,
-) -> None:
+def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(folder: Path) -> None:
     called = tables()
     with compilations(1):
         compiled = entry(total)
@@ -293,7 +289,7 @@ def test_an_unmarked_function_is_refused() -> None:
     plain.__module__ = "perfatlas.somewhere"
     asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
     asks.__annotations__["return"] = "int"
-    with pytest.raises(TypeError, match="weighted is called by compiled code but not marked"):
+    with pytest.raises(TypeError, match=r"weighted .*not marked"):
         entry(asks)(1)
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas import estimate
+from perfatlas.answer import Answer
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.studies import read_unknowns
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.machine import machine_toml
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.answer import Answer
 
 BOUND: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -78,7 +75,7 @@ def test_an_answer_above_a_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         return replace(answer, results={**answer.results, "tpot_s": 0.006})
 
     monkeypatch.setattr("perfatlas.verbs.search.machine.estimate_of", slower)
-    with pytest.raises(InfeasibleError, match=r"tpot_s is 0\.006, above its limit 0\.005"):
+    with pytest.raises(InfeasibleError, match=r"tpot_s .*0\.006.*0\.005"):
         search(**BOUND, slo_tpot_s=0.005, solve="device.memory.bandwidth")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.train import train_columns
 from perfatlas.vocabulary.fields import read_gpu_price
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = """
 kind = "owned"

@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import Final
 
 import pytest
+from cyclopts import App
 
 from perfatlas.cli import main
 from perfatlas.cli.app import app
 from validation.program import main as validate, tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
-
-    from cyclopts import App
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,10 +33,7 @@ def _name(path: Path) -> str:
 REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
-STUDIES: Final = (
-    "validation/pages/plans.md",
-    "validation/pages/serving.md",
-)
+STUDIES: Final = ("validation/pages/plans.md", "validation/pages/serving.md")
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -97,10 +91,7 @@ FOREIGN: Final = frozenset(
     ids=[_name(path) for path in QUOTED],
 )
 def test_every_output_quoted_in_a_document_is_what_the_command_prints(
-    path: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     REFRESH.prepare(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -4,14 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASKED = {
     "model": "meta-llama/Llama-3.1-70B-Instruct",

@@ -8,7 +8,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ import perfatlas
 from perfatlas.cli import main
 from perfatlas.declarations import FieldsSignature, questions, verb_fields
 from perfatlas.vocabulary.fields import needs_text
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 VERBS = [

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from perfatlas.cli import main
 from perfatlas.scenario.fields import FIELD_NAMES
-
-if TYPE_CHECKING:
-    import pytest
 
 GOOD: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

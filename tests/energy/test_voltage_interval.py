@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,7 @@ import perfatlas
 from perfatlas.energy import StepEnergy, capped_clock_ratio, energy_width, power_columns
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from perfatlas.operators import FloatArray
+from perfatlas.operators import FloatArray
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 H100 = DeviceColumns(devices=(resolve_system("h100_sxm").device,), index_C=np.zeros(1, np.int64))

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.engines import all_reduce_groups, engine_ids, engine_names, resolve_engine
 from perfatlas.engines.catalog import _version_key
 from perfatlas.formats import get_format
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_all_engines_have_a_profile() -> None:

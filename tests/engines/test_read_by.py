@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import tomli_w
@@ -19,9 +20,6 @@ from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from tests.golden.flatten import predicted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LLAMA: Final = "meta-llama/Llama-3.1-8B"
 MIXTURE: Final = "Qwen/Qwen3-30B-A3B"
@@ -156,9 +154,47 @@ LEVELS: Final = (
 )
 # the question that a change moves, where those before it take seconds
 FIRST: Final = {
-    ("continuous batching", "recipe[].scheduler_recv_interval.few"): 8,
-    ("continuous batching", "recipe[].scheduler_recv_interval.many_from"): 7,
-    ("continuous batching", "front.assumed"): 9,
+    (reader, path): at
+    for (reader, at), paths in {
+        ("continuous batching", 3): "scheduler.rank_padding.value",
+        ("continuous batching", 4): "memory.reserved_blocks scheduler.rules.value",
+        ("continuous batching", 7): "recipe[].scheduler_recv_interval.many_from",
+        ("continuous batching", 8): "recipe[].scheduler_recv_interval.few",
+        ("continuous batching", 9): "front.assumed",
+        ("disaggregated serving", 2): "memory.reserved_blocks scheduler.rules.value",
+        ("host time of steps", 3): "host.per_expert_layer_prefill",
+        ("memory", 4): (
+            "memory.compressed_pages.alignment memory.compressed_pages.block"
+            " memory.compressed_pages.formats memory.compressed_pages.reserved_batches"
+            " memory.compressed_pages.row_extra memory.compressed_pages.state_blocks"
+            " memory.compressed_pages.window_block"
+        ),
+        ("memory", 5): "memory.sampler_copies_fewest",
+        ("operators", 3): (
+            "overlap[].architectures overlap[].batch_overlap overlap[].beside"
+            " overlap[].max_tokens overlap[].prefix"
+        ),
+        ("operators", 4): "scheduler.holds_prompts.value",
+        ("operators", 5): (
+            "batch_overlap.two_batch.decode_tokens batch_overlap.two_batch.prefill_tokens"
+            " batch_overlap.value expert_exchange.value scheduler.shared_by_ranks.value"
+        ),
+        ("operators", 6): (
+            "recipe[].devices recipe[].least_gpus recipe[].max_num_batched_tokens.isl"
+            " recipe[].max_num_batched_tokens.more recipe[].max_num_batched_tokens.multiple"
+            " recipe[].max_num_batched_tokens.requests recipe[].models recipe[].most_gpus"
+        ),
+        ("operators", 7): "earlier_kernels.through version",
+        ("operators", 8): (
+            "graph_kernels.row_cycles graph_kernels.short_row"
+            " graph_kernels.short_row_bytes_per_cycle"
+        ),
+        ("operators", 9): "graph_kernels.layout",
+        ("operators", 10): "graph_kernels.gathers_per_cycle graph_kernels.row_bytes_per_cycle",
+        ("operators", 11): "graph_kernels.block_bytes_per_cycle graph_kernels.gradient_times",
+        ("operators", 12): "graph_kernels.nhwc",
+    }.items()
+    for path in paths.split()
 }
 CHANGED: Final[dict[str, Any]] = {
     "name": "ideal",  # no errors of whole runs

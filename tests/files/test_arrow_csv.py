@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.files import DictionaryCells, read_table, scan_source
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = "name,tp,share,code\n"
 LINES = ["Zürich,8,0.5,007\n", " b ,-1,,\n", "\n", ",16,1e-07,1e3\n"]

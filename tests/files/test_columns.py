@@ -51,5 +51,5 @@ def test_flags_are_words_or_digits() -> None:
     cells = [True, "yes", 1, "No", 0.0, None, ""]
     found = flag_column(cells, wrong, empty=True)
     assert found.tolist() == [True, True, True, False, False, True, True]
-    with pytest.raises(ValueError, match="row 1: gpus = 'maybe': expected true or false"):
+    with pytest.raises(ValueError, match="row 1: gpus = 'maybe'"):
         flag_column([True, "maybe"], wrong, empty=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from hypothesis import given, strategies as st
 from perfatlas import files
 from perfatlas.commands.output.partial_file import PartialFile
 from perfatlas.scenario.resolution import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXTS = st.lists(st.sampled_from(["compute", "a, b", 'say "c"', "", None]), max_size=20)
 WHOLE = st.lists(st.sampled_from([0, 1, -(2**40), None]), max_size=20)

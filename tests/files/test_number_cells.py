@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,6 @@ from hypothesis import given, strategies as st
 
 from perfatlas.files import NumberCells, read_table, write_table
 from perfatlas.files.tables import csv_rows_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMBERS = [0.0, -0.0, 1.0, 0.1, 9.999e-5, 1e-4, 1e10, 12345678901.5, 1e15, 1e16, 1e22, -3.25, 1 / 3]
 LABELS = ['a "b", c', "two\nlines", None, "", "plain"]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +13,6 @@ from hypothesis import given, strategies as st
 from perfatlas.files import read_table, write_table
 from perfatlas.files.text import refuse_repeated
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 cells = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6)
 

@@ -30,7 +30,7 @@ def test_truncated_compressed_files_are_reported(tmp_path: Path) -> None:
     whole = gzip.compress(TABLE.encode() * 1000)
     for damaged in (whole[: len(whole) // 2], whole[:-4], whole[:30] + b"?" + whole[31:]):
         path.write_bytes(damaged)
-        with pytest.raises(InvalidSpecError, match=r"t\.csv\.gz' is truncated or damaged.*copy"):
+        with pytest.raises(InvalidSpecError, match=r"t\.csv\.gz'.*damaged"):
             read_table(path)
 
 
@@ -38,10 +38,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path) -> N
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"\n" * (1 << 22)))  # 4 MiB in 4 KiB
     with (
-        pytest.raises(
-            InvalidSpecError,
-            match="unpacks to more than 1 MiB: if this is intended, unpack it first",
-        ),
+        pytest.raises(InvalidSpecError, match="more than 1 MiB"),
         open_text(path, "table", most_bytes=1 << 20) as file,
     ):
         file.read()

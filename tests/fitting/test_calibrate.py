@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +16,8 @@ from perfatlas.fitting.held_out_residuals import expected_residuals
 from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.machines.gpu.kernels.streaming import StreamingShape, streaming_time_s
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
+from perfatlas.operators import FloatArray
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.operators import FloatArray
 
 SILICON = SiliconRow(peak=1000e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50.0 * 2**20)
 TRUTH = {

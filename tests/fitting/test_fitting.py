@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.fitting import fit_parameters
+from perfatlas.operators import FloatArray
 from perfatlas.sampling import error_statistics
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
 
 SIZES = np.geomspace(1e3, 1e9, 60)
 

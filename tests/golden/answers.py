@@ -10,20 +10,16 @@ import math
 import platform
 import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
-from tests.golden.flatten import DIGEST
+from tests.golden.flatten import DIGEST, Scalar
+from tests.golden.pool import Answer
 from tests.golden.question import FOLDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.golden.flatten import Scalar
-    from tests.golden.pool import Answer
 
 ANSWERS: Final = FOLDER / "answers.jsonl.xz"
 KEY_MAP: Final = FOLDER / "key_map.toml"

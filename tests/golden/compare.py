@@ -10,7 +10,8 @@ import argparse
 import fnmatch
 import resource
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tests.golden.answers import (
     Difference,
@@ -22,12 +23,7 @@ from tests.golden.answers import (
     write_answers,
 )
 from tests.golden.pool import answer_all
-from tests.golden.question import has_silicon, read_questions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.golden.question import Question
+from tests.golden.question import Question, has_silicon, read_questions
 
 MAX_SHOWN: Final = 8  # differing keys of one question
 

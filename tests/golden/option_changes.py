@@ -8,25 +8,21 @@ import os
 import random
 import shlex
 import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import perfatlas
 from perfatlas.commands.flags import positional_fields
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.deployments import refuse_unused_options
+from perfatlas.scenario.deployments import Priced, refuse_unused_options
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.studies.traffic import sized_run
 from perfatlas.verbs.simulate.answer import simulation_of
 from tests.golden.option_values import others_of
 from tests.golden.question import Question, read_questions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from perfatlas.scenario.deployments import Priced
 
 Fields = dict[str, Any]
 # what changes nothing in one question: a limit that is not reached, or the default in other words
@@ -270,13 +266,20 @@ def _function(verb: str) -> Callable[..., Any]:
 
 
 def _simulate_with(known: Priced) -> Callable[..., Any]:
-    """Return `simulate` that takes step prices from those of earlier calls, and adds to them."""
+    """Return `simulate` that takes step prices from those of its first call, and keeps no others.
+
+    The tables of every changed field together take hundreds of MB.
+    """
 
     def ask(**fields: Any) -> Any:  # noqa: ANN401 - fields of a question, and its answer
         traffic, scenario = split_fields(fields)
         refuse_unused_options(traffic, scenario)
-        run = sized_run(traffic, scenario, known)
-        return simulation_of(run, scenario, fields, known)
+        own = {**known}
+        run = sized_run(traffic, scenario, own)
+        answer = simulation_of(run, scenario, fields, own)
+        if not known:
+            known.update(own)
+        return answer
 
     return ask
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from perfatlas.declarations import questions, verb_fields
-from perfatlas.vocabulary.fields import Catalog, Number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from perfatlas.vocabulary.fields import Field
+from perfatlas.vocabulary.fields import Catalog, Field, Number
 
 Values = dict[str, tuple[Any, ...]]
 _PRICES: Final = ("pue", "usd_per_kwh", "gco2_per_kwh", "usd_per_gpu_hour")

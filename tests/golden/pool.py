@@ -8,17 +8,14 @@ import queue
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
+from tests.golden.flatten import Scalar
 from tests.golden.question import FOLDER
 from tests.golden.runner import FIXED, USER_FOLDERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-
-    from tests.golden.flatten import Scalar
 
 Answer = dict[str, "Scalar"]
 

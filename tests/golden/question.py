@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,7 @@ def has_silicon() -> bool:
     return importlib.util.find_spec("aiconfigurator_core") is not None
 
 
+@cache
 def read_questions() -> list[Question]:
     """Return the golden questions, in order."""
     rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]

@@ -16,14 +16,12 @@ import io
 import json
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from perfatlas.cli import main
 from perfatlas.quantities import PerfatlasError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE: Final = Path(__file__).with_name("refusals.jsonl")
 QUESTION: Final = ("words", "function", "fields", "arguments", "files")

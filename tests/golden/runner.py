@@ -15,14 +15,12 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.golden.flatten import Scalar, flatten, read_rows
 from tests.golden.question import Question, read_questions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Commands that load libraries and, for each simulator, load (or compile) it.
 LIBRARIES: Final = (

@@ -14,7 +14,7 @@ from perfatlas.hardware.description import MAX_LINES
 # a page, a file, a paper, a pull request, a quotation to search for, or a titled document
 DOCUMENT = re.compile(
     r"\w\.(com|org|net|ch|se|jp|io|pt)\b|\.(cc|yaml|json)\b|arXiv \d|pull request \d|\"[^\"]+\""
-    r"|datasheet|data sheet|whitepaper|Guide|RA-\d",
+    r"|datasheet|data sheet|whitepaper|Guide|RA-\d"
 )
 DIARY = re.compile(
     r"re-read|general knowledge|from memory|compact-model|earlier fit", re.IGNORECASE

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.hardware import HOST, PEER, resolve_system, ring_route
 from perfatlas.hardware.paths import boards, parse_topology, read_topology
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PRINTED = """
 \t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m

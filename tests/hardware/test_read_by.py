@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,9 +15,6 @@ from perfatlas.hardware.spec import catalog_spec
 from perfatlas.quantities import PerfatlasError, UnsupportedError
 from perfatlas.vocabulary.metrics import METRICS
 from tests.golden.flatten import predicted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BASE = "b200_sxm"  # two dies, and peaks in every format but two
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -238,11 +236,7 @@ def test_a_change_moves_no_other_consumers(path: str) -> None:
     [
         (perfatlas.estimate, {"model": LLAMA}, "device.dies has no effect"),
         (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
-        (
-            perfatlas.collective,
-            {"op": "all_reduce", "bytes": 2**20, "gpus": 8},
-            "device.dies",
-        ),
+        (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.dies"),
     ],
 )
 def test_overrides_without_effect_are_reported(

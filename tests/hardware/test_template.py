@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.hardware import FIELDS, KINDS, field_values, resolve_system, system_template
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINE = re.compile(r"^# ([a-z0-9_.]+) = (.+)$", re.MULTILINE)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -11,9 +11,6 @@ from perfatlas.hardware import resolve_system
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.quantities import InvalidSpecError
 from tests.examples import scaled_examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMPLETE = """
 source = { kind = "assumed", ref = "design study" }

@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import faulthandler
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import pytest
 from hypothesis import strategies as st
 
 from perfatlas.quantities import PerfatlasError
 from tests.examples import scaled_examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # Inputs of every hostile test, 2,000 together in the profile `thorough` of `make validate`.
 # hypothesis draws as many unless a strategy runs dry, and none of these does.

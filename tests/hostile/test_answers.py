@@ -7,15 +7,13 @@ import json
 import random
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.declarations import commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MUTANTS: Final = 40  # of each answer
 ANSWERED: Final = ("estimate", "kernel attention", "collective", "goodput", "accuracy", "compare")

@@ -6,8 +6,10 @@ import copy
 import itertools
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
@@ -23,11 +25,6 @@ from tests.hostile.support import (
     survive,
     write,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 pytestmark = PATIENT
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +15,6 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.declarations import commands, has_fields, verb_fields
 from tests.profiles.samples import trace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 INVALID: Final = 3
 DAMAGED: Final = 40  # files of each compression

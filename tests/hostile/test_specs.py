@@ -8,8 +8,10 @@ import math
 import re
 from functools import partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
@@ -17,11 +19,6 @@ from perfatlas.files import Number, Text
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.verbs.estimate import estimate
 from tests.hostile.support import EXAMPLES, PATIENT, TEXTS, numbers_are_sane, survive, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 pytestmark = PATIENT
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from perfatlas import operators
-from perfatlas.hardware import system_names
+from perfatlas.hardware import Device, System, system_names
 from perfatlas.inference import Evaluation, evaluate
 from perfatlas.machines import DeviceColumns
 from perfatlas.networks import graph_names, model_names, resolve_model
@@ -15,11 +16,6 @@ from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import Candidates
 from perfatlas.verbs.estimate import estimate_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from perfatlas.hardware import Device, System
 
 # one model per kind of layer: dense GQA, tied, windowed, sinks, experts, latent, sparse, hybrids
 MODELS: Final = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
+from perfatlas.operators import FloatArray
 from perfatlas.verbs.estimate import estimate, estimate_table
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
 
 ROWS: Final = 40
 MODELS: Final = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "Qwen/Qwen3-30B-A3B")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_c
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import price_operators
+from perfatlas.operators import FloatArray, Operator
 from perfatlas.pricing import PricedOperators
 from tests.examples import scaled_examples
 from tests.laws.support import (
@@ -27,11 +28,6 @@ from tests.laws.support import (
     streaming,
     table_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from perfatlas.operators import FloatArray, Operator
 
 MEASURED = (
     "a100_sxm",
@@ -160,12 +156,7 @@ def test_streams(tokens: list[int], width: int, stream: str, device: str, family
 )
 @settings(max_examples=scaled_examples(0.4))
 def test_collectives(
-    op: str,
-    sizes: list[int],
-    ranks: int,
-    stride: int,
-    system: str,
-    engine: str,
+    op: str, sizes: list[int], ranks: int, stride: int, system: str, engine: str
 ) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(
@@ -179,8 +170,7 @@ def test_collectives(
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",
         implementation=Implementation(
-            family=engine,
-            custom_groups=all_reduce_groups(resolve_engine(engine)) if engine else {},
+            family=engine, custom_groups=all_reduce_groups(resolve_engine(engine)) if engine else {}
         ),
     )
     assert np.isfinite(priced.prices.high_s_CO[:, 0]).all()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.train import train
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def _tokens_per_step(scenario: Mapping[str, Any]) -> int:

@@ -185,13 +185,7 @@ def test_decode_attention_reads_its_cache(kv_len: int, batch: int, kind: str) ->
 @given(tokens=st.integers(1, 10**5), ep=st.sampled_from([1, 2, 8]))
 def test_experts_touch_no_more_weights_than_there_are(tokens: int, ep: int) -> None:
     results = kernel_moe(
-        system="h200_sxm",
-        tokens=tokens,
-        hidden=2048,
-        intermediate=768,
-        experts=128,
-        top_k=8,
-        ep=ep,
+        system="h200_sxm", tokens=tokens, hidden=2048, intermediate=768, experts=128, top_k=8, ep=ep
     ).results
     assert results["cold_bytes"] <= 3 * 128 / ep * 2048 * 768 * 2
     assert results["flop"] == pytest.approx(2 * 3 * tokens * 8 / ep * 2048 * 768)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
 
 from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
-from perfatlas.operators import Phase
+from perfatlas.operators import FloatArray, Operator, Phase
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from tests.examples import few, scaled_examples
@@ -30,11 +31,6 @@ from tests.laws.support import (
     scan,
     streaming,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from perfatlas.operators import FloatArray, Operator
 
 ROUNDING = 1e-12
 LARGE = "b300_sxm{device.memory.capacity=1 PB}"  # everything fits

@@ -169,7 +169,7 @@ def _check_trained(rows: Sequence[Fields]) -> None:
 
 
 def test_served_times_are_in_order() -> None:
-    _check_served(240, seed=2)
+    _check_served(120, seed=2)
 
 
 def test_training_steps_are_in_order() -> None:

@@ -7,37 +7,27 @@ FLOP and twice the bytes on links. Doubling is exact, so both stay equal to the 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
+from perfatlas.machines import DeviceColumns
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.networks import StepTokens
-from perfatlas.operators import FloatArray, with_fields
+from perfatlas.operators import FloatArray, Operator, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
-from perfatlas.scenario.operator_queries import (
-    QUERIES,
-    price_collective_queries,
-    read_collective,
-)
+from perfatlas.scenario.operator_queries import QUERIES, price_collective_queries, read_collective
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.serving.prices import TableLimits, price_table
 from perfatlas.serving.prices.parts import step_parts
-from perfatlas.step import decode_step, prefill_step
+from perfatlas.step import StepCost, decode_step, prefill_step
 from perfatlas.training.profiles import resolve_training_engine
-from perfatlas.training.step import training_steps
+from perfatlas.training.step import TrainingQuestion, training_steps
 from tests.serving.price_support import context
 from tests.training.asked import layouts, question
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from perfatlas.machines import DeviceColumns
-    from perfatlas.operators import Operator
-    from perfatlas.step import StepCost
-    from perfatlas.training.step import TrainingQuestion
 
 WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
 DOUBLED: Final = {"flop_CO": "twice_flop_CO", "link_bytes_CO": "twice_link_bytes_CO"}

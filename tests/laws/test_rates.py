@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_c
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import price_operators
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
-from perfatlas.operators import Phase
+from perfatlas.operators import Operator, Phase
 from perfatlas.verbs.estimate import estimate
 from tests.examples import scaled_examples
 from tests.laws.support import (
@@ -30,9 +29,6 @@ from tests.laws.support import (
     scan,
     streaming,
 )
-
-if TYPE_CHECKING:
-    from perfatlas.operators import Operator
 
 SYSTEMS = st.sampled_from(["a100_sxm", "h200_sxm", "b200_sxm", "gb200", "l40s", "mi300x", "cpu"])
 MEASURED = st.sampled_from(["a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "gb300", "l40s"])
@@ -79,11 +75,7 @@ def test_physics_of_operators_keeps_only_its_latency(tokens: int, queries: int, 
 
 
 @pytest.mark.parametrize("op", OPS)
-@given(
-    size=st.integers(1, 2**34),
-    ranks=st.sampled_from([2, 4, 8, 16, 64]),
-    name=SYSTEMS,
-)
+@given(size=st.integers(1, 2**34), ranks=st.sampled_from([2, 4, 8, 16, 64]), name=SYSTEMS)
 @settings(max_examples=scaled_examples(0.3))
 def test_collectives(op: str, size: int, ranks: int, name: str) -> None:
     system = resolve_system(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -14,9 +14,7 @@ from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.collectives.pricing import Implementation
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system, system_names
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+from perfatlas.operators import FloatArray
 
 MEASURED: Final = 8  # most ranks of a library's rows over a switch
 WIDENED: Final = ("b200_sxm", "h200_sxm")  # with a larger domain than they are built with

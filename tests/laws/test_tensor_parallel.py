@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -13,7 +12,7 @@ from perfatlas.networks import resolve_model
 from perfatlas.parallelism import plan_problems
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.step import candidate_memory
+from perfatlas.step import Candidates, candidate_memory
 from perfatlas.verbs.estimate import estimate
 from tests.examples import scaled_examples
 from tests.laws.support import (
@@ -23,9 +22,6 @@ from tests.laws.support import (
     question_of,
     rises_not,
 )
-
-if TYPE_CHECKING:
-    from perfatlas.step import Candidates
 
 SIZES = (1, 2, 4, 8, 16, 32)
 
@@ -37,8 +33,7 @@ def legal(model: str) -> list[int]:
         tp
         for tp in SIZES
         if plan_problems(
-            resolve_model(model).network,
-            question_of(model=model, system="b300_sxm", tp=tp).plan,
+            resolve_model(model).network, question_of(model=model, system="b300_sxm", tp=tp).plan
         )
         == [None]
     ]
@@ -90,10 +85,7 @@ def test_memory_of_a_rank_never_grows(model: str, batch: int) -> None:
 def test_fast_links_by_override_leave_only_the_compute_stream(system: str) -> None:
     fields = {"model": "meta-llama/Llama-3.1-70B", "engine": "ideal", "tier": "bound", "tp": 8}
     free = estimate(
-        **fields,
-        system=f"{system}{{device.scale_up.bandwidth=1e18 B/s}}",
-        batch=8,
-        isl=512,
+        **fields, system=f"{system}{{device.scale_up.bandwidth=1e18 B/s}}", batch=8, isl=512
     )
     network = sum(r["time_s"] for r in free.breakdown if r["stream"] == "communication")
     compute = sum(r["time_s"] for r in free.breakdown if r["stream"] == "compute")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,6 @@ from perfatlas.operators import BOUND_NAMES, Gemm, Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.machines.toy.kind import KIND
 from tests.machines.toy.machine import MACHINE, NOTE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHIP = str(Path(__file__).parent / "toy" / "chip.toml")
 LLAMA: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8, "isl": 512, "osl": 64}
@@ -130,16 +128,14 @@ def test_its_schema_describes_and_checks_its_files(tmp_path: Path) -> None:
     changed = hardware.resolve_system(f"{CHIP}{{device.array_count=128}}").device
     assert changed.peak_flop_per_s["bf16"] == pytest.approx(2 * 2097.152e12)
     assert "# device.array_count = 64\n" in hardware.system_template(CHIP)
-    with pytest.raises(InvalidSpecError, match=r"sm_count applies only to device\.kind = gpu"):
+    with pytest.raises(InvalidSpecError, match=r"sm_count.*device\.kind = gpu"):
         hardware.resolve_system(f"{CHIP}{{device.sm_count=8}}")
     with pytest.raises(InvalidSpecError, match=r"missing device\.array_count"):
         hardware.resolve_system("h100_sxm{device.kind=toy}")
     text = Path(CHIP).read_text().replace('kind = "toy"', 'kind = "toys"')
     file = tmp_path / "chip.toml"
     file.write_text(text)
-    with pytest.raises(
-        InvalidSpecError, match="not one of dataflow, gpu, systolic, toy; did you mean 'toy'"
-    ):
+    with pytest.raises(InvalidSpecError, match=r"dataflow, gpu, systolic, toy; .*'toy'"):
         hardware.resolve_system(str(file))
 
 
@@ -148,7 +144,7 @@ def test_a_kind_without_a_machine_is_refused() -> None:
     nobody = machines.DeviceColumns(
         devices=(replace(device, kind="none"),), index_C=np.zeros(1, np.int64)
     )
-    with pytest.raises(UnsupportedError, match="no machine prices devices of kind none"):
+    with pytest.raises(UnsupportedError, match="kind none"):
         machines.price_operators([gemm(1, 8, 8)], nobody, family="", tier="auto")
 
 

@@ -129,11 +129,7 @@ def test_without_limit_latency_or_duration_the_load_is_unknown() -> None:
         ({"model_names": [MODEL], "loadgen": {"concurrency": 8}}, 8.0, None),
         ({"endpoint": {"model_names": [MODEL]}, "loadgen": {"request_rate": 4}}, None, 4.0),
         ({"model": [MODEL], "concurrency": 100, "request_rate": None}, 100.0, None),
-        (
-            {"model_names": [MODEL], "perf_analyzer": {"stimulus": {"request_rate": 2.5}}},
-            None,
-            2.5,
-        ),
+        ({"model_names": [MODEL], "perf_analyzer": {"stimulus": {"request_rate": 2.5}}}, None, 2.5),
         ({"model": MODEL, "phases": [{"name": "p", "type": "poisson", "rate": 3.0}]}, None, 3.0),
     ],
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,9 +9,6 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements import calibrations
 from perfatlas.measurements.calibrations.calibration import shipped_cells
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEASURED = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
 

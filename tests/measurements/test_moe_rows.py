@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +17,7 @@ from perfatlas.measurements.tables import (
     moe_rows,
     table_rows,
 )
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+from perfatlas.operators import FloatArray
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of the extra silicon are not installed"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,6 @@ from perfatlas.machines.gpu.kernels import gemm, moe
 from perfatlas.machines.gpu.tiers import measured as kernels
 from perfatlas.measurements.residuals import producers
 from perfatlas.measurements.tables import sparse_tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import FunctionType
 
 SOURCE = """
 from functools import lru_cache

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 import perfatlas
 from perfatlas.networks import MODEL_FIELDS, resolve_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DENSE = "Qwen/Qwen3-32B"
 EXPERTS = "openai/gpt-oss-120b"
@@ -44,10 +42,7 @@ def test_cache_follows_kv_heads_and_latent_rank() -> None:
 
 
 def test_groups_keep_their_shares_and_windows_stay_where_they_are() -> None:
-    assert [g.count for g in resolve_model(f"{LATENT}{{layers=122}}").network.layers] == [
-        6,
-        116,
-    ]
+    assert [g.count for g in resolve_model(f"{LATENT}{{layers=122}}").network.layers] == [6, 116]
     assert [g.count for g in resolve_model(f"{LATENT}{{layers=2}}").network.layers] == [1, 1]
     layers = resolve_model(f"{WINDOWED}{{window=4096}}").network.layers
     assert [vars(vars(group)["mixer"])["window"] for group in layers] == [4096, 0]

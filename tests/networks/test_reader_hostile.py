@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.networks import graph_names, model_names
+from perfatlas.networks import Architecture, graph_names, model_names
 from perfatlas.networks.catalog import catalog_config
 from perfatlas.networks.hf_config import read_config
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.examples import scaled_examples
-
-if TYPE_CHECKING:
-    from perfatlas.networks import Architecture
 
 SAMPLES = [
     "meta-llama/Llama-3.1-8B",

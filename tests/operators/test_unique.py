@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perfatlas.operators import unique_rows
+from perfatlas.operators import FloatArray, unique_rows
 from perfatlas.operators.unique import MANY_ROWS
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
 
 
 @given(

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas import networks
+from perfatlas.operators import FloatArray
 from perfatlas.parallelism import PlanColumns
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
 
 BF16 = networks.ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 

@@ -162,10 +162,7 @@ def test_quantized_latent_expansion_is_held_in_16_bits_too() -> None:
     assert with_copies - weights(DEEPSEEK_V3, plain) == copies + router + ends / 2
 
 
-@given(
-    tp=st.sampled_from([1, 2, 4, 8]),
-    pp=st.sampled_from([1, 2, 4]),
-)
+@given(tp=st.sampled_from([1, 2, 4, 8]), pp=st.sampled_from([1, 2, 4]))
 def test_weights_of_all_ranks_sum_to_the_model(tp: int, pp: int) -> None:
     model = replace(
         SMALL_DENSE, layers=(replace(SMALL_DENSE.layers[0], count=4),), tie_word_embeddings=False

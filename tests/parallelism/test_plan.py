@@ -8,14 +8,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.networks import DenseFfn, GatedDeltaNet, GqaAttention, LayerGroup
 from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems
-from tests.parallelism.examples import (
-    DEEPSEEK_V3,
-    LLAMA_70B,
-    SMALL_MOE,
-    column,
-    model_of,
-    plan_of,
-)
+from tests.parallelism.examples import DEEPSEEK_V3, LLAMA_70B, SMALL_MOE, column, model_of, plan_of
 
 
 def test_gpus_of_a_replica_and_of_all() -> None:

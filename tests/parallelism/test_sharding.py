@@ -6,14 +6,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas import parallelism
 from perfatlas.machines.gpu.shapes import shape_columns
-from perfatlas.networks import (
-    DenseFfn,
-    GqaAttention,
-    MoeFfn,
-    Network,
-    StepTokens,
-    resolve_model,
-)
+from perfatlas.networks import DenseFfn, GqaAttention, MoeFfn, Network, StepTokens, resolve_model
 from perfatlas.operators import (
     Attention,
     Collective,
@@ -387,7 +380,7 @@ def test_left_over_layers_are_before_the_last_stage() -> None:
 def test_a_step_that_opens_with_attention_has_no_stages() -> None:
     plan = plan_of(pp=2)
     only = (named(step(SMALL_DENSE, plan), "attention"),)
-    with pytest.raises(UnsupportedError, match="cannot be divided into stages"):
+    with pytest.raises(UnsupportedError, match="stages"):
         parallelism.shard_operators(only, plan, SMALL_DENSE)
 
 

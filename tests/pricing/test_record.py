@@ -12,13 +12,7 @@ from perfatlas.machines import price_operators
 from perfatlas.operators import Collective, FloatArray
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.step import (
-    PricedStep,
-    StepContext,
-    compose_streams,
-    decode_work,
-    gather_steps,
-)
+from perfatlas.step import PricedStep, StepContext, compose_streams, decode_work, gather_steps
 
 # The record with one more declared column, as a change to `record.py` alone would make it.
 ENERGY = pricing.Column(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Final
 
 ORIGIN_US: Final = 5e12
 MM: Final[dict[str, Any]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,6 @@ from tests.profiles.samples import (
     trace,
     written,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def explained(*paths: Path) -> dict[str, Any]:
@@ -118,7 +116,7 @@ def test_files_of_several_devices_are_refused(tmp_path: Path) -> None:
     """One device prices all operators of an answer."""
     other = trace() | {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
     files = [written(tmp_path / "a.json", trace()), written(tmp_path / "b.json", other)]
-    with pytest.raises(InvalidSpecError, match=r"several devices \(AMD Instinct MI300X, NVIDIA"):
+    with pytest.raises(InvalidSpecError, match="MI300X, NVIDIA"):
         explained(*files)
 
 

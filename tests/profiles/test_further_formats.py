@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.profiles import explain, import_profile, read_rules, system_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROCPROF: Final = (
     '"Kind","Agent_Id","Queue_Id","Thread_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'
@@ -97,11 +95,7 @@ def test_the_cutlass_profiler_has_a_case_for_each_kernel(tmp_path: Path) -> None
             "gemm_kind=spgemm m=64 n=128 k=256 A=u4:row B=u4:column C=f32:row batch_count=1",
             pytest.approx(0.75e-3),
         ),
-        (
-            "cutlass_tensorop_bf16_gemm_b",
-            "m=64 n=128 k=256 groups=2 bf16",
-            pytest.approx(0.5e-3),
-        ),
+        ("cutlass_tensorop_bf16_gemm_b", "m=64 n=128 k=256 groups=2 bf16", pytest.approx(0.5e-3)),
         ("cutlass_tensorop_bf16_gemm_a", "m=64 n=128 k=256 bf16", pytest.approx(0.25e-3)),
     ]
     assert "1 kernel that did not run or have no time" in results["integrity"]

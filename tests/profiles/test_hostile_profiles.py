@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from perfatlas.profiles import explain, import_profile, read_rules
 from perfatlas.profiles.formats import json_stream
 from perfatlas.quantities import InvalidSpecError
 from tests.profiles.samples import NCCL, NCU, NVBENCH, event, nsys_database, trace, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_truncated_trace_has_the_events_before_its_end(tmp_path: Path) -> None:
@@ -98,7 +96,7 @@ def test_a_database_with_other_tables_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as base:
         base.execute("CREATE TABLE notes (text)")
     base.close()
-    with pytest.raises(InvalidSpecError, match="without the tables of Nsight Systems"):
+    with pytest.raises(InvalidSpecError, match="Nsight Systems"):
         import_profile(path)
     path.unlink()
     nsys_database(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +10,8 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.profiles import import_profile, measured_rows, read_rules
+from perfatlas.profiles.events import Profile
 from tests.profiles.samples import ADD, MM, event, launch, trace, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.profiles.events import Profile
 
 
 def repeated(path: Path) -> Profile:

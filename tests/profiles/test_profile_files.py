@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas.profiles import activity_spans, explain, import_profile, read_rules
 from tests.profiles.samples import trace, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = "examples/profiles/h100_two_layers.json.gz"
 

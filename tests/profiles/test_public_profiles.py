@@ -6,8 +6,10 @@ import gzip
 import json
 import sqlite3
 import tarfile
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -15,10 +17,6 @@ from perfatlas.profiles import explain, import_profile, read_rules, with_capture
 from perfatlas.quantities import InvalidSpecError
 from validation.runs import shared_folder
 from validation.runs.shared_data import VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 FOLDER: Final = shared_folder() / "profiles"
 pytestmark = pytest.mark.skipif(
@@ -148,7 +146,7 @@ def test_nsight_systems_equals_an_independent_count(name: str) -> None:
     ).fetchone()
     base.close()
     assert [results[key] for key in ("kernels", "launches", "orphans")] == [
-        *(kernels, launches, orphans),
+        *(kernels, launches, orphans)
     ]
     assert results["kernel_s"] == pytest.approx(time_ns * 1e-9)
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.profiles import explain, import_profile, on_system, read_rules
+from perfatlas.profiles.events import Profile
 from perfatlas.profiles.timeline import Replay
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_gemm
 from tests.profiles.samples import MM, NCU, event, launch, nsys_database, trace, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.profiles.events import Profile
 
 EXAMPLE = "examples/profiles/h100_two_layers.json.gz"
 
@@ -222,11 +219,11 @@ def test_processes_and_graphs_of_nsight_systems(tmp_path: Path) -> None:
 def test_what_cannot_be_retimed_is_refused(tmp_path: Path) -> None:
     unknown = trace() | {"deviceProperties": [{"id": 0, "name": "GPU of tomorrow"}]}
     path = written(tmp_path / "t.json", unknown)
-    with pytest.raises(InvalidSpecError, match=r"'GPU of tomorrow', is not in the catalog"):
+    with pytest.raises(InvalidSpecError, match="'GPU of tomorrow'"):
         retimed(path, "h100_sxm")
     (tmp_path / "p.csv").write_text(NCU)
     idle = {**trace(), "traceEvents": [launch("cudaLaunchKernel", 0.0, 1)]}
-    with pytest.raises(InvalidSpecError, match="needs a timeline with activity"):
+    with pytest.raises(InvalidSpecError, match="timeline"):
         retimed(written(tmp_path / "idle.json", idle), "h100_sxm")
     with pytest.raises(InvalidSpecError, match="which it does not name"):
         retimed(tmp_path / "p.csv", "h100_sxm")
@@ -272,11 +269,7 @@ def test_recorded_waits_hold_where_the_trace_hides_them(tmp_path: Path) -> None:
         kernel(60.0, 10.0, 4, stream=8),
     ]
     recorded = synchronized(
-        "Stream Wait Event",
-        3,
-        stream=8,
-        wait_on_stream=7,
-        wait_on_cuda_event_record_corr_id=2,
+        "Stream Wait Event", 3, stream=8, wait_on_stream=7, wait_on_cuda_event_record_corr_id=2
     )
     assert starts(imported(tmp_path, *events), 2.0, 1.0) == [0.0, 60.0]
     assert starts(imported(tmp_path, *events, recorded), 2.0, 1.0) == [0.0, 100.0]

@@ -5,12 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.quantities import (
-    InvalidSpecError,
-    UnsupportedError,
-    did_you_mean,
-    resolve_name,
-)
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, resolve_name
 
 SYSTEMS = ("a100_sxm", "h100_pcie", "h100_sxm", "h20", "h200_sxm", "mi300x", "rtx_4090")
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-32B", "a/Twin-8B", "b/Twin-8B", "nvidia/Kimi-NVFP4")

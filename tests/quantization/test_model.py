@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -13,10 +13,8 @@ from hypothesis import given, settings, strategies as st
 from perfatlas import quantization
 from perfatlas.files import shipped_table
 from perfatlas.formats import formats
+from perfatlas.operators import FloatArray
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
 
 # roundings of one kind and scale rule, by ascending bits
 LADDERS: Final = (

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from perfatlas.report.charts import plotly_figure as figure_values
-
-if TYPE_CHECKING:
-    from perfatlas.report.charts import Drawing
+from perfatlas.report.charts import Drawing, plotly_figure as figure_values
 
 
 class Values(dict[str, Any]):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,6 @@ from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
 from perfatlas.verbs.train.sections import print_layouts
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, answered_with_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_LINES = 33
 WIDTH = 80

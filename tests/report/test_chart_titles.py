@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.commands.flags import CHART_TITLES, may_be_title
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODEL: Final = ["--model", "meta-llama/Llama-3.1-8B", "--system", "h100_sxm"]
 JOB: Final = [*MODEL, "--gpus", "16", "--global-batch", "64", "--sequence-length", "2048"]

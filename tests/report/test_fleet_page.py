@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from perfatlas.reliability.fleet.model import fleet_facts
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
@@ -12,9 +12,6 @@ from perfatlas.reliability.telemetry.history import history_facts
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.fleet.glossary import CAUSES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cause(name: str, parts: str, mean: str, effect: str = "stops") -> str:

@@ -7,12 +7,7 @@ import pytest
 
 from perfatlas.report.text import format_value, open_terminal
 from perfatlas.verbs.estimate import print_frontier
-from perfatlas.verbs.estimate.sections import (
-    RATE as Y,
-    SPEED as X,
-    distinct,
-    frontier_chart,
-)
+from perfatlas.verbs.estimate.sections import RATE as Y, SPEED as X, distinct, frontier_chart
 
 
 def points() -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,10 +13,6 @@ from perfatlas.cli import main
 from perfatlas.quantities import MissingDependencyError, UsageError
 from perfatlas.report import charts
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 HOSTILE: Final = "$x_{1}$ <b> \\frac{"
 RISING: Final = charts.Line(HOSTILE, [1.0, 5.0, 10.0], [1.0, 2.0, 4.0], "#123456")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 
 import perfatlas
+from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from perfatlas.answer import Answer, AnsweredRun
 
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 JOB: Final[dict[str, Any]] = {

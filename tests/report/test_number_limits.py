@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.report.text import (
-    format_share,
-    interval_text,
-    share_text,
-)
+from perfatlas.report.text import format_share, interval_text, share_text
 
 
 def test_an_exact_value_has_no_interval() -> None:

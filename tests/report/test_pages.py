@@ -6,11 +6,12 @@ import base64
 import gzip
 import hashlib
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -19,15 +20,7 @@ from perfatlas.reliability.fleet.model import fleet_facts
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
 from perfatlas.reliability.telemetry.history import history_facts, read_history
 from perfatlas.report.charts import Axis, Line, LineChart, Script, plotly_script
-from perfatlas.report.pages import (
-    Chart,
-    Command,
-    Page,
-    Section,
-    Table,
-    Value,
-    page_html,
-)
+from perfatlas.report.pages import Block, Chart, Command, Page, Section, Table, Value, page_html
 from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.goodput import goodput_page
 from perfatlas.verbs.schedule import schedule_page
@@ -35,13 +28,6 @@ from perfatlas.verbs.simulate import SimulatedRun, traffic_page
 from perfatlas.verbs.train import training_page, training_timeline
 from perfatlas.version import __version__
 from tests.report.support import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from perfatlas.report.charts import Script
-    from perfatlas.report.pages import Block
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"

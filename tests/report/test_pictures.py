@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 import perfatlas
+from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import page_of
-from perfatlas.report.charts import HeatMap, LineChart, StackedBars
+from perfatlas.report.charts import Drawing, HeatMap, LineChart, StackedBars
 from perfatlas.report.text import format_value
 from perfatlas.studies import runs_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.answer import Answer, AnsweredRun
-    from perfatlas.report.charts import Drawing
 
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 GEMM: Final[dict[str, Any]] = {"system": "h200_sxm", "m": 64, "n": 8192, "k": 8192}

@@ -5,12 +5,7 @@ import math
 
 import pytest
 
-from perfatlas.report.text import (
-    format_value,
-    open_terminal,
-    print_rows,
-    print_sourced,
-)
+from perfatlas.report.text import format_value, open_terminal, print_rows, print_sourced
 from perfatlas.report.text.sourced import SourcedValue
 
 ROWS = [

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from perfatlas.report.text import (
 )
 from perfatlas.report.text.breakdown import bound_summary
 from perfatlas.report.text.latencies import print_distributions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REPRODUCE = "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm"
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas.files import write_table
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK = 16 * 131_072  # bytes: 16 tokens of 2 x 32 layers x 8 heads x 128 x 2 bytes
 DEPLOYED: dict[str, Any] = {

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.engines import engine_ids, engine_template, resolve_engine
 from perfatlas.verbs.estimate import estimate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OWN: Final = 'ref = "measured here"'
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.lab.harness import suite_file_cases
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.answer import step_differences
 from perfatlas.verbs.estimate import estimate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
 SYSTEMS: Final[dict[str, Any]] = {**MODEL, "system": "h100_sxm", "systems": ("h200_sxm",)}

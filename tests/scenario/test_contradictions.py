@@ -86,12 +86,7 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
             },
         ),
         (
-            {
-                "mode": "disaggregated",
-                "method": "formula",
-                "concurrency": 2,
-                "decode_workers": 4,
-            },
+            {"mode": "disaggregated", "method": "formula", "concurrency": 2, "decode_workers": 4},
             {"decode_batch": 1},
         ),
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate, estimate_table, frontier
 from perfatlas.verbs.simulate import simulate
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PLAN = ("tp", "pp", "cp", "attention_dp", "dp")
 SMALL = "meta-llama/Llama-3.1-8B"

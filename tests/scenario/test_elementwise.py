@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASKED: dict[str, Any] = {"system": "h200_sxm", "tokens": 4096, "width": 4096}
 LAYER: dict[str, Any] = {"kind": "layer", "residual": "excluded"}
@@ -78,9 +76,7 @@ def test_an_unknown_operator_is_refused_with_the_nearest(
 ) -> None:
     assert main(["kernel", "op", "nrom"]) == 2
     assert 'Did you mean "norm"?' in capsys.readouterr().err
-    with pytest.raises(
-        InvalidSpecError, match=r"unknown operator 'sofmax'; did you mean 'softmax'"
-    ):
+    with pytest.raises(InvalidSpecError, match=r"'sofmax'.*'softmax'"):
         perfatlas.kernel_op("sofmax", **ASKED)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.scenario.deployments import fitting_changes
+from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from perfatlas.scenario.fields import Scenario
 
 CHANGE = re.compile(r"(\w+) = ([\w.]+)")
 NAMED = re.compile(r"such as (.*)\.$")

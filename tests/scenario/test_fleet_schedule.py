@@ -120,7 +120,7 @@ def test_compared_schedules_meet_the_same_failures() -> None:
 
 
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
-    with pytest.raises(InfeasibleError, match="row 3: a job of 16 GPUs takes 2 nodes"):
+    with pytest.raises(InfeasibleError, match=r"row 3: .*16 GPUs.*2 nodes"):
         fleet_schedule(jobs=table, nodes=1)
     found = fleet_schedule(jobs=table, nodes=1, leave_out_larger=True)
     assert found.answer.results["jobs"] == 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_option
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECOND = TICKS_PER_SECOND
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.simulate import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NETWORK: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "engine": "tensorrt"}
 
@@ -99,7 +97,7 @@ def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> N
 
 
 def test_pools_and_estimates_of_queues_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="prefill and decode pools of graphs"):
+    with pytest.raises(UnsupportedError, match="pools of graphs"):
         simulate(**NETWORK, request_rate=5, max_num_seqs=4, mode="disaggregated")
     with pytest.raises(UnsupportedError, match="simulate for its queues"):
         estimate(**NETWORK, mode="aggregated", concurrency=4)

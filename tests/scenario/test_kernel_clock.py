@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from perfatlas.answer import Answer
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from perfatlas.answer import Answer
 
 LARGE = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 

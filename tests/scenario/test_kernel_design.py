@@ -232,14 +232,7 @@ def test_both_models_of_a_kernel_agree_within_their_intervals(system: str) -> No
 
 def test_decode_packs_heads_and_splits_keys_by_hand() -> None:
     work = pipeline.AttentionWork(
-        batch=2,
-        q_len=1,
-        kv_len=8192,
-        heads=64,
-        kv_heads=8,
-        head_dim=128,
-        causal=True,
-        packed=True,
+        batch=2, q_len=1, kv_len=8192, heads=64, kv_heads=8, head_dim=128, causal=True, packed=True
     )
     tile = pipeline.KernelTile(m=64, n=128, k=128, stages=4, warpgroups=1)
     # 8 queries share the keys of one of 2 x 8 KV heads

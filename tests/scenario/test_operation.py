@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields.input_fields import input_rows
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 
@@ -134,5 +132,5 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="replica_events is JSON nested too deeply"):
+    with pytest.raises(InvalidSpecError, match=r"replica_events .*nested"):
         input_rows("[" * 100_000, "replica_events", "a list of events", 10)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 POOLS: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

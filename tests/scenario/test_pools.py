@@ -93,10 +93,7 @@ def test_results_of_pools_are_consistent(engine: str) -> None:
         low, high = (
             (found[f"{name}_{end}"] for end in ("low", "high"))
             if engine != "ideal"
-            else (
-                found[name],
-                found[name],
-            )
+            else (found[name], found[name])
         )
         assert low["mean"] <= found[name]["mean"] <= high["mean"]
     told = " ".join(done.answer.evidence.assumptions)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from perfatlas.answer import Answer
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.verbs.estimate import estimate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.answer import Answer
 
 QWEN_NEXT = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 NEMOTRON = "nvidia/Nemotron-H-8B-Base-8K"

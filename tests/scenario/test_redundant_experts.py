@@ -37,10 +37,10 @@ def test_each_rank_holds_its_part_of_the_copies() -> None:
 
 def test_copies_let_ranks_divide_the_experts_of_a_rack() -> None:
     rack = {"attention_dp": 72, "ep": 72, "concurrency": 2304}
-    with pytest.raises(InvalidSpecError, match="num_experts = 256 must be divisible by ep"):
+    with pytest.raises(InvalidSpecError, match=r"num_experts = 256 .*ep"):
         _told(**rack)
     assert _told(**rack, redundant_experts=32)["tpot_s"] > 0.0  # 288 slots, four a rank
-    with pytest.raises(InvalidSpecError, match="experts with copies = 272 must be divisible"):
+    with pytest.raises(InvalidSpecError, match="copies = 272 "):
         _told(**rack, redundant_experts=16)
 
 

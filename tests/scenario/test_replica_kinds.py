@@ -144,7 +144,7 @@ def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine()
 
 def test_an_engine_without_measured_runs_has_the_interval_of_its_kernels() -> None:
     kinds = [NEW, {**NEW, "engine": "ideal"}]
-    with pytest.raises(UnsupportedError, match=r"front ends of .* have different latencies"):
+    with pytest.raises(UnsupportedError, match=r"front ends.*latencies"):
         simulate(**BUSY, replica_kinds=kinds)
     answer = simulate(**BUSY, replica_kinds=kinds, measured_at="engine").answer
     assert answer.results["ttft_s_low"]["mean"] < answer.results["ttft_s"]["mean"]
@@ -159,7 +159,7 @@ def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
     assert set(found.per_request()["kind"]) == {1}
     assert found.answer.results["replica_availability"] == pytest.approx(2 / 3)
     assert found.answer.results["kind_2"]["utilization"] == 0.0
-    with pytest.raises(InvalidSpecError, match="there are 3 replicas, numbered from 0 to 2"):
+    with pytest.raises(InvalidSpecError, match=r"3 replicas, .*0 to 2"):
         simulate(
             **BUSY,
             replica_kinds=[{**OLD, "dp": 2}, NEW],

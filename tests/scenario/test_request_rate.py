@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from perfatlas.answer import Answer
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.traffic import request_rates
 from perfatlas.verbs.simulate import max_request_rate, simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.answer import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -52,7 +49,7 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
 
 def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_rates, "MAX_RATE_RATIO", 0.1)
-    with pytest.raises(InvalidSpecError, match=r"met even at .* the maximum tested rate"):
+    with pytest.raises(InvalidSpecError, match="maximum tested rate"):
         max_request_rate(**ASKED, slo_ttft_s=0.2)
 
 

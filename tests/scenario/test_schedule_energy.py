@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLUSTER: Final[dict[str, Any]] = {
     "load": 0.7, "num_jobs": 300, "nodes": 16, "node_mtbf_s": "3d", "repair_s": "12h",

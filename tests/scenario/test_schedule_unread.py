@@ -66,7 +66,7 @@ def test_fields_that_the_jobs_set_are_refused(
 ) -> None:
     fleet_schedule(**FILE, **asked)
     (folder / "jobs.csv").write_text(f"submit_s,run_s,gpus,{column}\n0,100,8,{cell}\n", "utf-8")
-    with pytest.raises(InvalidSpecError, match=f"jobs.csv has a column {column}; omit"):
+    with pytest.raises(InvalidSpecError, match=rf"jobs.csv .*column {column}"):
         fleet_schedule(**FILE, **asked)
 
 

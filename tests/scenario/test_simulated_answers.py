@@ -96,9 +96,7 @@ def test_the_interval_of_what_a_search_finds_contains_it() -> None:
 def test_outages_match_the_events() -> None:
     out = [{"replica": 0, "fails_at_s": 0.5, "down_for_s": 1}]
     done = simulate(**SMALL, request_rate=20, dp=2, replica_events=out)
-    assert done.out_of_service() == [
-        {"replica": 0, "from_s": 0.5, "to_s": 1.5, "kind": "crash"},
-    ]
+    assert done.out_of_service() == [{"replica": 0, "from_s": 0.5, "to_s": 1.5, "kind": "crash"}]
     forever = [{"replica": 0, "fails_at_s": 0.5}]
     done = simulate(**SMALL, request_rate=20, dp=2, replica_events=forever)
     assert done.out_of_service()[0]["to_s"] is None

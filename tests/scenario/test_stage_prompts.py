@@ -30,9 +30,7 @@ TWO_PROMPTS = (LLAMA_8B, 1, 4, 256, 64, 128)  # start per decoded token
 
 
 def tpot_s(
-    load: tuple[str, int, int, int, int, int],
-    method: Literal["formula", "simulate"],
-    engine: str,
+    load: tuple[str, int, int, int, int, int], method: Literal["formula", "simulate"], engine: str
 ) -> float:
     model, tp, pp, isl, osl, concurrency = load
     answer = estimate(

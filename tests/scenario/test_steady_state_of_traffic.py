@@ -117,9 +117,7 @@ def test_a_search_at_a_rate_of_few_requests_is_answered() -> None:
     assert found["required_replicas"] == 1
 
 
-def test_a_deployment_that_keeps_up_has_the_offered_rate_as_its_throughput(
-    capacity: float,
-) -> None:
+def test_a_deployment_that_keeps_up_has_the_offered_rate_as_its_throughput(capacity: float) -> None:
     slack = simulate(**SERVED, request_rate=0.3 * capacity).answer.results
     for name in ("requests_per_s", "output_tokens_per_s"):
         of_arrivals = 1.645 * math.sqrt(2.0 / slack["measured_requests"])

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas import engines
+from perfatlas.answer import Answer
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from perfatlas.answer import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

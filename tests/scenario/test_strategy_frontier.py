@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas.verbs.goodput import StrategyFrontier, goodput, goodput_frontier
 from perfatlas.verbs.train import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLEET = """
 units = 70

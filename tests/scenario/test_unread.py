@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import max_request_rate, simulate
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -49,9 +47,7 @@ def test_the_default_of_a_field_that_does_not_apply_changes_nothing(
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
 def test_lengths_are_set_once(file: str, name: str) -> None:
     drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
-    with pytest.raises(
-        InvalidSpecError, match=f"{name} = 2 has no effect here: length.*leave {name} out"
-    ):
+    with pytest.raises(InvalidSpecError, match=rf"{name} = 2 .*length.*{name}"):
         simulate(**RATE, **drawn)
 
 

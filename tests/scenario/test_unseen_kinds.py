@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from perfatlas.answer import Answer
 from perfatlas.engines import unseen_kinds
 from perfatlas.inference import step_tails
 from perfatlas.networks import resolve_model
@@ -14,9 +15,6 @@ from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from perfatlas.answer import Answer
 
 HYBRID = "Qwen/Qwen3.5-27B"
 PLAIN = "meta-llama/Llama-3.1-8B"

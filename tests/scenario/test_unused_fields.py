@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.scenario.interrupted_jobs import Goodput
 from perfatlas.vocabulary.fields import conditions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KNOWN = {name for verb in questions() for name in verb_fields(verb)}
 

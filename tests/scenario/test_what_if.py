@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas.verbs.goodput import goodput
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = 86400.0
 SILENT = """

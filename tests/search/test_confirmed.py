@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from perfatlas.quantities import InfeasibleError
 from perfatlas.studies import probability_at_most
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MODELS = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "Qwen/Qwen3-30B-A3B")
 KEPT = ("model", "system", "engine", "isl", "osl")

@@ -32,10 +32,7 @@ MOE: Final[dict[str, Any]] = {
             {"choices": "engine=vllm:sglang,redundant_experts=0:16", "formats": "bf16,fp8"},
             marks=pytest.mark.study,
         ),
-        (
-            "aggregated",
-            {"choices": "expert_exchange=deepep_low_latency:all_to_all", "prefix": 512},
-        ),
+        ("aggregated", {"choices": "expert_exchange=deepep_low_latency:all_to_all", "prefix": 512}),
         (
             "aggregated",
             {"choices": "speculative_depth=0:2:3", "speculative_acceptance": 0.7, "format": "fp8"},

@@ -11,11 +11,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.studies.deployments import launch_rules
-from perfatlas.studies.deployments.launch import (
-    launch_commands,
-    left_out_note,
-    needed_checkpoint,
-)
+from perfatlas.studies.deployments.launch import launch_commands, left_out_note, needed_checkpoint
 from perfatlas.verbs.search import search
 
 EXPERTS: Final[dict[str, Any]] = {
@@ -75,7 +71,7 @@ def test_dynamo_launches_pools_of_each_engine_by_its_own_arguments() -> None:
     for engine, module in (("vllm", "vllm"), ("trtllm", "trtllm")):
         for command in search(**asked, engine=engine, emit="dynamo").results["launch"]:
             assert command.startswith(f"python -m dynamo.{module} --model {asked['model']}")
-    with pytest.raises(UnsupportedError, match="use emit = dynamo, which launches trtllm workers"):
+    with pytest.raises(UnsupportedError, match=r"emit = dynamo.*trtllm"):
         search(**asked, engine="trtllm", emit="trtllm")
     with pytest.raises(InvalidSpecError, match="launches one engine"):
         search(**asked, choices=("engine=vllm:trtllm",), emit="dynamo")
@@ -133,7 +129,7 @@ def test_plans_that_the_engine_cannot_launch_are_refused() -> None:
     assert found.results["rejected"]["sizes_supported_by_engine"] > 0
     with pytest.raises(InvalidSpecError, match="set engine = sglang"):
         search(**asked, emit="sglang")
-    with pytest.raises(UnsupportedError, match="use emit = dynamo, which launches vllm workers"):
+    with pytest.raises(UnsupportedError, match=r"emit = dynamo.*vllm"):
         search(**{**asked, "mode": "disaggregated"}, emit="vllm")
 
 
@@ -199,14 +195,14 @@ def test_nodes_without_an_api_server_have_no_number_of_them(changes: dict[str, i
 def test_stages_and_overlaps_that_an_engine_refuses_when_it_starts_are_refused() -> None:
     pools: dict[str, Any] = {"kv_format": "bf16", "prefill_workers": 1, "decode_workers": 1}
     pools |= {"prefill_tp": 1, "prefill_pp": 2, "decode_tp": 4, "decode_pp": 1}
-    with pytest.raises(UnsupportedError, match=r"prefill workers have 2 pipeline stages.*Nixl"):
+    with pytest.raises(UnsupportedError, match=r"2 pipeline stages.*Nixl"):
         launch_commands("dynamo", MODEL, pools, 1152)
     assert "--pp-size 2" in launch_commands("sglang", MODEL, pools, 1152)[0]
     plan = {**EXPERTS, "batch_overlap": "two_batch"}
     for launcher in ("vllm", "dynamo", "sglang"):
         with pytest.raises(UnsupportedError, match=r"set expert_exchange = .*deepep_low_latency"):
             launch_commands(launcher, MODEL, plan, 1152)
-    with pytest.raises(UnsupportedError, match="one DeepEP kernel for all steps"):
+    with pytest.raises(UnsupportedError, match="DeepEP"):
         launch_commands("vllm", MODEL, {**plan, "expert_exchange": "deepep"}, 1152)
 
 

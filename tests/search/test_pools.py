@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -15,11 +15,8 @@ from perfatlas.studies.deployments.points import LOADS
 from perfatlas.studies.deployments.pools import PROMPTS, Times, unexceeded_workers
 from perfatlas.studies.deployments.question import read_search
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
-from perfatlas.verbs.search import search
+from perfatlas.verbs.search import SearchAnswer, search
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from perfatlas.verbs.search import SearchAnswer
 
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from perfatlas.inference import RequestClasses
 from perfatlas.verbs.search import search
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -15,12 +16,7 @@ from perfatlas.cli import main
 from perfatlas.files import read_table
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
-from perfatlas.verbs.search import search
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.verbs.search import SearchAnswer
+from perfatlas.verbs.search import SearchAnswer, search
 
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

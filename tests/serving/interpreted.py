@@ -6,18 +6,15 @@ in milliseconds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from perfatlas.serving.config import Control
+from perfatlas.serving.config import Control, EngineFleet
 from perfatlas.serving.engine import advance
+from perfatlas.serving.requests import Requests
 from perfatlas.serving.run.initial_state import initial_states
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import EngineFleet
-    from perfatlas.serving.requests import Requests
-    from perfatlas.serving.state import SimulationState
+from perfatlas.serving.state import SimulationState
 
 LAST = 2**62
 

@@ -6,23 +6,19 @@ It shares no code with the loop it checks.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from perfatlas.serving.config import EngineFleet, ReplicaGroup
 from perfatlas.serving.outcome import GAP_EDGES
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.prices.tables import Ticks
+from perfatlas.serving.requests import Requests
 from tests.serving.reference_blocks import Part, Sequence
 from tests.serving.reference_router import PrefixRouter
 from tests.serving.reference_sglang import SglangDecodeScheduler, SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
 from tests.serving.reference_vllm import Scheduler
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from perfatlas.serving.config import EngineFleet, ReplicaGroup
-    from perfatlas.serving.prices import StepPrices
-    from perfatlas.serving.prices.tables import Ticks
-    from perfatlas.serving.requests import Requests
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = 2**64 - 1

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from perfatlas.serving.config import EngineFleet
+from perfatlas.serving.requests import Requests
+from tests.serving.reference_blocks import Sequence
 from tests.serving.reference_engine import Replica, Simulation
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import EngineFleet
-    from perfatlas.serving.requests import Requests
-    from tests.serving.reference_blocks import Sequence
 
 
 class FrontedSimulation(Simulation):

@@ -6,13 +6,10 @@ It shares no code with the loop it checks.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from perfatlas.serving.config import SchedulerLimits
-    from tests.serving.reference_blocks import Sequence
+from perfatlas.serving.config import SchedulerLimits
+from tests.serving.reference_blocks import Sequence
 
 
 class Shelf:

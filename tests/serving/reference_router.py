@@ -7,11 +7,9 @@ and tree.rs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from perfatlas.serving.config import Affinity
-    from perfatlas.serving.requests import Requests
+from perfatlas.serving.config import Affinity
+from perfatlas.serving.requests import Requests
 
 
 @dataclass

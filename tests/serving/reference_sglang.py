@@ -7,13 +7,9 @@ scheduler.py, schedule_policy.py and schedule_batch.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from perfatlas.serving.config import SchedulerLimits
 from tests.serving.reference_blocks import Part, Sequence
 from tests.serving.reference_vllm import Scheduler
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import SchedulerLimits
 
 CLIP = 4096
 RETRACT_STEPS = 20

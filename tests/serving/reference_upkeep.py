@@ -7,14 +7,11 @@ pkg/controller/podautoscaler: replica_calculator.go and horizontal.go.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from perfatlas.serving.config import EngineFleet
+from perfatlas.serving.requests import Requests
+from tests.serving.reference_blocks import Sequence
 from tests.serving.reference_engine import Replica, Simulation
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import EngineFleet
-    from perfatlas.serving.requests import Requests
-    from tests.serving.reference_blocks import Sequence
 
 
 class ChangingSimulation(Simulation):

@@ -6,14 +6,9 @@ and async_scheduler.py, vllm/v1/core/block_pool.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from perfatlas.serving.config import SchedulerLimits
 from tests.serving.reference_blocks import Part, Pool, Sequence
 from tests.serving.reference_offload import Tiers
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import SchedulerLimits
-
 
 WORD = 2**64 - 1
 
@@ -31,9 +26,7 @@ class Scheduler:
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self.pool = Pool(
-            limits.kv_blocks,
-            caching=limits.prefix_caching,
-            unnamed_first=limits.rules == "vllm",
+            limits.kv_blocks, caching=limits.prefix_caching, unnamed_first=limits.rules == "vllm"
         )
         self.scheduled: list[Part] = []
         self.preemptions = 0

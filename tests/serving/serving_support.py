@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from perfatlas.serving import config
 from perfatlas.serving.policies import names_where, policy_names
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PADDED = ("padded_decode", "padded_mixed")
 

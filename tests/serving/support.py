@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from perfatlas.serving.requests import Requests
+from perfatlas.serving.requests import Requests
 
 FIXTURES: Final = Path(__file__).parent / "fixtures"
 _ROOT: Final = Path(__file__).parents[2]

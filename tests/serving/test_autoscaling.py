@@ -6,8 +6,6 @@ a replica, looks every 50 ps and keeps what was wanted for 300; a replica starts
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -16,11 +14,9 @@ from perfatlas.serving.config import Availability, Control, Replicas, Scaler, Sc
 from perfatlas.serving.engine import advance
 from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK, run
+from perfatlas.serving.state import SimulationState
 from tests.serving.serving_support import flat_prices, requests_of
 from tests.serving.test_upkeep_reference import random_scenario
-
-if TYPE_CHECKING:
-    from perfatlas.serving.state import SimulationState
 
 FLAT = flat_prices(10, 100)
 ROOMY = SchedulerLimits(8, 64, 4, 2000)

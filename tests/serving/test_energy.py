@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.config import Control, EngineFleet, ReplicaGroup, SchedulerLimits
-from perfatlas.serving.prices import ENERGY_TABLES, EnergyPrices
+from perfatlas.serving.outcome import Outcome
+from perfatlas.serving.prices import ENERGY_TABLES, EnergyPrices, StepPrices
 from perfatlas.serving.run.simulate import run_fleet
 from tests.serving.serving_support import flat_prices, random_prices, requests_of, scaled
-
-if TYPE_CHECKING:
-    from perfatlas.serving.outcome import Outcome
-    from perfatlas.serving.prices import StepPrices
 
 MS = 10**9
 ROOMY = SchedulerLimits(4, 64, 4, 100)

@@ -116,11 +116,7 @@ def test_clients_fall_behind_where_steps_outrun_the_front_end() -> None:
     requests = requests_of([(0, 4, 6)] * 4)
     for coalesce in (True, False):
         outcome = run(
-            requests,
-            PRICES,
-            LIMITS,
-            Replicas(stream_token=6),
-            control=Control(coalesce=coalesce),
+            requests, PRICES, LIMITS, Replicas(stream_token=6), control=Control(coalesce=coalesce)
         )
         assert outcome.finished_N.tolist() == [150] * 4
         assert outcome.fronted.late_first_N.tolist() == [15] * 4  # (24 + 6) / 2

@@ -12,12 +12,7 @@ from perfatlas.serving.policies import policy_names
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK, run
-from tests.serving.serving_support import (
-    flat_prices,
-    random_fleet,
-    random_prices,
-    random_requests,
-)
+from tests.serving.serving_support import flat_prices, random_fleet, random_prices, random_requests
 
 ONE_BY_ONE = SchedulerLimits(1, 40_000, 16, 10_000)
 

@@ -6,7 +6,7 @@ A step takes 10 ps where it only decodes, else 100 ps + 1 ps per token; a block 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,20 +21,13 @@ from perfatlas.serving.config import (
     ReplicaGroup,
     SchedulerLimits,
 )
+from perfatlas.serving.outcome import Outcome
+from perfatlas.serving.requests import Requests
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import (
-    flat_prices,
-    random_prices,
-    random_requests,
-    requests_of,
-)
+from tests.serving.serving_support import flat_prices, random_prices, random_requests, requests_of
 from tests.serving.support import hit_share
 from tests.serving.test_reference import COLUMNS
-
-if TYPE_CHECKING:
-    from perfatlas.serving.outcome import Outcome
-    from perfatlas.serving.requests import Requests
 
 PRICES = flat_prices(10, 100, per_token=1)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])

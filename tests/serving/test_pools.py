@@ -16,12 +16,7 @@ from perfatlas.serving.engine import advance
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK
-from tests.serving.serving_support import (
-    flat_prices,
-    random_pools,
-    random_requests,
-    requests_of,
-)
+from tests.serving.serving_support import flat_prices, random_pools, random_requests, requests_of
 
 ROOMY = SchedulerLimits(8, 64, 4, 100)
 PREFILL = ReplicaGroup(flat_prices(10, 100), ROOMY, role="prefill", link=Link(per_token=(2,)))

@@ -5,17 +5,13 @@ A decode-only step takes 10 ps, others 100 ps + 1 ps per token: cached tokens ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from perfatlas.serving.config import Control, SchedulerLimits
+from perfatlas.serving.requests import Requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
-
-if TYPE_CHECKING:
-    from perfatlas.serving.requests import Requests
 
 PRICES = flat_prices(10, 100, per_token=1)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])

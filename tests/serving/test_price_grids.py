@@ -12,11 +12,7 @@ def test_sizes_by_hand() -> None:
     assert sizes.tolist() == [1, 7, 8, 15, 16, 23, 24, 31, 32, 47, 48, 63, 64]
 
 
-@given(
-    st.integers(1, 10**6),
-    st.sampled_from([1, 8, 64]),
-    st.sampled_from([2, 8, 64]),
-)
+@given(st.integers(1, 10**6), st.sampled_from([1, 8, 64]), st.sampled_from([2, 8, 64]))
 def test_sizes_rise_from_1_to_the_largest_and_are_dense(most: int, step: int, parts: int) -> None:
     sizes = sizes_up_to(most, least_step=step, parts=parts)
     assert sizes[0] == 1
@@ -35,10 +31,7 @@ def test_spaced_sizes_hold_both_ends(most: int, count: int) -> None:
     assert sizes.size <= count
 
 
-@given(
-    st.lists(st.floats(0.1, 10.0), min_size=2, max_size=60),
-    st.sampled_from([0.0, 0.01, 0.3]),
-)
+@given(st.lists(st.floats(0.1, 10.0), min_size=2, max_size=60), st.sampled_from([0.0, 0.01, 0.3]))
 def test_lines_between_needed_sizes_miss_nothing(times: list[float], tolerance: float) -> None:
     sizes = np.arange(len(times)) ** 2 + 1
     time_XY = np.stack([np.array(times), np.array(times[::-1])], axis=1)

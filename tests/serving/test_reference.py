@@ -1,23 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.serving.config import Control, Link, SchedulerLimits
+from perfatlas.serving.config import Control, EngineFleet, Link, SchedulerLimits
+from perfatlas.serving.outcome import Offloaded
 from perfatlas.serving.run import run_fleet
 from tests.serving.reference_engine import Simulation
-from tests.serving.serving_support import (
-    random_fleet,
-    random_pools,
-    random_requests,
-    scaled,
-)
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import EngineFleet
-    from perfatlas.serving.outcome import Offloaded
+from tests.serving.serving_support import random_fleet, random_pools, random_requests, scaled
 
 SCALE = 3_000_000
 MANY = settings().max_examples  # of a profile: `explore` draws twenty times as many

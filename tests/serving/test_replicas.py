@@ -174,7 +174,7 @@ def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
     assert run_fleet(requests, config.EngineFleet(groups)).replica_N.tolist() == list(
         range(config.MAX_ENGINE_TYPES)
     )
-    with pytest.raises(InvalidSpecError, match="17 engine types; the maximum is 16"):
+    with pytest.raises(InvalidSpecError, match=r"17 engine types.*16"):
         run_fleet(requests, config.EngineFleet((*groups, groups[0])))
 
 

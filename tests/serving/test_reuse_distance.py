@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.serving.requests import plain_requests, prefix_reuse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.serving.requests import Requests
+from perfatlas.serving.requests import Requests, plain_requests, prefix_reuse
 
 BLOCK = 16
 HASHED = 512  # tokens of a block of Mooncake traces

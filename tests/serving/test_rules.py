@@ -123,11 +123,11 @@ def test_requests_larger_than_any_step_are_rejected(rules: str) -> None:
 
 def test_contradicting_rules_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
-    with pytest.raises(InvalidSpecError, match=r"unknown rules 'vlm'.*did you mean 'vllm'"):
+    with pytest.raises(InvalidSpecError, match=r"'vlm'.*'vllm'"):
         run(requests, FLAT, ROOMY._replace(rules="vlm"))
-    with pytest.raises(UnsupportedError, match="rules vllm requires chunked_prefill"):
+    with pytest.raises(UnsupportedError, match=r"vllm.*chunked_prefill"):
         run(requests, FLAT, ROOMY._replace(chunked_prefill=False))
-    with pytest.raises(InvalidSpecError, match="max_num_batched_tokens 4 is below block_size 16"):
+    with pytest.raises(InvalidSpecError, match=r"max_num_batched_tokens 4 .*block_size 16"):
         run(requests, FLAT, SchedulerLimits(4, 4, 16, 9, rules=NO_EVICT))
 
 

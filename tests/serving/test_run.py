@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.serving.config.limits import Control, Replicas, SchedulerLimits
+from perfatlas.serving.prices.tables import StepPrices
+from perfatlas.serving.requests.columns import Requests
 from perfatlas.serving.run import simulate as run_module
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
-
-if TYPE_CHECKING:
-    from perfatlas.serving.prices.tables import StepPrices
-    from perfatlas.serving.requests.columns import Requests
 
 PRICES = flat_prices(10, 100)
 LIMITS = SchedulerLimits(4, 64, 4, 100)
@@ -70,7 +68,7 @@ def test_contradicting_limits_are_refused(limits: SchedulerLimits, message: str)
 
 
 def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="long_prefill_token_threshold 7 is not supported"):
+    with pytest.raises(UnsupportedError, match="long_prefill_token_threshold 7 "):
         run(REQUESTS, PRICES, LIMITS._replace(long_prefill_token_threshold=7))
 
 
@@ -113,7 +111,7 @@ def test_contradicting_prices_are_refused(prices: StepPrices, message: str) -> N
 def test_steps_too_long_to_count_are_refused() -> None:
     # 10^15 ps per key x 4 sequences x 304 keys are above 10^18 ps
     steep = PRICES._replace(decode_slope_BK=np.full((65, 1), 10**15))
-    with pytest.raises(InvalidSpecError, match="times 1216 keys of a step this overflows 64 bits"):
+    with pytest.raises(InvalidSpecError, match=r"1216 keys.*64 bits"):
         run(requests_of([(0, 300, 4)]), steep, LIMITS)
 
 
@@ -156,9 +154,7 @@ def test_a_series_never_outgrows_its_rows(rows: int) -> None:
 def test_a_simulation_that_outruns_its_clock_is_refused() -> None:
     # decode steps of 1,000 s: 5,000 of them end at 5e6 s
     slow = flat_prices(10**15, 100)
-    with pytest.raises(
-        InvalidSpecError, match=r"reaches its limit of 5e\+06 s with 1 requests left"
-    ):
+    with pytest.raises(InvalidSpecError, match=r"5e\+06 s.*1 requests left"):
         run(requests_of([(0, 8, 6000)]), slow, SchedulerLimits(4, 64, 16, 1000))
 
 

@@ -65,9 +65,7 @@ def test_a_head_that_does_not_fit_stops_those_behind_it(control: Control) -> Non
 
 
 @BOTH
-def test_the_last_admitted_is_preempted_and_returns_before_later_arrivals(
-    control: Control,
-) -> None:
+def test_the_last_admitted_is_preempted_and_returns_before_later_arrivals(control: Control) -> None:
     # 6 blocks of 4; A, B, C: prompt 4, 9 out, at most 3 blocks each. D: prompt 4, 1 out, at 105.
     #   0-100  A, B, C: 1 block each
     # 100-140  4 decodes; all blocks taken at the first, so that D waits
@@ -86,9 +84,7 @@ def test_the_last_admitted_is_preempted_and_returns_before_later_arrivals(
 
 
 @BOTH
-def test_a_step_with_preemption_admits_no_request_and_the_victim_restarts(
-    control: Control,
-) -> None:
+def test_a_step_with_preemption_admits_no_request_and_the_victim_restarts(control: Control) -> None:
     # 4 blocks of 4, 6 tokens a step, chunks alone must fit. A: prompt 4, 13 out. B: 8, 5 out.
     #   0-106  A 4, B 2     blocks A 1, B 1
     # 106-212  A 1, B 5     A 2, B 2: none free

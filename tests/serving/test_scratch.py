@@ -63,9 +63,9 @@ def test_an_array_on_disk_takes_no_memory_of_its_own() -> None:
     if not status.exists():
         pytest.skip("the system does not tell memory of files and of the process apart")
     before = anonymous_kb()
-    array = large_array(40_000_000, np.int64, fill=1)  # 320 MB
-    assert anonymous_kb() - before < 32_000
-    assert int(array[::1_000_000].sum()) == 40
+    array = large_array(8_000_000, np.int64, fill=1)  # 64 MB
+    assert anonymous_kb() - before < 6_400
+    assert int(array[::1_000_000].sum()) == 8
 
 
 def resident_kb() -> int:
@@ -108,5 +108,5 @@ def test_an_impossible_folder_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(scratch, "IN_MEMORY_BYTES", 0)
     monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path / "file"))
-    with pytest.raises(InfeasibleError, match="cannot write temporary arrays"):
+    with pytest.raises(InfeasibleError, match="temporary arrays"):
         large_array(1000, np.int64)

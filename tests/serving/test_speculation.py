@@ -54,9 +54,7 @@ def test_drafts_take_budget_rows_and_keys(control: Control) -> None:
     #   4207  A 3, B 3: 100 + 4 rows + keys 5 + 3
     #   8315  A 3: 10 + 3 rows + 6 + 3
     prices = flat_prices(10, 100)._replace(
-        tokens_per_decode=3,
-        head_B=1000 * np.arange(65),
-        decode_slope_BK=np.ones((65, 1), np.int64),
+        tokens_per_decode=3, head_B=1000 * np.arange(65), decode_slope_BK=np.ones((65, 1), np.int64)
     )
     limits = SchedulerLimits(2, 8, 4, 100, draft_tokens=2, acceptance=(0.0, 0.0))
     outcome = run(requests_of([(0, 4, 4), (1, 8, 1)]), prices, limits, control=control)
@@ -111,5 +109,5 @@ def test_contradicting_drafts_are_refused(changes: dict[str, object], message: s
 
 def test_drafts_under_other_rules_are_refused() -> None:
     limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,), rules="sglang")
-    with pytest.raises(UnsupportedError, match="draft_tokens 1 is not supported by rules sglang"):
+    with pytest.raises(UnsupportedError, match=r"draft_tokens 1 .*sglang"):
         run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import Availability, EngineFleet, Replicas, SchedulerLimits
 from perfatlas.serving.config.engines import equal_engines
+from perfatlas.serving.state import SimulationState
 from tests.examples import few
 from tests.serving.interpreted import interpreted
 from tests.serving.serving_support import flat_prices, requests_of
-
-if TYPE_CHECKING:
-    from perfatlas.serving.state import SimulationState
 
 LIMITS = SchedulerLimits(8, 64, 4, 1000)
 PROMPT, DECODE = 120, 12  # ps of a step with and without prompts, through all stages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,7 @@ from perfatlas.serving.traces import TraceWindow, blocks as trace_blocks, read_r
 from perfatlas.serving.traces.own import read_own
 from tests.serving.support import FIXTURES, check_invariants, hashes_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-SAMPLES = {
-    "vllm": "vllm_bench.json",
-    "aiperf": "aiperf_profile_export.jsonl",
-}
+SAMPLES = {"vllm": "vllm_bench.json", "aiperf": "aiperf_profile_export.jsonl"}
 
 
 def seconds(requests: Requests) -> list[float]:
@@ -140,7 +134,7 @@ def test_own_block_is_asked_for_where_rows_allow_several(tmp_path: Path) -> None
     assert trace.requests.hash_block == 64
     assert "fit blocks of 50 to 99 tokens; 64 is used" in trace.warnings[0]
     assert read_own(path, hash_block=50).requests.hash_block == 50
-    with pytest.raises(InvalidSpecError, match="line 2: 2 hashes for 100 tokens; blocks of 49"):
+    with pytest.raises(InvalidSpecError, match=r"line 2: 2 hashes.*100 tokens"):
         read_own(path, hash_block=49)
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,10,5,7\n")
     with pytest.raises(InvalidSpecError, match="set hash_block"):
@@ -187,7 +181,7 @@ def test_windows_cut_while_reading(tmp_path: Path) -> None:
     path = write_own(tmp_path, ".jsonl", ROWS)
     assert read_own(path, TraceWindow(start_s=0.1, end_s=2.5)).requests.arrival_N.tolist() == [0]
     assert read_own(path, TraceWindow(first=2)).requests.isl_N.tolist() == [40, 16]
-    with pytest.raises(InvalidSpecError, match="no requests in the selected window"):
+    with pytest.raises(InvalidSpecError, match="selected window"):
         read_own(path, TraceWindow(start_s=3.0))
 
 

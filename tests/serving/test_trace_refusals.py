@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,6 @@ from perfatlas.serving.traces import TraceWindow, blocks as trace_blocks, read_r
 from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from perfatlas.vocabulary.fields import MAX_S
 from tests.serving.support import FIXTURES, check_invariants
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 MOONCAKE = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
 HEADERS = {

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.serving.config import FOREVER, Availability, Control, Outage, Scaler
+from perfatlas.serving.config import FOREVER, Availability, Control, EngineFleet, Outage, Scaler
+from perfatlas.serving.requests import Requests
 from perfatlas.serving.run import run_fleet
 from tests.serving.reference_upkeep import ChangingSimulation
 from tests.serving.serving_support import random_fleet, random_requests
 from tests.serving.test_reference import COLUMNS, MANY
-
-if TYPE_CHECKING:
-    from perfatlas.serving.config import EngineFleet
-    from perfatlas.serving.requests import Requests
 
 
 def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Availability:

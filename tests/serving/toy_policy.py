@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perfatlas.compiled import part
 from perfatlas.serving.policies import BatchingPolicy, register
 from perfatlas.serving.sequences import admit_head, blocks, leave_queue, queue_first, run_chunk
-
-if TYPE_CHECKING:
-    from perfatlas.serving.state import SimulationState
+from perfatlas.serving.state import SimulationState
 
 
 @part

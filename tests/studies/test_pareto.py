@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.studies import pareto_points
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 VALUES = st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0, float("nan")])
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from perfatlas.files import format_toml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GEMM: Final[dict[str, Any]] = {
     "verb": "kernel gemm",

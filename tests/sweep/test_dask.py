@@ -9,17 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError
 from tests.sweep.support import BLOCKS, GEMM, blocks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STUDY = {**GEMM, "name": "gemm"}
 

@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from perfatlas.studies import RunFolder, local_results
 from perfatlas.verbs.sweep import answer as sweeping
 from tests.sweep.support import BLOCKS, GEMM, blocks_of, start, write_study
 from tests.sweep.tasks import squared_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -75,9 +73,7 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(
 @pytest.mark.parametrize("after", [1, 4, BLOCKS - 1])
 def test_ctrl_c_keeps_finished_blocks(home: Path, whole: dict[str, bytes], after: int) -> None:
     study = {**GEMM, "name": "gemm"}
-    with pytest.raises(
-        KeyboardInterrupt, match=f"{after} of 10 blocks kept in run gemm-.*--resume"
-    ):
+    with pytest.raises(KeyboardInterrupt, match=rf"{after} of 10 blocks.*gemm-.*--resume"):
         perfatlas.sweep(study, jobs=1, watch=stopping(after, KeyboardInterrupt()))
     assert len(blocks_of(home)) == after
     assert main(["runs", "list", "--json"]) == 0
@@ -174,7 +170,7 @@ def test_one_process_at_a_time_writes_a_run(home: Path) -> None:
     study = {**GEMM, "name": "gemm", "vary": {"m": [1, 2]}}
     run = perfatlas.sweep(study, jobs=1).run
     with run.locked():
-        with pytest.raises(UsageError, match=f"another process is writing run {run.id}"):
+        with pytest.raises(UsageError, match=f"writing run {run.id}"):
             perfatlas.sweep(study, jobs=1)
         with pytest.raises(UsageError, match="another process is writing"):
             run.remove()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from perfatlas.files import read_table, write_table
 from perfatlas.quantities import PerfatlasError, UsageError
 from perfatlas.studies import find_run
 from tests.sweep.support import GEMM
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODEL = "meta-llama/Llama-3.1-8B"
 ESTIMATE: dict[str, Any] = {

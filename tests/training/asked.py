@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from perfatlas import networks
 from perfatlas.hardware import resolve_system
 from perfatlas.training.layouts import Layouts
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.profiles import TrainingEngine, resolve_training_engine
 from perfatlas.training.step import TrainingQuestion
-
-if TYPE_CHECKING:
-    from perfatlas.training.profiles import TrainingEngine
 
 BF16: Final = networks.ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 SIZES: Final = ("tp", "pp", "cp", "dp", "ep", "expert_tp", "vpp", "micro_batch")

@@ -68,5 +68,5 @@ def test_gradients_of_a_graph_are_not_accumulated_by_default() -> None:
     assert answer.scenario["micro_batch"] == 32
     assert answer.results["micro_batches"] == 1
     assert train(**fields, gpus=8, micro_batch=1).results["micro_batches"] == 32
-    with pytest.raises(InvalidSpecError, match="the nearest is global_batch = 256"):
+    with pytest.raises(InvalidSpecError, match="global_batch = 256"):
         train(**{**fields, "global_batch": 255}, gpus=8)

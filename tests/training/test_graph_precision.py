@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,7 @@ import perfatlas
 from perfatlas.operators import Gemm, Streaming, with_fields
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
-from perfatlas.training.work import Part
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.training.work import Row
+from perfatlas.training.work import Part, Row
 
 HEAD = 'name = "net"\nitem = "image"\nparameters = 1000\noperators = [\n'
 # Ten tokens of 8 channels: 80 elements, from a table in 32 bits.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part, Work, model_operators
 from perfatlas.verbs.train import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RESNET = {"model": "resnet-50", "system": "h100_sxm", "gpus": 8, "micro_batch": 32}
 STEP: dict[str, Any] = {**RESNET, "global_batch": 256}
@@ -148,7 +146,7 @@ def test_xla_trains_on_tpus() -> None:
     assert found.results["step_time_s"] > ideal.results["step_time_s"]
     assert any("on TPUs are compared with no measurement" in one for one in found.warnings)
     for system, engine in (("tpu_v5e", "inductor"), ("h100_sxm", "xla")):
-        with pytest.raises(UnsupportedError, match=f"{engine} does not run on {system}"):
+        with pytest.raises(UnsupportedError, match=rf"{engine}.*{system}"):
             train(**fields | {"system": system}, engine=engine)
 
 

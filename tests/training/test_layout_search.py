@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from perfatlas.training.schedules.steps import programs
 from perfatlas.verbs.train import search_training, train
 from tests.examples import few
 from tests.training.asked import layouts, question
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SMALL: Final[Mapping[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -120,7 +118,7 @@ def test_recipes_that_need_sizes_leave_out_layouts_without_them(recipe: dict[str
     for row in answer.results["layouts"]:
         given = {name: row[name] for name in SIZES if name not in ("ep", "expert_tp")}
         assert train(**SMALL, **recipe, **given).results["step_time_s"] == row["step_time_s"]
-    with pytest.raises(InvalidSpecError, match="sizes that the engine or the recipe refuses"):
+    with pytest.raises(InvalidSpecError, match="engine or the recipe"):
         search_training(**SMALL, **recipe, tp=1, dp=1, cp=1)
 
 

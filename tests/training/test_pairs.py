@@ -68,5 +68,5 @@ def test_a_pair_lasts_as_long_as_its_longer_stream() -> None:
 
 
 def test_parts_of_another_number_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="6 computing and 4 communicating parts per layer"):
+    with pytest.raises(InvalidSpecError, match=r"6 .*4 communicating"):
         pair(np.ones((2, 5)), np.ones((2, 4)))

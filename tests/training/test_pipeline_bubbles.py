@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.schedules import (
-    Pipelines,
-    PipelineSteps,
-    peak_activations,
-    pipeline_steps,
-)
+from perfatlas.training.schedules import Pipelines, PipelineSteps, peak_activations, pipeline_steps
 from tests.training.pipelines import SIZES, as_columns, random_case
 
 Size = tuple[int, int, int]
@@ -246,7 +241,7 @@ def test_a_large_table_is_evaluated_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_step_that_cannot_run_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="candidate 0: pipeline_schedule dualpipe needs an"):
+    with pytest.raises(InvalidSpecError, match=r"candidate 0: .*dualpipe"):
         pipeline_steps(uniform("dualpipe", (3, 8, 1), (1.0, 1.0, 1.0)))
     with pytest.raises(InvalidSpecError, match=r"forward_s_CS\[0, 0\] is -1"):
         pipeline_steps(uniform("1f1b", (4, 8, 1), (-1.0, 1.0, 1.0)))

@@ -13,12 +13,7 @@ from perfatlas.quantities import InfeasibleError
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
-from perfatlas.training.step import (
-    TrainingSteps,
-    lower_bounds,
-    micro_batch_costs,
-    training_steps,
-)
+from perfatlas.training.step import TrainingSteps, lower_bounds, micro_batch_costs, training_steps
 from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.training.step.states import optimizer_states
 from perfatlas.training.work import Part

@@ -114,10 +114,7 @@ def test_a_kind_of_model_without_runs_on_a_generation_has_a_wider_interval(
     for system in ("h100_sxm", "a100_sxm"):
         sizes = layouts(dp=16, global_batch=16, recompute=2)
         steps = training_steps(question(sizes, model=model, engine="megatron", system=system))
-        ends[system] = (
-            steps.low_s_C[0] / steps.step_s_C[0],
-            steps.high_s_C[0] / steps.step_s_C[0],
-        )
+        ends[system] = (steps.low_s_C[0] / steps.step_s_C[0], steps.high_s_C[0] / steps.step_s_C[0])
     (low, high), (wider_low, wider_high) = ends["h100_sxm"], ends["a100_sxm"]
     assert wider_low == pytest.approx(low / drift)
     assert wider_high == pytest.approx(high * drift)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from perfatlas.report.traces import pipeline_trace_text
-from perfatlas.training.step import step_timeline, training_steps
+from perfatlas.training.step import TrainingQuestion, step_timeline, training_steps
 from tests.training.asked import layouts, question
 
-if TYPE_CHECKING:
-    from perfatlas.training.step import TrainingQuestion
 EXPERTS = "Qwen/Qwen3-30B-A3B"
 DENSE = layouts(tp=2, pp=4, dp=2, global_batch=64, zero=3, recompute=2)
 CASES = {

@@ -118,8 +118,7 @@ def test_more_expensive_links_expose_more() -> None:
     fast = training_steps(question(layouts(dp=16, global_batch=16, zero=3)))
     slow = training_steps(
         question(
-            layouts(dp=16, global_batch=16, zero=3),
-            system="h100_sxm{node.nic_bandwidth=1GB/s}",
+            layouts(dp=16, global_batch=16, zero=3), system="h100_sxm{node.nic_bandwidth=1GB/s}"
         )
     )
     assert slow.waterfall["exposed_dp"] > 10.0 * fast.waterfall["exposed_dp"]

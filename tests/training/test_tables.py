@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part
 from perfatlas.verbs.train import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # two tables of 1000 and 100 rows of 16, with 5 ids and one
 BAGS = """

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
 from perfatlas.quantities import InfeasibleError, UnsupportedError
 from perfatlas.verbs.train import train
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SMALL: Final[Mapping[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

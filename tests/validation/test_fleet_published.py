@@ -38,9 +38,9 @@ def test_what_a_rate_is_of_must_be_known() -> None:
     for name in ("aegis_h100", "aegis_a100"):
         with pytest.raises(InvalidSpecError, match="per an unknown unit"):
             published_cause(name, per_unit=8.0)
-    with pytest.raises(InvalidSpecError, match="per job, and its source does not state the GPUs"):
+    with pytest.raises(InvalidSpecError, match=r"per job, .*GPUs"):
         published_cause("gemini_sdc")
-    with pytest.raises(InvalidSpecError, match="per node, and its source does not state the GPUs"):
+    with pytest.raises(InvalidSpecError, match=r"per node, .*GPUs"):
         published_cause("tpu_v4_machine")
     assert published_cause("gemini_sdc", shared=1.0).shared == 1.0
     assert published_cause("tpu_v4_machine", per_unit=1.0).per_unit == 1.0

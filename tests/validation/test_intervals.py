@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from validation.runs import tpot_scores
-from validation.scoring import (
-    SCORES,
-    constant_limits,
-    interval_score,
-    scores_beside_constant,
-)
+from validation.scoring import SCORES, constant_limits, interval_score, scores_beside_constant
 
 
 def test_a_constant_holds_90_percent_of_what_it_is_fitted_to() -> None:

@@ -8,10 +8,7 @@ from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.scenario.resolution import split_fields
 from tests.validation.test_validate_steps import RULES, run
 from tests.validation.test_validate_traffic import LAUNCHES
-from validation.runs import (
-    PoolRun,
-    select_pool_runs,
-)
+from validation.runs import PoolRun, select_pool_runs
 from validation.runs.pool_traffic import launched_pools, pool_fields
 from validation.runs.run_selection import parse_serving_rules
 

@@ -3,11 +3,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from validation.scoring import drifted, read_budgets
-from validation.scoring.budgets import (
-    budget_for,
-    renewed_budgets,
-    shipped_errors,
-)
+from validation.scoring.budgets import budget_for, renewed_budgets, shipped_errors
 
 
 def test_no_shipped_cell_is_worse_than_its_budget() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
+from perfatlas.fitting.cells.cell import BoundArray
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import has_silicon
+from perfatlas.operators import FloatArray
 from validation.scoring.samples import (
     Sample,
     device_samples,
@@ -18,10 +19,6 @@ from validation.scoring.samples import (
     renewed_samples,
     score_sample,
 )
-
-if TYPE_CHECKING:
-    from perfatlas.fitting.cells.cell import BoundArray
-    from perfatlas.operators import FloatArray
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of the extra silicon are not installed"

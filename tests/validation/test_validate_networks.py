@@ -21,11 +21,7 @@ from perfatlas.scenario.training_steps.evidence import (
     OF_MEMORY,
     OF_OTHERS,
 )
-from validation.networks.published import (
-    FOLDER,
-    SERVER,
-    Run,
-)
+from validation.networks.published import FOLDER, SERVER, Run
 from validation.networks.scores import (
     exceeded,
     mean_mfu_speeds,

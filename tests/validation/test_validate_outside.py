@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 from validation.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
 from validation.serving import outside
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def source(name: str, *rows: str) -> Mapping[str, Any]:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from validation.power import (
-    Watts,
-    fit_factors,
-    held_out,
-    power_error,
-    sample_counts,
-)
+from validation.power import Watts, fit_factors, held_out, power_error, sample_counts
 from validation.power.cached_prompts import kept_share, repeated_share
 from validation.power.served import scenario_of
 

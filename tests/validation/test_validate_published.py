@@ -15,7 +15,7 @@ from validation.laboratories.operator_spread import class_deviation, effect_vari
 from validation.laboratories.table_draws import Draw, table_draw
 
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
-    "bridge-h100-pcie",
+    "bridge-h100-pcie"
 }
 MATMUL = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 

@@ -131,10 +131,7 @@ def scores() -> dict[str, tuple[float, float]]:
         "missed": (1.0 - means["inside_90"], 0.10),
         "missed, least": (1.0 - min(row["inside_90"] for row in rows), 0.5),
         "missed, tables": (1.0 - tables["inside_90"], 0.12),
-        "score over a constant": (
-            means["interval_score"] / means["constant_width_score"],
-            0.93,
-        ),
+        "score over a constant": (means["interval_score"] / means["constant_width_score"], 0.93),
         "score of tables over a constant": (
             tables["interval_score"] / tables["constant_width_score"],
             1.0,

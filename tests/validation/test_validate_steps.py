@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -19,9 +20,6 @@ from validation.runs import (
 from validation.runs.predictions import METRICS
 from validation.runs.run_selection import parse_serving_rules
 from validation.serving.steps import gate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RULES = """
 title = "some runs"
@@ -127,11 +125,7 @@ def test_a_request_not_its_tpot_is_held_against_the_speed_of_light() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0)),
-        min_size=1,
-        max_size=20,
-    ),
+    st.lists(st.tuples(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0)), min_size=1, max_size=20),
     st.floats(0.1, 10.0),
 )
 def test_errors_do_not_depend_on_the_unit(pairs: list[tuple[float, float]], unit: float) -> None:

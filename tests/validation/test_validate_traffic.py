@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import csv
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +24,6 @@ from validation.runs.run_selection import parse_serving_rules
 from validation.runs.serving_traffic import as_launched, run_fields
 from validation.runs.shared_data import VARIABLE, shared_folder
 
-if TYPE_CHECKING:
-    from pathlib import Path
 needs_shared = pytest.mark.skipif(
     not (shared_folder() / recorded_runs.FOLDER).is_dir(),
     reason=f"no shared data; {VARIABLE} names their folder",

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import atexit
 import shlex
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import perfatlas
+from perfatlas.answer import Answer
 from perfatlas.declarations import FieldsSignature, example_of, function_homes, signature_of
 from perfatlas.verbs import kernel
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate
-from perfatlas.verbs.goodput import (
-    fleet_goodput,
-    goodput,
-    goodput_spares,
-)
+from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_spares
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
 from perfatlas.verbs.train import search_training, train
 from perfatlas.vocabulary.metrics import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from perfatlas.answer import Answer
 
 
 class Question(NamedTuple):
@@ -57,10 +50,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 DAY_S: Final = 86400.0
-MODEL: Final[dict[str, Any]] = {
-    "model": "meta-llama/Llama-3.1-8B-Instruct",
-    "system": "h200_sxm",
-}
+MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 SERVED: Final[dict[str, Any]] = {**MODEL, "isl": 256, "osl": 8, "num_requests": 40}
 RATE: Final[dict[str, Any]] = {**SERVED, "request_rate": 20}
 OPERATORS: Final = {
@@ -122,7 +112,7 @@ SIMULATIONS: Final = {
     "fewest replicas": Question(required_replicas, {
         **RATE, "request_rate": 900, "slo_ttft_s": 0.1, "usd_per_gpu_hour": 2.0}),
     "fewest workers": Question(required_replicas, {
-        **RATE, "mode": "disaggregated", "request_rate": 900, "slo_ttft_s": 0.1}),
+        **RATE, "mode": "disaggregated", "request_rate": 300, "slo_ttft_s": 0.1}),
 }  # fmt: skip
 JOB: Final[dict[str, Any]] = {
     "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02, "gpus": 256, "spares": 3,

@@ -150,9 +150,7 @@ def _has_form(metric: Metric, value: object, command: str, key: str) -> bool:
     )
 
 
-def test_every_verb_reports_its_declared_metrics(
-    answers: list[tuple[str, Results]],
-) -> None:
+def test_every_verb_reports_its_declared_metrics(answers: list[tuple[str, Results]]) -> None:
     declared = {(verb, metric.name) for metric in METRICS.values() for verb in metric.verbs}
     told = {
         (command, metric.name)
@@ -165,9 +163,7 @@ def test_every_verb_reports_its_declared_metrics(
     assert sorted({name for _, name in declared} - {name for _, name in told}) == []
 
 
-def test_intervals_are_declared_and_ordered(
-    answers: list[tuple[str, Results]],
-) -> None:
+def test_intervals_are_declared_and_ordered(answers: list[tuple[str, Results]]) -> None:
     with_ends = set()
     for _, results in answers:
         for holder, key, _ in _walk(results):

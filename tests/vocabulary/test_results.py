@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import perfatlas
 from perfatlas.answer import Answer, AnsweredRun
 from tests.vocabulary.questions import ASKED, MODEL, with_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ATTRIBUTES = ("command", "scenario", "results", "breakdown", "evidence", "warnings")
 

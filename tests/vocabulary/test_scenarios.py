@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from perfatlas.answer import Answer
 from perfatlas.declarations import verb_fields
 from perfatlas.networks import is_graph
 from perfatlas.scenario.fields import resolved_name
@@ -20,9 +21,6 @@ from tests.vocabulary.questions import (
     answered_with_files,
     questions_with_files,
 )
-
-if TYPE_CHECKING:
-    from perfatlas.answer import Answer
 
 PLAN = ("tp", "pp", "cp", "attention_dp", "dp")
 DRAWN_NOT = ("closed loop",)  # whose lengths and arrivals are fixed
@@ -44,8 +42,7 @@ def test_answered_scenarios_reproduce_the_answer(name: str) -> None:
 
 # the deadline of "work" takes seconds, and its other results are those of "fleet"
 @pytest.mark.parametrize(
-    "name",
-    ["fleet", pytest.param("work", marks=pytest.mark.study), "schedule", "stream", "trace"],
+    "name", ["fleet", pytest.param("work", marks=pytest.mark.study), "schedule", "stream", "trace"]
 )
 def test_answered_scenarios_with_files_reproduce_the_answer(name: str) -> None:
     scenario = _ask_again(questions_with_files()[name], answered_with_files()[name])

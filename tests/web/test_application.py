@@ -14,12 +14,14 @@ from functools import partial
 from html import unescape
 from multiprocessing import active_children
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 import pytest
 
 pytest.importorskip("fastapi")
+
+from collections.abc import Iterator
 
 from starlette.testclient import TestClient
 
@@ -28,9 +30,6 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.web import FORMS, Settings, web_application
 from perfatlas.web.questions import command_words, typical_fields
 from perfatlas.web.workers import Question, Workers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ESTIMATE: Final = {"model": "openai/gpt-oss-20b", "system": "h200_sxm", "batch": "8"}
 
@@ -386,5 +385,5 @@ def test_a_page_is_written_after_the_temporary_folder_was_cleaned(
 
 
 def test_more_processes_than_the_machine_can_use_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="--workers 1000000000: each is a process; at most"):
+    with pytest.raises(InvalidSpecError, match="--workers 1000000000: "):
         Settings(workers=1_000_000_000)

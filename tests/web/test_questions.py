@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,9 +19,6 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError
 from perfatlas.web import FORMS, SWITCHES, answer_command_line, command_words, form_fields
 from perfatlas.web.questions import typical_fields
 from tests.examples import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MARK: Final = "secretfile"
 ENDINGS: Final = ("", ".toml", ".json", ".csv", ".parquet", ".onnx", ".mlir", ".pt2", ".jsonl")

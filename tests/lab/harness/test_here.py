@@ -7,13 +7,7 @@ import importlib.util
 import pytest
 
 from perfatlas.lab.harness import transformer
-from perfatlas.lab.harness.here import (
-    COMPOSED,
-    HELD_OUT,
-    MODELS,
-    OperatorFit,
-    calibration_pieces,
-)
+from perfatlas.lab.harness.here import COMPOSED, HELD_OUT, MODELS, OperatorFit, calibration_pieces
 
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 needs_torch = pytest.mark.skipif(WITHOUT_TORCH, reason="PyTorch is not installed")

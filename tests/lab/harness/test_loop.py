@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from perfatlas.lab import harness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 RNG = np.random.default_rng(7)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +21,6 @@ from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.bench.page import bench_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 needs_torch = pytest.mark.skipif(WITHOUT_TORCH, reason="PyTorch is not installed")

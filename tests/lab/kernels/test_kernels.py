@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +21,9 @@ from perfatlas.hardware import resolve_system
 from perfatlas.lab.kernels import designed_time_s, lab_kernel, lab_kernels, over_budget
 from perfatlas.lab.kernels.casts import rounded
 from perfatlas.lab.static import TritonRequest, compile_triton, run_tool
+from perfatlas.lab.static.kernel import Compiled
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_design_gemm
-
-if TYPE_CHECKING:
-    from perfatlas.lab.static.kernel import Compiled
 
 MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
 needs_triton = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +11,11 @@ from hypothesis import given, strategies as st
 import perfatlas
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines import DeviceColumns, Tier, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
-from perfatlas.operators import BOUND_NAMES, Gemm, Phase, Streaming
+from perfatlas.operators import BOUND_NAMES, Gemm, Operator, Phase, Shard, Streaming
 from perfatlas.quantities import InfeasibleError
 from perfatlas.report.text import limits_of
-
-if TYPE_CHECKING:
-    from perfatlas.machines import Tier
-    from perfatlas.operators import Operator, Shard
 
 LLAMA: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -187,7 +183,7 @@ def test_only_the_roofline_of_a_machine_without_measured_steps_is_a_limit(system
 
 def test_weights_are_spread_evenly_over_all_chips() -> None:
     asked = GROQ | {"model": "meta-llama/Llama-3.1-70B"}
-    with pytest.raises(InfeasibleError, match=r"set gpus = 352, the fewest .*tp = 8, pp = 44"):
+    with pytest.raises(InfeasibleError, match=r"gpus = 352.*tp = 8, pp = 44"):
         perfatlas.estimate(**asked)
     layers, vocabulary = 68.45e9, 2 * 128_256 * 8192 * 2
     for gpus in (576, 640):  # 72 stages cut layers, 80 do not
@@ -197,11 +193,7 @@ def test_weights_are_spread_evenly_over_all_chips() -> None:
 
 def test_gpus_prefill_for_statically_scheduled_decode() -> None:
     """The cache of 1,024 tokens, 80 layers of 8 heads of 128, crosses the NICs of 2 GPUs."""
-    fields: dict[str, Any] = {
-        "model": "meta-llama/Llama-3.1-70B",
-        "format": "fp8",
-        "isl": 1024,
-    }
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "format": "fp8", "isl": 1024}
     pooled = perfatlas.estimate(
         **fields,
         mode="disaggregated",

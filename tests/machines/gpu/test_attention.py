@@ -235,8 +235,7 @@ def test_cold_time_is_never_below_the_bound(
         },
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon().peak,
-        float(work.cold_bytes[0]) / silicon().bandwidth,
+        float(work.flop[0]) / silicon().peak, float(work.cold_bytes[0]) / silicon().bandwidth
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     assert price(phase, shape, best)[0] >= bound_s

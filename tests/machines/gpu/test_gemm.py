@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.machines.gpu.kernels.gemm import GemmParameters, GemmShape, gemm_time_s
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, FloatArray
 
 # An H200 as rounded in 2024 datasheets: 989 TFLOP/s dense bf16, 4.8 TB/s, 132 SMs, 1.83 GHz, 50 MB.
 H200 = SiliconRow(

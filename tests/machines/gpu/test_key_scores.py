@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.machines.gpu.kernels import key_scores
-from perfatlas.operators import (
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
-    KeyScores,
-    Phase,
-)
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, KeyScores, Phase
 from tests.machines.gpu.attention_support import silicon
 
 PARAMETERS = {

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.kernels.latent_attention import (
-    mla_decode_time_s,
-    mla_prefill_time_s,
-)
-from perfatlas.operators import (
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
-    LatentAttention,
-    Phase,
-)
+from perfatlas.machines.gpu.kernels.latent_attention import mla_decode_time_s, mla_prefill_time_s
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, LatentAttention, Phase
 from tests.machines.gpu.attention_support import one_row, silicon
 
 SHAPE = {
@@ -170,8 +161,7 @@ def test_cold_time_is_never_below_the_bound(
         },
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon().peak,
-        float(work.cold_bytes[0]) / silicon().bandwidth,
+        float(work.flop[0]) / silicon().peak, float(work.cold_bytes[0]) / silicon().bandwidth
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     assert price(phase, shape, best)[0] >= bound_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -10,10 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.machines.gpu.kernels import moe
-from perfatlas.operators import BOUND_PADDING, UNIFORM
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+from perfatlas.operators import BOUND_PADDING, UNIFORM, FloatArray
 
 SILICON = SiliconRow(
     peak=1000e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50.0 * 2**20, exponentials=16.0

@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.machines.gpu.kernels.sparse_attention import sparse_mla_prefill_time_s
-from perfatlas.operators import (
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
-    LatentAttention,
-    Phase,
-)
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, LatentAttention, Phase
 from tests.machines.gpu.attention_support import one_row, silicon
 
 PARAMETERS = {

@@ -95,7 +95,7 @@ def test_more_work_is_not_faster(m: int, n: int, k: int, system: str) -> None:
 
 
 def test_a_format_without_a_peak_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="tpu_v6e does not multiply in fp8"):
+    with pytest.raises(UnsupportedError, match=r"tpu_v6e.*fp8"):
         price_s(gemm(8, 8, 8, "fp8_static"), "tpu_v6e")
 
 
@@ -235,11 +235,7 @@ def test_steps_that_a_compiler_may_fit_are_answered_and_others_refused() -> None
 
 
 def test_a_slice_states_its_chips_unless_a_field_does() -> None:
-    fields: dict[str, Any] = {
-        "model": "meta-llama/Llama-3.1-8B",
-        "engine": "vllm_tpu",
-        "batch": 8,
-    }
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "engine": "vllm_tpu", "batch": 8}
     asked: list[dict[str, Any]] = [
         {"system": "v5e-8"},
         {"system": "v5e-16", "tp": 8},
@@ -310,9 +306,9 @@ def test_training_on_devices_of_services_is_a_lower_limit() -> None:
     fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 16, "global_batch": 16}
     answer = perfatlas.train(**fields, tp=4, system="trainium1", engine="generic")
     assert answer.results["step_time_s_high"] is None
-    with pytest.raises(UnsupportedError, match="maxtext runs on devices of Google"):
+    with pytest.raises(UnsupportedError, match=r"maxtext.*Google"):
         perfatlas.train(**fields, system="trainium1", engine="maxtext")
-    with pytest.raises(UnsupportedError, match="neuronx does not run on gaudi3, a device of"):
+    with pytest.raises(UnsupportedError, match=r"neuronx.*gaudi3"):
         perfatlas.estimate(
             model="meta-llama/Llama-3.1-8B", system="gaudi3", engine="neuronx", batch=1
         )

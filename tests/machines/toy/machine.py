@@ -8,20 +8,21 @@ Shape legend: C candidates, O operators.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from perfatlas.machines import Machine, repriced
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Gemm
+from perfatlas.hardware import Device
+from perfatlas.machines import DeviceColumns, Machine, repriced
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    FloatArray,
+    Gemm,
+    Operator,
+)
 from perfatlas.pricing import PricedOperators, unpriced
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from perfatlas.hardware import Device
-    from perfatlas.machines import DeviceColumns
-    from perfatlas.operators import FloatArray, Operator
 
 NOTE = (
     "statically scheduled: times are cycles of a schedule without stalls, never compared with"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from perfatlas.files import format_toml
 from perfatlas.networks import resolve_model
 from perfatlas.networks.graphs import Node, graph_text, read_graph
 from perfatlas.quantities import Expression, InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # an encoder, the keys of a cross-attention of 100 positions, and a decoder of one layer
 SMALL: dict[str, Any] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tomllib
 import zipfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from onnx import TensorProto, helper, save
@@ -15,9 +16,6 @@ from perfatlas.networks.graphs import read_graph
 from perfatlas.networks.torch_export.program import expression_of
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError, UsageError
 from perfatlas.verbs.model.importing import importing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLOAT = TensorProto.FLOAT
 
@@ -135,7 +133,7 @@ def test_ranges_of_symbols_are_limits_of_sizes(tmp_path: Path) -> None:
     assert found["sizes"] == {"x_2": 224}
     assert found["limits"] == {"x_2": {"most": 512, "multiple_of": 32}}
     network = read_graph(found, "net")
-    with pytest.raises(InvalidSpecError, match="x_2 = 100: n takes multiples of 32, 1 to 512"):
+    with pytest.raises(InvalidSpecError, match=r"x_2 = 100: .*32.*512"):
         network.changed({"x_2": "100"})
 
 
@@ -188,7 +186,7 @@ def test_a_batch_divides_a_fixed_first_size(tmp_path: Path, name: str) -> None:
     assert found["operators"] == WANTED[:1]
     halves = tomllib.loads(import_graph(file, batch=1))
     assert halves["operators"][0]["m"] == "128 * batch"
-    with pytest.raises(InvalidSpecError, match=r"batch = 4: .* fixed at 2; take 2 or a divisor"):
+    with pytest.raises(InvalidSpecError, match=r"batch = 4: .* 2.*divisor"):
         import_graph(file, batch=4)
 
 
@@ -196,12 +194,12 @@ def test_a_batch_divides_a_fixed_first_size(tmp_path: Path, name: str) -> None:
 def test_sizes_are_integers_in_range(tmp_path: Path, value: int | str) -> None:
     inputs = [helper.make_tensor_value_info("x", FLOAT, [1, "H"])]
     file = _onnx(tmp_path / "net.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs, {})
-    with pytest.raises(InvalidSpecError, match=r"x_1 = .*: expected an integer of 1 to 10,000,000"):
+    with pytest.raises(InvalidSpecError, match=r"x_1 = .*10,000,000"):
         import_graph(file, sizes={"x_1": value})
-    with pytest.raises(InvalidSpecError, match=r"batch = .*: expected an integer of 1"):
+    with pytest.raises(InvalidSpecError, match=r"batch = .*integer"):
         import_graph(file, batch=10**5000, sizes={"x_1": "3"})
     for wrong in ("foo", "x_0"):
-        with pytest.raises(InvalidSpecError, match=f"no free size '{wrong}'; .* are x_1, H$"):
+        with pytest.raises(InvalidSpecError, match=rf"'{wrong}'.* x_1, H$"):
             import_graph(file, sizes={wrong: 3})
 
 
@@ -221,7 +219,7 @@ def test_a_tensor_without_a_shape_is_no_scalar(tmp_path: Path) -> None:
         helper.make_tensor_value_info("x", FLOAT, [1, 16]),
         helper.make_tensor_value_info("places", TensorProto.INT64, None),
     ]
-    with pytest.raises(UnsupportedError, match="shape of 'r', of MatMul 'last'"):
+    with pytest.raises(UnsupportedError, match=r"'r'.*MatMul 'last'"):
         import_graph(_onnx(tmp_path / "net.onnx", nodes, inputs, {"l": (16, 10)}))
 
 
@@ -348,7 +346,7 @@ def test_sizes_are_folded_where_inference_does_not(tmp_path: Path) -> None:
 def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) -> None:
     calls = [_call("warp_drive", "c", self="x")]
     file = _archive(tmp_path / "net.pt2", calls, _values(1))
-    with pytest.raises(UnsupportedError, match=r"1 of 1 operators that are not known: warp_drive"):
+    with pytest.raises(UnsupportedError, match="not known: warp_drive"):
         import_graph(file)
     found = tomllib.loads(import_graph(file, allow_unknown=True))
     assert found["operators"][0]["kind"] == "elementwise"
@@ -357,7 +355,7 @@ def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) ->
 
 def test_an_output_that_is_no_toml_is_refused_before_it_is_written(tmp_path: Path) -> None:
     file = _archive(tmp_path / "net.pt2", CALLS, _values(1))
-    with pytest.raises(UsageError, match=r"q\.json: expected a name that ends in \.toml"):
+    with pytest.raises(UsageError, match=r"q\.json: .*\.toml"):
         importing(file, output=tmp_path / "q.json")
     assert not (tmp_path / "q.json").exists()
     assert importing(file, output=tmp_path / "q.toml") == 0

@@ -148,8 +148,7 @@ def test_the_branch_of_a_known_condition_runs_and_what_follows_it(
 
 
 @pytest.mark.parametrize(
-    ("index", "given", "varies"),
-    [(0, {}, True), (0, {"b": 4}, True), (1, {}, False)],
+    ("index", "given", "varies"), [(0, {}, True), (0, {"b": 4}, True), (1, {}, False)]
 )
 @pytest.mark.parametrize("through", ["input", "layer", "reshape", "arithmetic"])
 def test_a_condition_on_the_batch_is_refused_and_one_on_fixed_sizes_is_not(
@@ -174,7 +173,7 @@ def test_a_condition_on_the_batch_is_refused_and_one_on_fixed_sizes_is_not(
     weights = [_weight("first", SIZE, SIZE), *held]
     file = _save(tmp_path / "batch.onnx", nodes, weights, rows="b")
     if varies:
-        with pytest.raises(UnsupportedError, match="the condition of If 'n' depends on the batch"):
+        with pytest.raises(UnsupportedError, match=r"condition.*'n'.*batch"):
             import_graph(file, sizes=given)
         return
     assert tomllib.loads(import_graph(file, sizes=given))["parameters"] == 2 * SIZE * SIZE
@@ -327,7 +326,7 @@ def test_an_operator_of_another_set_is_refused_by_its_set(tmp_path: Path) -> Non
     node = helper.make_node("MatMulNBits", ["x", "w"], ["y"], domain="com.microsoft", **names)
     held = [_weight("w", SIZE, 1, SIZE // 2, kind=TensorProto.UINT8)]
     file = _save(tmp_path / "n.onnx", [node], held, "com.microsoft")
-    with pytest.raises(UnsupportedError, match="MatMulNBits '' is an operator of com"):
+    with pytest.raises(UnsupportedError, match="MatMulNBits"):
         import_graph(file)
 
 

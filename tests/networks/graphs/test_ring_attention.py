@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +10,10 @@ import pytest
 import perfatlas
 from perfatlas.networks import StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
-from perfatlas.operators import Attention, Collective, Phase, Streaming
+from perfatlas.operators import Attention, Collective, Operator, Phase, Streaming
 from perfatlas.parallelism import shard_operators
 from perfatlas.quantities import InvalidSpecError
 from tests.networks.graphs.test_sequence_parallelism import BATCH, BF16, DIT, STEPS, TOKENS, plan_of
-
-if TYPE_CHECKING:
-    from perfatlas.operators import Operator
 
 FLUX: dict[str, Any] = {
     "model": "flux.1-dev{steps=2}",
@@ -144,7 +141,7 @@ def test_a_unet_with_guidance_runs_on_two_ranks() -> None:
     divided = asked | {"gpus": 2, "cp": 2, "guidance_degree": 2}
     one, two = (perfatlas.estimate(**fields).results for fields in (asked, divided))
     assert one["latency_s"] / 2 < two["latency_s"] < one["latency_s"]
-    with pytest.raises(InvalidSpecError, match="cp = 4: only a denoiser that is a transformer"):
+    with pytest.raises(InvalidSpecError, match=r"cp = 4: .*transformer"):
         perfatlas.estimate(**asked, gpus=4, cp=4, guidance_degree=2)
 
 
@@ -162,11 +159,7 @@ def test_rows_of_a_table_have_rings_of_their_own() -> None:
 def test_a_search_tries_rings() -> None:
     fields = {name: value for name, value in FLUX.items() if name != "batch"}
     found = perfatlas.search(
-        **fields,
-        gpus=8,
-        choices=["ring_degree=1:2:4"],
-        objective="request_latency_s",
-        num_plans=20,
+        **fields, gpus=8, choices=["ring_degree=1:2:4"], objective="request_latency_s", num_plans=20
     ).answer.results
     plans = {(one["cp"], one["ring_degree"]) for one in found["plans"]}
     assert plans == {(cp, ring) for cp in (1, 2, 4, 8) for ring in (1, 2, 4) if ring <= cp}
@@ -174,7 +167,7 @@ def test_a_search_tries_rings() -> None:
 
 def test_heads_that_do_not_divide() -> None:
     wan = {**FLUX, "model": "wan2.1-t2v-1.3b{steps=1}"}  # 12 heads
-    with pytest.raises(InvalidSpecError, match="num_heads = 12 must be divisible by cp"):
+    with pytest.raises(InvalidSpecError, match=r"num_heads = 12 .*cp"):
         perfatlas.estimate(**wan, gpus=8, cp=8)
     assert perfatlas.estimate(**wan, gpus=8, cp=8, ring_degree=2).results["latency_s"] > 0.0
 

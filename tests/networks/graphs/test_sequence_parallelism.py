@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +10,9 @@ import pytest
 import perfatlas
 from perfatlas.networks import ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
-from perfatlas.operators import Attention, Collective, Gemm, Phase, Streaming
+from perfatlas.operators import Attention, Collective, Gemm, Operator, Phase, Streaming
 from perfatlas.parallelism import PlanColumns, shard_operators
 from perfatlas.parallelism.memory import activation_bytes
-
-if TYPE_CHECKING:
-    from perfatlas.operators import Operator
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 TOKENS, WIDTH, BATCH, STEPS, RANKS = 64, 128, 2, 3, 4

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfatlas import quantities
 from perfatlas.networks import import_graph
 from perfatlas.networks.graphs import read_graph
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = "func.func public @main"
 
@@ -160,7 +158,7 @@ def test_unknown_calls_are_named_or_priced_as_elementwise(tmp_path: Path) -> Non
       %y = stablehlo.custom_call @warp(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
       return %y : tensor<4x8xf32>
     }}"""
-    with pytest.raises(quantities.UnsupportedError, match=r"not known: custom_call warp \(1\)"):
+    with pytest.raises(quantities.UnsupportedError, match="custom_call warp"):
         _operators(tmp_path, text)
     (found,) = _operators(tmp_path, text, allow_unknown=True)
     assert found == {"kind": "elementwise", "count": "batch", "read": 32}
@@ -234,19 +232,12 @@ def test_resnet_has_the_flop_of_pytorch(tmp_path: Path) -> None:
 def test_an_encoder_has_attention_norms_and_activations(tmp_path: Path) -> None:
     """FLOP of a layer: 8 s w^2 of projections, 4 s w i of the inner layer, 4 s^2 w of attention."""
     jax = pytest.importorskip("jax")
-    from tests.networks.graphs.jax_networks import (
-        encoder,
-        encoder_parameters,
-        exported,
-        tensor,
-    )
+    from tests.networks.graphs.jax_networks import encoder, encoder_parameters, exported, tensor
 
     given = encoder_parameters(layers=2, width=64, heads=4, words=100, longest=32, inner=256)
     batch, length = jax.export.symbolic_shape("b, s", constraints=["s <= 32"])
     text = exported(encoder, given, tensor(batch, length, dtype=jax.numpy.int32))
-    with pytest.raises(
-        quantities.InvalidSpecError, match="free sizes: s; set them as in --sizes s=128"
-    ):
+    with pytest.raises(quantities.InvalidSpecError, match=r"free sizes: s;.*--sizes s=128"):
         _read(tmp_path, text)
     found = _read(tmp_path, text, sizes={"s": 20})
     assert _flop(found) == 2 * (8 * 20 * 64**2 + 4 * 20 * 64 * 256 + 4 * 20**2 * 64)

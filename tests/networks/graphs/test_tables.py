@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +11,11 @@ from hypothesis import given, strategies as st
 import perfatlas
 from perfatlas.networks import ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
-from perfatlas.operators import Collective, Phase, Streaming
+from perfatlas.operators import Collective, FloatArray, Operator, Phase, Streaming
 from perfatlas.parallelism import PlanColumns, shard_operators, stage_weights_bytes
 from perfatlas.parallelism.memory import activation_bytes
 from perfatlas.parallelism.tables import place_tables
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray, Operator
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 WIDTH, ITEMS = 16, 4
@@ -247,7 +244,7 @@ def test_other_plans_are_refused(fields: dict[str, Any], message: str) -> None:
 
 def test_too_many_tables_are_refused() -> None:
     rows = [BAGS["operators"][0] | {"count": 10_001}]
-    with pytest.raises(InvalidSpecError, match="10,001 embedding tables with table_rows"):
+    with pytest.raises(InvalidSpecError, match=r"10,001 .*table_rows"):
         read_graph(BAGS | {"operators": rows, "parameters": 10**9}, "bags")
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,19 +18,15 @@ from perfatlas.formats import get_format
 from perfatlas.networks import (
     DividedSize,
     LiveElements,
+    ModelFormats,
     Network,
     ParameterCounts,
     Reader,
     Segment,
+    StepTokens,
 )
-from perfatlas.operators import Gemm, Operator, Phase, Streaming
+from perfatlas.operators import FloatArray, Gemm, Operator, Phase, Streaming
 from perfatlas.quantities import InvalidSpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.networks import ModelFormats, StepTokens
-    from perfatlas.operators import FloatArray
 
 ELEMENT_BYTES: Final = 2.0
 

@@ -99,7 +99,7 @@ def test_files_that_would_mislead_are_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_bytes(ONE.replace('"node"', '"n\xf6de"').encode("latin-1"))
-    with pytest.raises(InvalidSpecError, match="not UTF-8 text: byte 0xf6 in line 3; save it as"):
+    with pytest.raises(InvalidSpecError, match="0xf6 in line 3"):
         read_fleet(path)
 
 

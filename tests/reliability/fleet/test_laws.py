@@ -20,10 +20,7 @@ CASES: list[tuple[laws.Law, object]] = [
     (laws.Exponential(mean_s=3.0), stats.expon(scale=3.0).cdf),
     (laws.Weibull(shape=0.7, scale_s=2.0), stats.weibull_min(0.7, scale=2.0).cdf),
     (laws.LogNormal(median_s=2.0, sigma=1.5), stats.lognorm(1.5, scale=2.0).cdf),
-    (
-        BATHTUB,
-        lambda t: 1 - np.exp(-((t / 400.0) ** 0.5) - t / 100.0 - (t / 80.0) ** 5.0),
-    ),
+    (BATHTUB, lambda t: 1 - np.exp(-((t / 400.0) ** 0.5) - t / 100.0 - (t / 80.0) ** 5.0)),
     (laws.Empirical(values_s=(1.0, 2.0, 4.0)), lambda t: np.interp(t, [1, 2, 4], [0, 0.5, 1])),
 ]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,6 @@ from perfatlas.reliability.fleet.model import recovery_policies
 from perfatlas.reliability.jobs.model import LAUNCHERS
 from perfatlas.verbs.goodput import goodput
 from perfatlas.vocabulary.fields import JobOnFleet
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLEET = """
 units = 66

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPAIR = """
 [[repair]]

@@ -74,7 +74,7 @@ def test_reservations_are_made_anew_after_a_start_that_changes_the_roomiest_doma
 def test_reservations_that_fill_the_memory_are_refused() -> None:
     # Each of a million nodes may get 8 ends of running jobs, 2 x 40 of reservations and 2 more: 90.
     jobs = _jobs(*[(0, 10, 8)] * 40)
-    with pytest.raises(InvalidSpecError, match="on 1000000 nodes exceeds the limit of 7e"):
+    with pytest.raises(InvalidSpecError, match=r"1000000 nodes.*7e"):
         schedule(jobs, Cluster(nodes=1_000_000), Policy(backfill="conservative"))
 
 
@@ -235,7 +235,7 @@ def test_failures_drawn_from_a_fleet_have_its_rates_and_blast_radius() -> None:
     assert (drawn.repair_X == 3_600_000).all()
     assert (np.diff(drawn.time_X) >= 0).all()
     slow = replace(causes[0], effect="slows", lasts=Constant(value_s=1.0), slowdown=2.0)
-    with pytest.raises(UnsupportedError, match="its effect is not to stop jobs"):
+    with pytest.raises(UnsupportedError, match="stop jobs"):
         draw_failures(Fleet(units=64, causes=(slow,)), cluster, horizon_s=day)
     with pytest.raises(InvalidSpecError, match="64 units"):
         draw_failures(fleet, Cluster(nodes=8), horizon_s=day)

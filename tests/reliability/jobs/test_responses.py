@@ -243,11 +243,7 @@ def test_torchrun_takes_the_only_node_of_a_job_in_again() -> None:
     job = {"gpus_J": np.array([8])}
     back = _run(responses.torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), job=job)
     assert _end(back) == ("completed", 1660.0)
-    assert _gpu_s(back) == {
-        "productive": 8_000.0,
-        "lost_work": 100.0 * 8,
-        "restart": 60.0 * 8,
-    }
+    assert _gpu_s(back) == {"productive": 8_000.0, "lost_work": 100.0 * 8, "restart": 60.0 * 8}
     gone = _run(responses.torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), job=job)
     assert _end(gone) == ("node_fail", 1045.0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from perfatlas.reliability.jobs.model import Cluster, Policy
 from perfatlas.reliability.jobs.run import schedule
 from perfatlas.reliability.jobs.traces import read_job_table, runs_as_jobs
 from perfatlas.reliability.telemetry.formats import read_sacct
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # job, state, submission, start, end, GPUs, nodes
 RUNS = """JobID|State|Submit|Start|End|AllocTRES|NodeList
@@ -56,7 +53,7 @@ def test_runs_of_accounting_become_jobs_in_order_of_submission(tmp_path: Path) -
 def test_accounting_without_jobs_on_gpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "sacct.txt"
     path.write_text(RUNS.replace("gres/gpu=", "cpu="), "utf-8")
-    with pytest.raises(InvalidSpecError, match="has no jobs to schedule: 4 no GPUs requested"):
+    with pytest.raises(InvalidSpecError, match=r"no jobs.*4 no GPUs"):
         runs_as_jobs(read_sacct([path], zone="UTC"))
 
 

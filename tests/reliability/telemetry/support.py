@@ -3,12 +3,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.reading import FileCounts
+from perfatlas.reliability.telemetry.reading import FileCounts
 
 _ROOT: Final = Path(__file__).parents[3]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -8,11 +8,7 @@ from hypothesis import given, strategies as st
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.fits import without_cascades
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.reliability.telemetry.history import History
+from perfatlas.reliability.telemetry.history import History
 
 HEAD = "2026-03-02T01:{:02}:{:02}Z n kernel: NVRM: Xid (PCI:0000:{}:00): {}, x"
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from perfatlas.reliability.telemetry.fleets import fit_fleet
+from perfatlas.reliability.telemetry.fleets import FleetFit, fit_fleet
 from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.history import (
+    History,
     joined,
     observation_windows,
     read_history,
     write_history,
 )
 from perfatlas.reliability.telemetry.reading import LogClock
-from tests.reliability.telemetry.clusters import DAY_S, START_S, cluster
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from perfatlas.reliability.telemetry.fleets import FleetFit
-    from perfatlas.reliability.telemetry.history import History
-    from tests.reliability.telemetry.clusters import Cluster
+from tests.reliability.telemetry.clusters import DAY_S, START_S, Cluster, cluster
 
 UTC = ImportOptions(clock=LogClock(zone="UTC"))
 

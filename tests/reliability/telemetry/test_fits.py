@@ -170,7 +170,7 @@ def test_any_lifetimes_are_fitted_best_or_declined(rows: list[tuple[float, bool,
 
 
 def test_what_cannot_be_fitted_is_said() -> None:
-    with pytest.raises(InfeasibleError, match="none of 2 units failed in 7 of exposure"):
+    with pytest.raises(InfeasibleError, match=r"2 units.* 7 of exposure"):
         fit_family(distributions.WEIBULL, lifetimes([3.0, 4.0], [False, False]))
     one_age = lifetimes([3.0, 3.0, 3.0], [True, True, True])
     comparison = compare_families(one_age)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +20,6 @@ from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
 from perfatlas.reliability.telemetry.history import ObservationWindow, joined, read_history
 from tests.reliability.telemetry.support import written
 from tests.reliability.telemetry.test_sacct import DAY, log, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = 1767225600.0  # 2026-01-01T00:00:00Z
 HOUR = 3600.0
@@ -256,7 +253,7 @@ def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
     history = read_history(health_log(tmp_path))
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
     assert fleets.fit_fleet(history, watches, NODES).nodes == NODES
-    with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
+    with pytest.raises(InvalidSpecError, match=rf"nodes = {NODES - 1}: .*{NODES} nodes"):
         fleets.fit_fleet(history, watches, NODES - 1)
 
 

@@ -11,11 +11,7 @@ from scipy.integrate import quad
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.fits.distributions import FAMILIES, Family
-from perfatlas.reliability.telemetry.fleets import (
-    FleetOptions,
-    fit_fleet,
-    fleet_document,
-)
+from perfatlas.reliability.telemetry.fleets import FleetOptions, fit_fleet, fleet_document
 from perfatlas.reliability.telemetry.formats import read_sacct
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
 from perfatlas.reliability.telemetry.history import (

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +11,6 @@ from perfatlas.reliability.telemetry.history import read_history, write_history
 from perfatlas.reliability.telemetry.reading import LogClock
 from tests.reliability.telemetry.support import lines, written
 from tests.reliability.telemetry.test_sacct import DAY, log, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FORMATS = format_names()
 UTC = ImportOptions(clock=LogClock(zone="UTC"))

@@ -162,7 +162,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_bytes(LINES)
     path.chmod(0)
-    with pytest.raises(InvalidSpecError, match="cannot be read: Permission denied"):
+    with pytest.raises(InvalidSpecError, match="Permission denied"):
         READERS["xid"](path)
 
 

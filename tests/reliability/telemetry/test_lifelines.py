@@ -6,19 +6,16 @@ lifelines starts its search elsewhere and stops it earlier: parameters agree to 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from perfatlas.reliability.telemetry.fits import distributions, kaplan_meier
 from perfatlas.reliability.telemetry.fits.maximum_likelihood import fit_family
 from perfatlas.reliability.telemetry.history import lifetimes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what lifelines imports

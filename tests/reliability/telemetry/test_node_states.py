@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry.fleets import (
-    evidence_document,
-    fit_fleet,
-    fleet_document,
-)
+from perfatlas.reliability.telemetry.fleets import evidence_document, fit_fleet, fleet_document
 from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
@@ -21,9 +17,6 @@ from tests.reliability.telemetry.clusters import cluster
 from tests.reliability.telemetry.support import check_law, lines, written
 from tests.reliability.telemetry.test_clusters import UTC, fitted
 from tests.reliability.telemetry.test_sacct import DAY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = "NodeName|TimeStart|TimeEnd|State|Reason|User"
 

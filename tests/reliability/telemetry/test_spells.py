@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -21,9 +21,6 @@ from perfatlas.reliability.telemetry.history import (
     repair_times,
 )
 from perfatlas.reliability.telemetry.reading import Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def history_of(
@@ -150,7 +147,7 @@ def test_causes_are_ranked_with_their_doubt() -> None:
     assert math.isnan(last.above_next)
     assert len(rank_causes(history, kinds=("failure", "effect"))) == 3
     assert history.place(1).startswith("xid_")
-    with pytest.raises(InvalidSpecError, match=r"kind planned among 41 events: effect, failure"):
+    with pytest.raises(InvalidSpecError, match=r"planned.*41 events"):
         rank_causes(history, kinds=("planned",))
 
 

@@ -9,13 +9,7 @@ from perfatlas.reliability.telemetry.reading import epoch_seconds, iso_seconds
 NOON = 1772452800.0  # 2026-03-02T12:00:00Z
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        NOON,
-        "2026-03-02T13:00:00+01:00",
-    ],
-)
+@pytest.mark.parametrize("value", [NOON, "2026-03-02T13:00:00+01:00"])
 def test_one_moment_in_every_form(value: object) -> None:
     assert epoch_seconds(value, None) == NOON
 

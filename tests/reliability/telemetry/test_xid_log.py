@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import random
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -20,9 +20,6 @@ from perfatlas.reliability.telemetry.history import (
 )
 from perfatlas.reliability.telemetry.reading import LogClock
 from tests.reliability.telemetry.support import check_law, shared
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = "2026-03-02T01:00:{:02}+00:00 gpu7 kernel: "
 UNKNOWN = "pid='<unknown>', name=<unknown>"

@@ -15,5 +15,5 @@ METRICS: Final = declare_metrics(
         better="lower",
         verbs=("memory_read",),
         description="Bytes over the peak bandwidth of the memory.",
-    ),
+    )
 )
