@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Literal
 
@@ -30,7 +31,10 @@ TWO_PROMPTS = (LLAMA_8B, 1, 4, 256, 64, 128)  # start per decoded token
 
 
 def tpot_s(
-    load: tuple[str, int, int, int, int, int], method: Literal["formula", "simulate"], engine: str
+    load: tuple[str, int, int, int, int, int],
+    method: Literal["formula", "simulate"],
+    engine: str,
+    requests_per_client: int | None = None,
 ) -> float:
     model, tp, pp, isl, osl, concurrency = load
     answer = estimate(
@@ -44,6 +48,7 @@ def tpot_s(
         concurrency=concurrency,
         mode="aggregated",
         method=method,
+        requests_per_client=requests_per_client,
     )
     return float(answer.results["tpot_s"])
 
@@ -82,7 +87,9 @@ def test_cost_of_one_chunk_of_a_second(evenly: bool, per_step: float, cost_s: fl
     one = np.ones(1)
     for stages, expected_s in ((4.0, cost_s), (1.0, 4.0)):
         load = SimpleNamespace(
-            question=SimpleNamespace(plan=SimpleNamespace(pp=stages * one)),
+            question=SimpleNamespace(
+                plan=SimpleNamespace(pp=stages * one), load=SimpleNamespace(rounds=math.nan * one)
+            ),
             chunks=SimpleNamespace(count=one, last_count=0.0 * one),
             mixed_steps=per_step * stages * one,
             micro_batches=stages * one,
@@ -91,3 +98,23 @@ def test_cost_of_one_chunk_of_a_second(evenly: bool, per_step: float, cost_s: fl
         )
         found_s = prompts_in_stages(load, 4.0 * one, 4.0 * one)  # type: ignore[arg-type]
         assert found_s == pytest.approx(expected_s)
+        full_s = prompts_in_stages(load, 4.0 * one, 4.0 * one, filled=True)  # type: ignore[arg-type]
+        assert full_s == pytest.approx(4.0 / stages)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        (LLAMA_70B, 1, 8, 2048, 128, 256),
+        (LLAMA_70B, 2, 4, 1024, 256, 256),
+        (LLAMA_70B, 2, 4, 4096, 512, 64),
+    ],
+)
+def test_clients_that_start_together_fill_the_pipeline(
+    load: tuple[str, int, int, int, int, int],
+) -> None:
+    formula, simulated = (
+        tpot_s(load, way, "trtllm@1.0", requests_per_client=8) for way in ("formula", "simulate")
+    )
+    assert formula == pytest.approx(simulated, rel=0.1)
+    assert formula < 0.6 * tpot_s(load, "formula", "trtllm@1.0")

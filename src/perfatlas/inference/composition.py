@@ -69,15 +69,15 @@ def prompts_in_stages(
         the longest path through these. Even intervals: all of it passes the longest steps; random
         ones: a path that takes each such step in all stages and misses the m - 1 steps behind it.
     """
-    if filled:
-        return np.where(load.question.plan.pp > 1, added_s * load.stage_share, added_s)
     pass_s = pipelined_s(added_s, first_s, load.question.plan.pp, load.stage_share)
     number = load.chunks.count + load.chunks.last_count
     starts = np.minimum(load.mixed_steps / load.micro_batches, 1.0) / number
     behind = np.minimum(load.micro_batches, 1.0 / load.stage_share) - 1.0
     even = np.maximum(1.0, starts * (number + behind))
     at_once: FloatArray = np.where(load.evenly, even, 1.0 + starts * behind)
-    return pass_s / np.where(behind > 0.0, at_once, 1.0)
+    together = filled | (load.evenly & np.isfinite(load.question.load.rounds))
+    beside_s = np.where(together, added_s * load.stage_share, pass_s / at_once)
+    return np.where(behind > 0.0, beside_s, pass_s)
 
 
 def predicted(
