@@ -63,10 +63,14 @@ class SourceRuns:
 
 
 def _at_engine(question: Candidates) -> Candidates:
-    """Return candidates without a front end: what is measured in the process of the engine."""
+    """Return candidates without a front end: what is measured in the process of the engine.
+
+    All requests are queued at once, so that those of a pipeline follow one another, in many rounds.
+    """
     front = replace(question.profile.front, request_s=0.0, response_s=0.0, token_s=0.0)
     profile = replace(question.profile, front=replace(front, tokenizes=False))
-    return replace(question, profile=profile)
+    rounds = np.full_like(question.load.rounds, np.inf)
+    return replace(question, profile=profile, load=replace(question.load, rounds=rounds))
 
 
 Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]

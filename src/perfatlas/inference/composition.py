@@ -75,7 +75,7 @@ def prompts_in_stages(
     behind = np.minimum(load.micro_batches, 1.0 / load.stage_share) - 1.0
     even = np.maximum(1.0, starts * (number + behind))
     at_once: FloatArray = np.where(load.evenly, even, 1.0 + starts * behind)
-    together = filled | (load.evenly & np.isfinite(load.question.load.rounds))
+    together = filled | (load.evenly & ~np.isnan(load.question.load.rounds))
     beside_s = np.where(together, added_s * load.stage_share, pass_s / at_once)
     return np.where(behind > 0.0, beside_s, pass_s)
 
