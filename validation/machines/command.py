@@ -109,6 +109,7 @@ TPU_COLUMNS: Final = {
         "machine": "",
         "runs": "runs",
         "models": "models",
+        "speed": "speed",
         "median_error": "median",
         "baseline_error": "constant MFU",
         "inside_90": "in 90%",

@@ -1,7 +1,7 @@
 """Training steps on TPUs against published ones, each model left out of the fit.
 
-Two numbers are fitted for all generations: the speed of kernels over their tiles, and how much the
-times of slices that wait for each other spread.
+Fitted are the speed of kernels over their tiles, shared by all generations but for a random effect
+of each, and how much the times of slices that wait for each other spread.
 
 Shape legend: R runs, G values of the speed.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from perfatlas.measurements.calibrations import (
     Calibration,
     without_devices,
 )
+from perfatlas.networks import resolve_model
 from perfatlas.sampling import expected_slowdown
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import training_steps
@@ -42,8 +43,16 @@ COVERED: Final = 0.9
 COMMAND: Final = "python -c 'from validation.machines import write_tpu; write_tpu()'"
 PROTOCOL: Final = (
     "published steps of MaxText on TPU v4 to v7 with the recipes of validation/data/tpu_runs.toml;"
-    " one speed for all generations; errors are those of models left out, of all generations"
+    " a speed of all generations and a random effect of each; errors are those of models left out"
 )
+
+
+class Fit(NamedTuple):
+    """Numbers fitted to runs."""
+
+    speed: float  # Of kernels over their tiles, shared by all generations
+    spread: float  # Standard deviation of the step of a slice over its mean
+    effects: dict[str, float]  # Mean ln(measured / predicted) of a generation, shrunk
 
 
 def measured_s(run: Run) -> float:
@@ -84,17 +93,27 @@ def _least_s() -> FloatArray:
     )
 
 
-def predicted_s(runs: Sequence[int], speed: float, spread: float) -> FloatArray:
+def predicted_s(runs: Sequence[int], fit: Fit) -> FloatArray:
     """Return the steps of some runs with numbers of a fit (R,) [s].
 
     Args:
         runs: Positions in `published_runs` (R,).
-        speed: Of kernels over their tiles.
-        spread: Standard deviation of the step of a slice over its mean.
+        fit: The numbers.
     """
-    steady_R = np.array([np.interp(speed, SPEEDS, _steady()[:, at]) for at in runs])
-    longer_R: FloatArray = steady_R * (1.0 + spread * _waits()[list(runs)])
+    every = published_runs()
+    steady_R = [
+        np.interp(speed_of(fit, every[at].machine), SPEEDS, _steady()[:, at]) for at in runs
+    ]
+    longer_R: FloatArray = np.array(steady_R) * (1.0 + fit.spread * _waits()[list(runs)])
     return longer_R
+
+
+def speed_of(fit: Fit, machine: str) -> float:
+    """Return the speed of kernels of a generation, at which its runs take as long as its effect."""
+    own = [at for at, run in enumerate(published_runs()) if run.machine == machine]
+    log_G = np.log(_steady()[:, own]).mean(axis=1)
+    wanted = np.interp(fit.speed, SPEEDS, log_G) + fit.effects.get(machine, 0.0)
+    return float(np.interp(-wanted, -log_G, SPEEDS))
 
 
 @cache
@@ -104,11 +123,13 @@ def _waits() -> FloatArray:
     return expected_slowdown("exponential", np.ones(slices_R.size), slices_R)
 
 
-def fitted(runs: Sequence[int]) -> tuple[float, float]:
+def fitted(runs: Sequence[int]) -> Fit:
     """Return the speed of kernels and the spread of slices, fitted to some runs.
 
     The spread has the least mean |ln(measured/predicted)| of runs that differ in slices alone, each
-    relative to the mean of its group; then the speed that of all runs, networks counting alike.
+    relative to the mean of its group; then the speed that of all runs, networks counting alike. The
+    effect of a generation is the mean of its dense networks, shrunk by the variance between
+    generations over that of the mean (BLUP; variances by moments).
 
     Args:
         runs: Positions in `published_runs`.
@@ -123,7 +144,20 @@ def fitted(runs: Sequence[int]) -> tuple[float, float]:
     apart = [_from_mean(missed_GFR[speed], one) for one in _scaled(places)]
     spread = int(np.sum(apart, axis=0).argmin())
     speed = int((np.abs(missed_GFR[:, spread]) @ weight_R).argmin())
-    return float(SPEEDS[speed]), float(SPREADS[spread])
+    logs: dict[str, dict[str, list[float]]] = {}
+    for (machine, network), at, log in zip(named, places, missed_GFR[speed, spread], strict=True):
+        if not resolve_model(every[at].fields["model"]).network.has_experts:
+            logs.setdefault(machine, {}).setdefault(network, []).append(float(log))
+    means = {machine: [np.mean(own) for own in of.values()] for machine, of in logs.items()}
+    degrees = sum(len(of) - 1 for of in means.values())
+    within = sum(float(np.var(of)) * len(of) for of in means.values()) / max(degrees, 1)
+    between = [float(np.mean(of)) ** 2 - within / len(of) for of in means.values()]
+    variance = max(float(np.mean(between)), 0.0)
+    effects = {
+        machine: float(np.mean(of)) * variance / (variance + within / len(of))
+        for machine, of in means.items()
+    }
+    return Fit(float(SPEEDS[speed]), float(SPREADS[spread]), effects)
 
 
 def _from_mean(missed_FR: FloatArray, group: list[int]) -> FloatArray:
@@ -153,8 +187,8 @@ def left_out() -> tuple[dict[str, Any], ...]:
     for network in dict.fromkeys(run.network for run in every):
         own = [at for at, run in enumerate(every) if run.network == network]
         others = [at for at in range(len(every)) if at not in own]
-        speed, spread = fitted(others)
-        for at, step_s in zip(own, predicted_s(own, speed, spread).tolist(), strict=True):
+        fit = fitted(others)
+        for at, step_s in zip(own, predicted_s(own, fit).tolist(), strict=True):
             run, real_s = every[at], measured_s(every[at])
             rows[at] = {
                 "machine": run.machine,
@@ -167,8 +201,8 @@ def left_out() -> tuple[dict[str, Any], ...]:
                 "predicted_s": step_s,
                 "error": step_s / real_s - 1.0,
                 "baseline_error": _share(run) / _constant_share(at) - 1.0,
-                "speed": speed,
-                "spread": spread,
+                "speed": fit.speed,
+                "spread": fit.spread,
                 "memory_bytes": float(_shipped()[at].memory.total_bytes[0]),
                 "capacity_bytes": float(_shipped()[at].memory.capacity_bytes[0]),
             }
@@ -237,9 +271,9 @@ def falls() -> list[dict[str, Any]]:
 def validate_tpu() -> dict[str, list[dict[str, Any]]]:
     """Return what is fitted, errors of steps by generation, falls over slices, and inference."""
     steps = list(left_out())
-    speed, spread = fitted(range(len(steps)))
+    fit = fitted(range(len(steps)))
     fits = [
-        {"left_out": "nothing", "runs": len(steps), "speed": speed, "spread": spread},
+        {"left_out": "nothing", "runs": len(steps), "speed": fit.speed, "spread": fit.spread},
         *(
             {
                 "left_out": row["network"],
@@ -252,7 +286,9 @@ def validate_tpu() -> dict[str, list[dict[str, Any]]]:
     ]
     return {
         "fits": fits,
-        "generations": [_of_generation(machine) for machine in NAMES],
+        "generations": [
+            _of_generation(machine) | {"speed": speed_of(fit, machine)} for machine in NAMES
+        ],
         "steps": steps,
         "slices": falls(),
         "services": validate_tpu_services(),
@@ -277,9 +313,9 @@ def _of_generation(machine: str) -> dict[str, Any]:
 
 
 def cells() -> list[Calibration]:
-    """Return the calibration of each generation: one speed, and the errors of models left out."""
+    """Return the calibration of each generation: its speed, and the errors of models left out."""
     rows = list(left_out())
-    speed, _ = fitted(range(len(rows)))
+    fit = fitted(range(len(rows)))
     residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in rows])
     low, high = unfitted_model_interval(residual_R, [row["network"] for row in rows], COVERED)
     found = []
@@ -289,7 +325,7 @@ def cells() -> list[Calibration]:
             schedule_cell(
                 device,
                 "systolic",
-                {EFFICIENCY_KERNELS: speed},
+                {EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3)},
                 np.array([row["error"] for row in rows])[own].tolist(),
                 (low, high),
                 {
