@@ -245,10 +245,10 @@ def _allocated(sim: SimulationState, r: int, now: int) -> int:
     if sim.scaler_1.shape[0] == 0:
         return now
     replica = sim.replica_R[r]
-    held = replica.held
+    allocated = replica.allocated
     if replica.status in (UP, STARTING, DRAINING):
-        held += now - sim.clock_1[0].counted
-    return int(held)
+        allocated += now - sim.clock_1[0].counted
+    return int(allocated)
 
 
 @part
@@ -390,9 +390,9 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
         # drop every second row of the full series and double its interval
         clock.rows //= 2
         clock.pause *= 2
-        for kept in range(clock.rows):
+        for row in range(clock.rows):
             for v in range(sim.series_WV.shape[1]):
-                sim.series_WV[kept, v] = sim.series_WV[2 * kept, v]
+                sim.series_WV[row, v] = sim.series_WV[2 * row, v]
     running = 0
     waiting = 0
     used = 0

@@ -113,13 +113,13 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
                 break
             start_transfer(sim, i, (hits, idle_hits), tokens_to_allocate(sim, i), now)
             continue
-        found = hits
+        cached = hits
         below = (0, 0)
         if sim.offloads:
             below = find_offloaded(sim, i)
-            found = max(hits, below[0])
-        chunk = min(total - found * sim.block_size, budget)
-        tokens = total if sim.reserve_full_isl else found * sim.block_size + chunk
+            cached = max(hits, below[0])
+        chunk = min(total - cached * sim.block_size, budget)
+        tokens = total if sim.reserve_full_isl else cached * sim.block_size + chunk
         if blocks.count(sim, tokens) - hits + idle_hits > scheduler.free:
             break
         admit_head(sim, i, (hits, idle_hits), now)

@@ -113,8 +113,8 @@ def price_table(
             f"{candidates} candidates: a price table needs exactly one; tabulate one plan at a time"
         )
     if quantities is None:
-        known = bool(np.isfinite(context.placement.power().on_w[0]))
-        quantities = TABULATED if known else TABULATED[:1]
+        has_power = bool(np.isfinite(context.placement.power().on_w[0]))
+        quantities = TABULATED if has_power else TABULATED[:1]
     decode, prefill = _largest_steps(context, limits)
     assumed = assumes_losses((decode, prefill))[0]
     if assumed:

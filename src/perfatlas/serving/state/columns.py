@@ -189,8 +189,8 @@ class SimulationState(NamedTuple):
 
     def settled(self) -> dict[str, int]:
         """Return the fields whose values are compiled in: its scheduler and unused features."""
-        told = {name: int(getattr(self, name)) for name in _SCHEDULER}
+        values = {name: int(getattr(self, name)) for name in _SCHEDULER}
         for group in _FEATURES:
             if not any(getattr(self, name) for name in group):
-                told |= dict.fromkeys(group, 0)
-        return told
+                values |= dict.fromkeys(group, 0)
+        return values

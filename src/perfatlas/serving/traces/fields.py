@@ -205,17 +205,17 @@ def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> Columns:
     numbers: list[int] = []
-    found: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
+    cells: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
     hashes: list[int] = []
     counts: list[int] = []
     for number, row in block.rows():
         if not numbers:
-            found = {f.name: [] for f in fields if _has(f, row)}
+            cells = {f.name: [] for f in fields if _has(f, row)}
         numbers.append(number)
         counts.append(0)
         for field in fields:
             try:
-                if field.name not in found:
+                if field.name not in cells:
                     _check_absent(field, row)
                     continue
                 cell = _cell(field, row)
@@ -225,13 +225,13 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> 
                 hashes += cell
                 counts[-1] = len(cell)
             else:
-                found[field.name].append(cell)
+                cells[field.name].append(cell)
     kinds = {f.name: np.float64 if f.kind == "number" else np.int64 for f in fields}
     ragged = {f.name for f in fields if f.kind == "hashes"}
     return Columns(
         place=block.place,
         number_B=np.array(numbers, np.int64),
-        cells={n: np.array(c, kinds[n]) for n, c in found.items() if n not in ragged},
+        cells={n: np.array(c, kinds[n]) for n, c in cells.items() if n not in ragged},
         hash_H=np.array(hashes, np.int64),
         count_B=np.array(counts, np.int64),
     )

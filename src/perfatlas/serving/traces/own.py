@@ -105,8 +105,8 @@ def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:
     ):
         if wrong_N.any():
             row = int(np.argmax(wrong_N))
-            place = trace.place_of(int(columns["number"][row]))
-            raise refuse(trace.path, place, f"turn = {turn_N[row]} {rule}")
+            position = trace.place_of(int(columns["number"][row]))
+            raise refuse(trace.path, position, f"turn = {turn_N[row]} {rule}")
 
 
 @dataclass

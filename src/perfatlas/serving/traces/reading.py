@@ -139,17 +139,17 @@ class GrowingTrace:
             )
         arrival_B = self._ticks(after_B[keep_B])
         whole = bool(keep_B.all())
-        kept = {name: column if whole else column[keep_B] for name, column in named.items()}
-        kept["number"] = columns.number_B if whole else columns.number_B[keep_B]
-        kept["count"] = columns.count_B if whole else columns.count_B[keep_B]
+        columns_kept = {name: column if whole else column[keep_B] for name, column in named.items()}
+        columns_kept["number"] = columns.number_B if whole else columns.number_B[keep_B]
+        columns_kept["count"] = columns.count_B if whole else columns.count_B[keep_B]
         of_kept_H = np.repeat(keep_B, columns.count_B)
-        kept["hash"] = columns.hash_H if whole else columns.hash_H[of_kept_H]
-        kept["arrival"] = arrival_B
-        for name in kept.keys() ^ self._parts.keys() if self._parts else ():
-            place = f"{columns.place} {columns.number_B[0]}"
+        columns_kept["hash"] = columns.hash_H if whole else columns.hash_H[of_kept_H]
+        columns_kept["arrival"] = arrival_B
+        for name in columns_kept.keys() ^ self._parts.keys() if self._parts else ():
+            position = f"{columns.place} {columns.number_B[0]}"
             rule = f"{name!r} is present only in some rows; it must be in all or none"
-            raise refuse(self.path, place, f"from or up to here, {rule}")
-        for name, column in kept.items():
+            raise refuse(self.path, position, f"from or up to here, {rule}")
+        for name, column in columns_kept.items():
             self._parts.setdefault(name, GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
 
