@@ -81,8 +81,8 @@ def spare_replicas(
     left = np.flatnonzero(needed <= most)
     count = 0
     while left.size:
-        own = needed[left], needed[left] + count, nodes_each[left]
-        reached = replicas_up(*own, unavailability) >= target
+        group = needed[left], needed[left] + count, nodes_each[left]
+        reached = replicas_up(*group, unavailability) >= target
         spares_C[left[reached]] = count
         left = left[~reached]
         count += 1

@@ -46,14 +46,14 @@ def recovery_policies() -> dict[str, RecoveryPolicy]:
         300.0
     """
     rows = shipped_table("data/fleet/recovery_policies.toml")["policy"]
-    found = (
+    policies = (
         RecoveryPolicy(
             **{name: value for name, value in row.items() if name != "detection"},
             detection_s=parse_duration(row["detection"], field="detection"),
         )
         for row in rows
     )
-    return {policy.name: policy for policy in found}
+    return {policy.name: policy for policy in policies}
 
 
 def with_policy(fleet: Fleet, policy: RecoveryPolicy) -> Fleet:

@@ -217,12 +217,12 @@ def perform_maintenance(plan: JobPlan, job: JobState, stores: Stores) -> None:
 @inlined
 def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Set the time of the next event of a running job other than a failure."""
-    from_now = job.now - job.place
+    from_now = job.now - job.position
     job.work_end = NEVER
     if plan.segments > 0:
         job.work_end = from_now + work_ends_at(plan, job)
     if job.corrupt == 1 and plan.verify > 0:
-        job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
+        job.detected = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
     ages = plan.members * plan.warm  # a spare that returns ages from then on
     grows = plan.regrows == 1 and job.active < plan.units
@@ -233,4 +233,4 @@ def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
             job.back = job.now
     if job.draining == 1:
         job.maintenance_due = from_now + place_of(plan, job, job.index + 1)
-    job.other = min(job.work_end, job.found, job.slow_end, job.maintenance_due, job.back)
+    job.other = min(job.work_end, job.detected, job.slow_end, job.maintenance_due, job.back)

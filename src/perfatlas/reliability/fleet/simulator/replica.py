@@ -83,9 +83,9 @@ def run_replicas(
 def start(plan: JobPlan, job: JobState, stores: Stores, key: np.uint64) -> None:
     """Initialise a job."""
     job.key = key
-    job.now = job.exposed = job.since = job.place = 0
+    job.now = job.exposed = job.since = job.position = 0
     job.index = job.offset = job.base = job.done = job.last = 0
-    job.finished = job.found = job.slow_end = job.back = NEVER
+    job.finished = job.detected = job.slow_end = job.back = NEVER
     job.draining = job.corrupt = job.clean = job.struck_at = 0
     job.kind = job.depth = job.detect = job.took = job.slow = 0
     job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
@@ -151,7 +151,7 @@ def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
         else:
             job.finished = job.now
         return
-    if job.found <= job.now:
+    if job.detected <= job.now:
         _notice(plan, job, stores)
         return
     if job.slow_end <= job.now:
@@ -190,7 +190,7 @@ def _notice(plan: JobPlan, job: JobState, stores: Stores) -> None:
     undo_end(plan, job)
     clean, newer = job.clean, job.index - job.struck_at
     job.corrupt = 0
-    job.found = NEVER
+    job.detected = NEVER
     if plan.verify > 0:
         roll_back(plan, job, 0)
     else:

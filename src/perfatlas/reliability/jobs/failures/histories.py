@@ -118,11 +118,11 @@ def failure_times(
     first = residual(cause.lifetime) if cause.ages == "mixed" else cause.lifetime
     times, where = [np.zeros(0)], [np.zeros(0, np.int64)]
     for turn, at_s, alive in _turns((first, cause.lifetime), np.ones(whole), horizon_s, seed):
-        kept = np.ones(alive.size, bool)
+        selected = np.ones(alive.size, bool)
         if alive.size and alive[-1] == whole - 1 and weight_P[-1] < 1.0:
-            kept[-1] = np.random.default_rng((seed, turn)).random() < weight_P[-1]
-        times.append(at_s[kept])
-        where.append(block_P[alive[kept]])
+            selected[-1] = np.random.default_rng((seed, turn)).random() < weight_P[-1]
+        times.append(at_s[selected])
+        where.append(block_P[alive[selected]])
     time_s_X, block_X = np.concatenate(times), np.concatenate(where)
     if cause.lemons is None:
         return time_s_X, block_X
@@ -233,7 +233,14 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
                 f"cause {cause.name!r} is not supported by fleet schedule: {odd}; remove it, or"
                 " simulate one job with goodput"
             )
-        repair_s = _repair_s(fleet, cause)
+        # mean time to the end of the first stage that always fixes [s]
+        named = {repair.name: repair for repair in fleet.repairs}
+        repair = named[cause.repair] if cause.repair else fleet.repairs[0]
+        repair_s = 0.0
+        for stage in repair.stages:
+            repair_s += mean_s(stage.lasts)
+            if stage.fixes >= 1.0:
+                break
         parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
         width = min(cause.units, cluster.nodes)
         blocks = -(-cluster.nodes // width)
@@ -268,15 +275,3 @@ def no_place(cause: Cause) -> str:
     if cause.effect != "stops":
         return "its effect is not to stop jobs"
     return "it does not take whole nodes" if cause.takes != "unit" else ""
-
-
-def _repair_s(fleet: Fleet, cause: Cause) -> float:
-    """Return the mean time to the end of the first stage that always fixes [s]."""
-    named = {repair.name: repair for repair in fleet.repairs}
-    repair = named[cause.repair] if cause.repair else fleet.repairs[0]
-    total = 0.0
-    for stage in repair.stages:
-        total += mean_s(stage.lasts)
-        if stage.fixes >= 1.0:
-            break
-    return total

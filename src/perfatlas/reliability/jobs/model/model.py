@@ -118,12 +118,12 @@ class Jobs:
         Raises:
             InvalidSpecError: It exceeds the counters.
         """
-        asked = float(self.gpu_work()[self.running :].sum())
+        gpu_seconds = float(self.gpu_work()[self.running :].sum())
         span = float(self.submit_J[-1])
-        if not np.isfinite(asked):
+        if not np.isfinite(gpu_seconds):
             raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")
-        known = span > 0.0 and (stream or span >= np.asarray(self.run_J)[self.running :].max())
-        return asked / (cluster.gpus * span) if known else None
+        defined = span > 0.0 and (stream or span >= np.asarray(self.run_J)[self.running :].max())
+        return gpu_seconds / (cluster.gpus * span) if defined else None
 
     def row(self, j: int) -> int:
         """Return the input row of a job."""

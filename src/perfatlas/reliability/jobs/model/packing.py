@@ -299,12 +299,12 @@ def _checked(
     return whole
 
 
-def _index(name: str, value: str, known: Sequence[str]) -> int:
-    if value not in known:
+def _index(name: str, value: str, names: Sequence[str]) -> int:
+    if value not in names:
         raise InvalidSpecError(
-            f"{name} = {value!r} is not one of {', '.join(known)}{did_you_mean(value, known)}"
+            f"{name} = {value!r} is not one of {', '.join(names)}{did_you_mean(value, names)}"
         )
-    return known.index(value)
+    return names.index(value)
 
 
 def _within(name: str, value: int, least: int, most: int) -> int:

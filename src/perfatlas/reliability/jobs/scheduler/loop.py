@@ -118,7 +118,7 @@ def _job_events(sim: ScheduleState) -> None:
         if job.state == HELD:
             requeue(sim, j)
         elif job.state == RUNNING or state.now >= job.kill:
-            done = job.state == RUNNING and (state.now - job.since) * job.held >= job.work
+            done = job.state == RUNNING and (state.now - job.since) * job.allocated >= job.work
             end(sim, j, COMPLETED if done else TIMEOUT)
         elif job.state == STALLED:
             notice(sim, j)

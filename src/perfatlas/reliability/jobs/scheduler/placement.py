@@ -18,10 +18,10 @@ Ints = NDArray[np.int64]
 def fits_by_count(sim: ScheduleState, j: int) -> bool:
     """Return whether enough nodes have enough free GPUs now, in any location."""
     job = sim.job_J[j]
-    wanted, found = job.nodes, 0
+    wanted, fitting = job.nodes, 0
     for free in range(job.gpus, sim.plan_1[0].gpus + 1):
-        found += sim.free_F[free].count
-    return bool(found >= wanted)
+        fitting += sim.free_F[free].count
+    return bool(fitting >= wanted)
 
 
 @part
@@ -49,10 +49,10 @@ def choose(sim: ScheduleState, avail_N: Ints, j: int) -> bool:
 
 @inlined
 def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
-    found = 0
+    fitting = 0
     for node in range(ends[0], ends[1]):
-        found += avail_N[node] >= gpus
-    return found
+        fitting += avail_N[node] >= gpus
+    return fitting
 
 
 @part

@@ -58,8 +58,8 @@ def _pick(sim: ScheduleState, j: int) -> int:
         best = -1
         for index in range(state.runs):
             other = sim.run_R[index]
-            it = sim.job_J[other]
-            if it.priority < wanted and not it.chosen and _sooner(sim, other, best):
+            candidate = sim.job_J[other]
+            if candidate.priority < wanted and not candidate.chosen and _sooner(sim, other, best):
                 best = other
         if best < 0:
             break

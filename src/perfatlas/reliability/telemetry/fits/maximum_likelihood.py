@@ -217,8 +217,8 @@ def _profile(family: Family, inside_P: Float, seen: Lifetimes, which: int, value
 
     def loss(free: float) -> float:
         held_P[other] = free
-        found = -log_likelihood(family, held_P, seen)
-        return found if math.isfinite(found) else _LOSS_AT_ZERO_LIKELIHOOD
+        negative = -log_likelihood(family, held_P, seen)
+        return negative if math.isfinite(negative) else _LOSS_AT_ZERO_LIKELIHOOD
 
     start = float(inside_P[other])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):

@@ -78,12 +78,12 @@ def rate_cause(
 
 def fit_cause(
     observed: records.Observed,
-    found: CauseRate,
+    observed_rate: CauseRate,
     watch: ObservationWindow,
     options: records.FleetOptions,
 ) -> records.CauseFit:
     """Return the fit of a cause."""
-    row, rate, intervals, under_jobs, events_E, loaded = found
+    row, rate, intervals, under_jobs, events_E, loaded = observed_rate
     history = observed.history
     operating_s = observed.operating.by_node() if observed.operating and under_jobs else None
     lemons = _lemons(observed, events_E, watch, operating_s, options)
@@ -165,10 +165,10 @@ def _under_load(
     Otherwise all failures are returned, without a remark. With one rate on busy and idle nodes the
     number on busy ones is binomial, with the share of busy time.
     """
-    place = {name: index for index, name in enumerate(operating.names)}
+    index_of = {name: index for index, name in enumerate(operating.names)}
     busy_E = np.zeros_like(events_E)
     for event in np.flatnonzero(events_E).tolist():
-        node = place.get(observed.history.node.at(event))
+        node = index_of.get(observed.history.node.at(event))
         time_s = float(observed.history.start_s_E[event])
         busy_E[event] = node is not None and any(
             operating.is_busy(node, time_s - late_s) for late_s in (0.0, fits.LATE_S)
@@ -222,9 +222,9 @@ def _chosen(
         )
         return None, remarks
     if comparison is None or intervals.seen is None:
-        known = 0 if intervals.seen is None else intervals.seen.failures
+        failures = 0 if intervals.seen is None else intervals.seen.failures
         remarks.append(
-            f"{counted(known, 'failure')} of known age, under {MIN_EVENTS}: memoryless by"
+            f"{counted(failures, 'failure')} of known age, under {MIN_EVENTS}: memoryless by"
             " assumption"
         )
         return None, remarks

@@ -39,28 +39,28 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
     """
     fleet = fleet_document(fit)
     header = _HEADER if "repair" in fleet else _HEADER + _NO_REPAIRS
-    beside = Path(path).with_suffix(".evidence.toml")
-    text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
+    evidence_path = Path(path).with_suffix(".evidence.toml")
+    text = header.replace("{evidence}", evidence_path.name) + "\n" + format_toml(fleet)
     about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
-    write_atomic(beside, format_toml(about | evidence_document(fit)))
+    write_atomic(evidence_path, format_toml(about | evidence_document(fit)))
     write_atomic(path, text)
-    return beside
+    return evidence_path
 
 
 def fleet_document(fit: FleetFit) -> dict[str, Any]:
     """Return a fitted fleet as the document that `write_fleet` writes."""
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
-    kept, rest = fit.causes[: laws.MAX_CAUSES], fit.causes[laws.MAX_CAUSES :]
+    listed, rest = fit.causes[: laws.MAX_CAUSES], fit.causes[laws.MAX_CAUSES :]
     taken = laws.repairs_taken(fit)
-    own = [cause for cause in kept if taken[cause.name] == cause.name]
-    repairs = [_repair(cause.name, cause.repair) for cause in own if cause.repair]
+    repaired = [cause for cause in listed if taken[cause.name] == cause.name]
+    repairs = [_repair(cause.name, cause.repair) for cause in repaired if cause.repair]
     if fit.repair is not None:
         repairs = [_repair(laws.ANY_REPAIR, fit.repair), *repairs]
     document: dict[str, Any] = {"units": fit.nodes}
     if gpus and gpus.is_integer():
         document["gpus_per_unit"] = int(gpus)
-    named = {cause.name for cause in own}
-    document["cause"] = [_cause(cause, fit, named) for cause in kept] + _others(rest, fit)
+    named = {cause.name for cause in repaired}
+    document["cause"] = [_cause(cause, fit, named) for cause in listed] + _others(rest, fit)
     return document | ({"repair": repairs} if repairs else {})
 
 

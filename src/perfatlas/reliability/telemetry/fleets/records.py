@@ -84,8 +84,8 @@ class CauseFit:
     @property
     def lemons_apart(self) -> LemonNodes | None:
         """Lemon nodes excluded from the distribution; None for causes of the job."""
-        known = self.lemons is not None and self.lemons.are_apart and self.component != JOB
-        return self.lemons if known else None
+        separable = self.lemons is not None and self.lemons.are_apart and self.component != JOB
+        return self.lemons if separable else None
 
     @property
     def lemon_factor(self) -> float:

@@ -146,20 +146,20 @@ class _Assembler:
         """Raise for an incomplete record at the end of the file."""
         if not self.pending:
             return
-        found = len(self._split(self.pending))
+        count = len(self._split(self.pending))
         first, last = self.pending[0], self.pending[-1]
         wanted = len(self.header.names)
         misfit = self._misfit()
         if misfit:
             problem = f"{misfit} does not fit its column"
-        elif found > wanted:
+        elif count > wanted:
             problem = "more fields than columns"
         else:
             problem = "the file is truncated, or ends in text of no record"
         raise refuse(
             self.file.path,
             first.number,
-            f"a record of {found} fields up to line {last.number} where the header has {wanted}:"
+            f"a record of {count} fields up to line {last.number} where the header has {wanted}:"
             f" {problem}; write the log again, or delete these lines",
         )
 

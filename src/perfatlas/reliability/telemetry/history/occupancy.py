@@ -61,9 +61,9 @@ class Occupancy:
             window_s: Start and end of the window [s since 1970-01-01 UTC].
         """
         start_s_R, end_s_R = self._clipped(window_s)
-        known: dict[str, int] = {}
+        codes: dict[str, int] = {}
         nodes_of = [
-            np.array([known.setdefault(name, len(known)) for name in expand_hosts(text)], np.int64)
+            np.array([codes.setdefault(name, len(codes)) for name in expand_hosts(text)], np.int64)
             for text in self.hosts.names
         ]
         kept_R = np.flatnonzero(end_s_R > start_s_R)
@@ -71,7 +71,7 @@ class Occupancy:
         count_R = np.array([nodes.size for nodes in of_R], np.int64)
         node_I = np.concatenate([np.zeros(0, np.int64), *of_R])
         run_I = np.repeat(kept_R, count_R)
-        return _united(tuple(known), node_I, start_s_R[run_I], end_s_R[run_I])
+        return _united(tuple(codes), node_I, start_s_R[run_I], end_s_R[run_I])
 
     def _clipped(self, window_s: tuple[float, float]) -> tuple[Float, Float]:
         """Return starts and ends inside a window (R,); runs without an end last until its end."""

@@ -272,10 +272,10 @@ class _Cut:
         """
         if not self.exit_s:
             return None
-        known = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
+        unmixed = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
         if not (are_mixed and self.mixed_s):
-            return known
-        return replace(known, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
+            return unmixed
+        return replace(unmixed, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
 
     def _spell(self, zero_s: float | None, up_s: float, end_s: float, *, failed: bool) -> None:
         self.up_s += max(end_s - up_s, 0.0)
