@@ -64,7 +64,7 @@ AFTER_END_PS: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clo
 
 
 @part
-def look_again(sim: SimulationState, r: int, now: int) -> None:
+def retry_admission(sim: SimulationState, r: int, now: int) -> None:
     """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
 
     Args:
@@ -118,7 +118,7 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
     travel.arrived = now
     here = groups[groups[0].group_F[travel.home]]
     free_prefill_blocks(here, i)
-    look_again(here, travel.home - here.first_replica, now)
+    retry_admission(here, travel.home - here.first_replica, now)
     sim = groups[groups[0].group_F[travel.replica]]
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
@@ -143,7 +143,7 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
         scheduler.arrived_tail = i
         request.after = NO_INDEX
         scheduler.arrived += 1
-    look_again(sim, r, now)
+    retry_admission(sim, r, now)
     return bool(ends)
 
 

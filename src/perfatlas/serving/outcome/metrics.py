@@ -244,8 +244,8 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
 
 def power_column(energy: RunEnergy) -> list[float]:
     """Return the mean power of all GPUs from each row of the series to the next one [W]."""
-    apart_s = np.diff(energy.time_W) / TICKS_PER_SECOND
-    power_w = np.diff(energy.energy_j_W) / np.where(apart_s > 0.0, apart_s, np.inf)
+    gap_s = np.diff(energy.time_W) / TICKS_PER_SECOND
+    power_w = np.diff(energy.energy_j_W) / np.where(gap_s > 0.0, gap_s, np.inf)
     values: list[float] = power_w.tolist()
     return values
 

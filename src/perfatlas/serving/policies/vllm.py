@@ -56,7 +56,7 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
         if sim.growth_SB[s, residue] <= scheduler.free:
             blocks.allocate_steps(sim, s, 1)
         elif sim.prefix_caching:
-            _grow_one_by_one(sim, s, residue)
+            _grow_each(sim, s, residue)
         else:
             while sim.growth_SB[s, residue] > scheduler.free:
                 preempt_last(sim, s)
@@ -80,7 +80,7 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
 
 
 @part
-def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
+def _grow_each(sim: SimulationState, s: int, residue: int) -> None:
     """Allocate blocks to decoding sequences in order of admission.
 
     The blocks of preempted sequences are available only to later sequences.

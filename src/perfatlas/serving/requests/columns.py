@@ -79,7 +79,7 @@ def plain_requests(
 
 
 def cached_start(requests: Requests, cached_N: NDArray[np.int64], hash_block: int) -> Requests:
-    """Return requests whose prompts begin with as much of one common prompt as is cached.
+    """Return requests whose prompts begin with the cached tokens of one common prompt.
 
     A prefix cache has that part of every prompt once the longest was computed.
 

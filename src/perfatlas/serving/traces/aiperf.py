@@ -101,7 +101,7 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
             files = "inputs.json contains texts without token counts: " if "data" in row else ""
             hint = f"{files}read the profile_export.jsonl of the same run"
             raise refuse(path, f"line {number}", f"missing 'metadata' of a request; {hint}")
-        why = _why_not(row, metadata)
+        why = _exclusion_reason(row, metadata)
         if why:
             left_out[why] += 1
             continue
@@ -120,7 +120,7 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
         yield number, flat | dict(metadata)
 
 
-def _why_not(row: Row, metadata: Row) -> str:
+def _exclusion_reason(row: Row, metadata: Row) -> str:
     if metadata.get("benchmark_phase", metadata.get("credit_phase", "profiling")) == "warmup":
         return "are from the warm-up phase"
     if metadata.get("was_cancelled"):

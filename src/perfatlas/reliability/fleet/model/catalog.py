@@ -22,7 +22,7 @@ class PublishedRate:
     name: str  # Name in this catalog
     component: str  # Kind of component that fails
     # Unit of the rate: node, gpu, link, switch or job; "unknown" where its source does not state
-    # it, and nothing can be computed from it
+    # it, which rules out computations
     of: str
     per_day: float  # Rate [1/d]
     # Lower end of a 95% interval, or of the published range [1/d]; None if unknown

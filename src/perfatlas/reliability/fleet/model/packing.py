@@ -114,7 +114,7 @@ def _whole(parts: float) -> bool:
 
 
 HEAP: Final = 1024  # slots of a heap at first
-MAX_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
+MAX_NAMED: Final = 5_000_000  # units that are tracked individually; some hundred bytes each
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
@@ -279,7 +279,7 @@ def _pack_job(
 
 
 def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) -> int:
-    """Return the number of units that are followed one by one, 0 where their numbers suffice."""
+    """Return the number of units tracked individually, 0 where counts suffice."""
     plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
     plan["reallocates"] = strategy.spares.reallocated
     differs = what_differs(fleet, strategy)
@@ -291,7 +291,7 @@ def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) 
     if named > MAX_NAMED:
         raise InvalidSpecError(
             f"{named:,} units differ in {' and '.join(dict.fromkeys(differs))}: expected at most"
-            f" {MAX_NAMED:,} units that are followed one by one"
+            f" {MAX_NAMED:,} units that are tracked individually"
         )
     plan["named"] = 1
     return named

@@ -56,7 +56,7 @@ def apply_event(plan: JobPlan, job: JobState, stores: Stores, running: bool) -> 
     elif row.plain == 0 and not _counts(plan, job, stores, cause, turn):
         stops = False
     elif row.plain == 0 and row.effect != STOPS:
-        _weaken(plan, job, stores, (cause, turn), running)
+        _degrade(plan, job, stores, (cause, turn), running)
         return -1
     else:
         stops = plan.spares < 0 or hit(plan, job, stores, cause, turn)
@@ -95,7 +95,7 @@ def _counts(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int)
 
 
 @part
-def _weaken(
+def _degrade(
     plan: JobPlan,
     job: JobState,
     stores: Stores,

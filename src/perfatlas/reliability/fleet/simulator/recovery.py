@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 @part
-def allocate_anew(plan: JobPlan, job: JobState, stores: Stores) -> None:
-    """Exchange units until the job runs on the usable ones with the lowest numbers."""
+def reallocate(plan: JobPlan, job: JobState, stores: Stores) -> None:
+    """Swap units until the job runs on the usable ones with the lowest numbers."""
     while job.idle > 0:
         low, high = job.active, 0
         for spot in range(job.active, job.active + job.idle):
@@ -151,7 +151,7 @@ def _wait(plan: JobPlan, job: JobState, stores: Stores) -> None:
         spend(job, max(until - job.now, 0), WAITING, False)  # noqa: FBT003
         fill_up(plan, job, stores)
     if plan.reallocates == 1 and plan.named == 1 and job.active == plan.units:
-        allocate_anew(plan, job, stores)
+        reallocate(plan, job, stores)
 
 
 @inlined

@@ -133,7 +133,7 @@ def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
             else:
                 plan_events(plan, job, stores)
         else:
-            _something_else(plan, job, stores)
+            _apply_other_event(plan, job, stores)
     if job.finished == NEVER:
         settle(plan, job)
         more = plan.work - plan.last_work if job.last == 1 else 0
@@ -143,7 +143,7 @@ def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
+def _apply_other_event(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Apply the events due other than failures to a settled running job."""
     if job.work_end <= job.now:
         if end_work(plan, job):

@@ -1,4 +1,4 @@
-"""Ageing parts that belong to units: they age while their unit is powered, and go where it goes.
+"""Ageing parts that belong to units: they age while their unit is powered, and move with it.
 
 A unit has its own clock of service time, which stops while the unit is under repair or a
 cold spare. The next failures of its parts are slots with a time on that clock. A slot waits in the

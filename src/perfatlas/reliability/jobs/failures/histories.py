@@ -65,11 +65,11 @@ def on_the_wall(
     for rows in np.split(order_X, first_X[1:]):
         hit = outages.get(int(node_X[rows[0]]))
         if hit:
-            wall_s_X[rows] = _among(served_s_X[rows].tolist(), repair_s_X[rows].tolist(), hit)
+            wall_s_X[rows] = _wall_s(served_s_X[rows].tolist(), repair_s_X[rows].tolist(), hit)
     return wall_s_X
 
 
-def _among(
+def _wall_s(
     served_s: Sequence[float], repair_s: Sequence[float], outages: Sequence[tuple[float, float]]
 ) -> list[float]:
     """Return the wall-clock failure times of one node, including outages shared with others."""
@@ -228,7 +228,7 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
         raise InvalidSpecError(f"horizon_s = {horizon_s:g}: expected a time above zero")
     rows: list[NDArray[np.float64]] = []
     for number, cause in enumerate(fleet.causes):
-        if odd := no_place(cause):
+        if odd := unsupported(cause):
             raise UnsupportedError(
                 f"cause {cause.name!r} is not supported by fleet schedule: {odd}; remove it, or"
                 " simulate one job with goodput"
@@ -270,7 +270,7 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     )
 
 
-def no_place(cause: Cause) -> str:
+def unsupported(cause: Cause) -> str:
     """Return why a schedule of many jobs does not support a cause, "" where it does."""
     if cause.effect != "stops":
         return "its effect is not to stop jobs"

@@ -158,7 +158,7 @@ class Jobs:
         return dataclasses.replace(self, **columns)
 
     def shrinking_to(self, share: float, cluster: Cluster) -> Jobs:
-        """Return the same jobs that may shrink to a share of their nodes, where none says so.
+        """Return the jobs with a minimum share of their nodes, unless they have minima.
 
         Args:
             share: Least share of the nodes of each job, rounded up.

@@ -54,7 +54,7 @@ def pack(
             )
     if plan_1[0]["backfill"] and jobs.limit_J is None:
         raise InvalidSpecError(
-            f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
+            f"backfill = {policy.backfill!r} needs time limits, which are missing: set limit_J"
             " or use jobs.with_limits(factor)"
         )
     return _state(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))

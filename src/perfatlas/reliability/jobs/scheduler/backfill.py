@@ -52,7 +52,7 @@ def easy(sim: ScheduleState) -> None:
 
 @inlined
 def _refused(sim: ScheduleState, j: int, overlaps: int) -> bool:
-    """Return whether as many nodes did not fit before in this pass, since when fewer are free."""
+    """Return whether as many nodes already failed to fit in this pass."""
     nodes, gpus = sim.ask_J3[j, 0], sim.ask_J3[j, 1]
     return bool(
         nodes >= sim.free_F[gpus].refused[0] or (overlaps and nodes >= sim.free_F[gpus].refused[1])
@@ -132,7 +132,7 @@ def conservative(sim: ScheduleState) -> None:
     state, rules = sim.state_1[0], sim.plan_1[0]
     position, seen = state.planned, min(state.fresh, state.viewed)
     if state.stale or state.fresh < state.planned or rules.order == FAIR_SHARE:
-        _foresee(sim)
+        _plan_reservations(sim)
         position = seen = state.head
         state.stale = 0
     head, last = state.head, min(state.tail, state.head + rules.depth)
@@ -173,7 +173,7 @@ def _starts(sim: ScheduleState, j: int) -> bool:
 
 
 @part
-def _foresee(sim: ScheduleState) -> None:
+def _plan_reservations(sim: ScheduleState) -> None:
     """Write the future free GPUs of each node, assuming that running jobs reach their limits."""
     state, gpus = sim.state_1[0], sim.plan_1[0].gpus
     for node in range(sim.open_N.shape[0]):

@@ -128,7 +128,7 @@ def _wait(sim: ScheduleState, j: int) -> None:
 
 
 @part
-def run_out_of_patience(sim: ScheduleState, j: int) -> None:
+def on_wait_timeout(sim: ScheduleState, j: int) -> None:
     """Stop a job that has waited for a node too long."""
     if sim.plan_1[0].response == ELASTIC:
         fail(sim, j)
@@ -146,12 +146,12 @@ def come_back(sim: ScheduleState, node: int) -> None:
     for index in range(node * gpus, (node + 1) * gpus):
         j = sim.lost_E2[index, 0]
         if j >= 0 and sim.job_J[j].attempts == sim.lost_E2[index, 1]:
-            _take_in(sim, j, node)
+            _rejoin_node(sim, j, node)
     _release_node(sim, node)
 
 
 @part
-def _take_in(sim: ScheduleState, j: int, node: int) -> None:
+def _rejoin_node(sim: ScheduleState, j: int, node: int) -> None:
     """Add a lost node to an elastic job again, if it still needs it."""
     job = sim.job_J[j]
     if job.state not in (RUNNING, STALLED, WAITING):

@@ -44,7 +44,7 @@ def choose(sim: ScheduleState, avail_N: Ints, j: int) -> bool:
             return bool(_take(sim, avail_N, ends, gpus, (0, wanted)) == wanted)
         if plan.required:
             return False
-    return bool(_scatter(sim, avail_N, gpus, wanted))
+    return bool(_spread(sim, avail_N, gpus, wanted))
 
 
 @inlined
@@ -95,7 +95,7 @@ def _take(
 
 
 @part
-def _scatter(sim: ScheduleState, avail_N: Ints, gpus: int, wanted: int) -> bool:
+def _spread(sim: ScheduleState, avail_N: Ints, gpus: int, wanted: int) -> bool:
     """Fill `chosen_N` from the domains with the most room."""
     plan = sim.plan_1[0]
     groups, total = 0, 0

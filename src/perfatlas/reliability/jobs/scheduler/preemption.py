@@ -59,7 +59,7 @@ def _pick(sim: ScheduleState, j: int) -> int:
         for index in range(state.runs):
             other = sim.run_R[index]
             candidate = sim.job_J[other]
-            if candidate.priority < wanted and not candidate.chosen and _sooner(sim, other, best):
+            if candidate.priority < wanted and not candidate.chosen and _precedes(sim, other, best):
                 best = other
         if best < 0:
             break
@@ -76,7 +76,7 @@ def _pick(sim: ScheduleState, j: int) -> int:
 
 
 @part
-def _sooner(sim: ScheduleState, number: int, other: int) -> bool:
+def _precedes(sim: ScheduleState, number: int, other: int) -> bool:
     """Return whether a job is preempted before another, -1 for none."""
     if other < 0:
         return True

@@ -72,7 +72,7 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
     return exact + float(failed_weight_L @ density_L + rest_weight_L @ rest_L)
 
 
-def greatest(family: Family, seen: Lifetimes) -> Float:
+def most_likely(family: Family, seen: Lifetimes) -> Float:
     """Return the maximum-likelihood internal parameters (P,)."""
     if seen.mixed is None or len(family.parameters) == 1:
         return family.fit(seen)
@@ -81,11 +81,11 @@ def greatest(family: Family, seen: Lifetimes) -> Float:
     starts = [np.array([0.0, log_mean] if family.name == "weibull" else [log_mean - 0.5, 0.0])]
     with suppress(InfeasibleError):
         starts.append(family.fit(seen))
-    optima = [_climbed(family, seen, start_P) for start_P in starts]
+    optima = [_maximize(family, seen, start_P) for start_P in starts]
     return max(optima, key=lambda inside_P: log_likelihood(family, inside_P, seen))
 
 
-def _climbed(family: Family, seen: Lifetimes, start_P: Float) -> Float:
+def _maximize(family: Family, seen: Lifetimes, start_P: Float) -> Float:
     def loss(inside_P: Float) -> float:
         value = -log_likelihood(family, inside_P, seen)
         return value if np.isfinite(value) else np.inf

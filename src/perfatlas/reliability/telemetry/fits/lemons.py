@@ -82,7 +82,7 @@ class LemonNodes:
     ratio: float  # Rate over the median rate that defines a lemon
 
     @property
-    def are_apart(self) -> bool:
+    def separable(self) -> bool:
         """Whether nodes are flagged and the mixture has a separate lemon rate."""
         return self.flagged > 0 and math.isfinite(self.lemon_per_s)
 
@@ -238,14 +238,14 @@ def _two_rates(counts: _Counts, ratio: float) -> _Mixture:
         (_climb(counts, start) for start in starts), key=lambda optimum: optimum[0]
     )
     lemon_G = _responsibility(counts, (low, high, share))[0]
-    is_apart = high > ratio * low
+    separable = high > ratio * low
     return _Mixture(
         name="two_rates",
         aic=6.0 - 2.0 * likelihood,
         others_per_s=low,
-        lemon_per_s=high if is_apart else math.nan,
-        lemon_share=share if is_apart else 0.0,
-        lemon_G=lemon_G if is_apart else np.zeros(lemon_G.size),
+        lemon_per_s=high if separable else math.nan,
+        lemon_share=share if separable else 0.0,
+        lemon_G=lemon_G if separable else np.zeros(lemon_G.size),
         mean_G=lemon_G * high + (1.0 - lemon_G) * low,
     )
 

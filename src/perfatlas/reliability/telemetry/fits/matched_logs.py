@@ -99,7 +99,7 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
 def of_accounting(history: History) -> Bool:
     """Return which events were observed because a job ran (E,).
 
-    States of nodes, beside runs of pods in Kubernetes objects, are those of idle nodes too.
+    Node states cover idle nodes too, also where Kubernetes objects contain runs of pods.
     """
     if history.occupancy is None:
         return np.zeros(history.size, bool)

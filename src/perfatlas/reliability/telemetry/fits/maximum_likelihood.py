@@ -18,8 +18,8 @@ from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.reliability.telemetry.fits.distributions import (
     FAMILIES,
     Family,
-    greatest,
     log_likelihood,
+    most_likely,
 )
 from perfatlas.sampling import check_level
 
@@ -116,7 +116,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
             f"none of {counted(seen.units, 'unit')} failed in {seen.exposure:g} of exposure: no"
             " distribution can be fitted; use the upper bound of the rate"
         )
-    inside_P = greatest(family, seen)
+    inside_P = most_likely(family, seen)
     best = log_likelihood(family, inside_P, seen)
     mean = family.mean(inside_P)
     absurd = np.abs(inside_P).max() > _MAX_LOG_PARAMETER

@@ -91,16 +91,16 @@ def fit_cause(
     law, remarks = _chosen(intervals, comparison, None if row.component == JOB else lemons)
     if law is not None:
         is_long_in_use = options.repair == "as_new" and not watch.new_s
-        law, notes = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
+        law, notes = _scaled_to_rate(law, rate, is_long_in_use=is_long_in_use)
         remarks = [*notes, *remarks]
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     exposed = _exposure_remarks(observed, events_E, row, under_jobs=under_jobs)
     late_s_E = history.detected_s_E[events_E] - history.start_s_E[events_E]
-    told_s_E = late_s_E[late_s_E > 0.0]
+    delay_s_E = late_s_E[late_s_E > 0.0]
     detection = None
-    if told_s_E.size:
-        seen = lifetimes(told_s_E, np.ones(told_s_E.size, bool))
-        detection = durations(seen, late_s_E.size - told_s_E.size, options.level)
+    if delay_s_E.size:
+        seen = lifetimes(delay_s_E, np.ones(delay_s_E.size, bool))
+        detection = durations(seen, late_s_E.size - delay_s_E.size, options.level)
     # documented action of most events; of a tie the heavier one
     names = history.action.names
     count = np.bincount(history.action.code_E[events_E], minlength=len(names)).tolist()
@@ -114,7 +114,7 @@ def fit_cause(
         comparison=comparison,
         law=law,
         lemons=lemons,
-        repair=durations(repairs.seen, repairs.not_told, options.level),
+        repair=durations(repairs.seen, repairs.unrecorded, options.level),
         mean_down_s=repairs.mean_s,
         detection=detection,
         remarks=(*remarks, *(loaded or exposed)),
@@ -215,7 +215,7 @@ def _chosen(
 ) -> tuple[fits.Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
     remarks = _remarks(intervals)
-    if lemons is not None and lemons.are_apart:
+    if lemons is not None and lemons.separable:
         remarks.append(
             f"{counted(lemons.flagged, 'lemon node')}: the distribution is that of the other"
             " nodes, memoryless"
@@ -240,7 +240,7 @@ def _chosen(
     return (None if best.family == "exponential" else best), remarks
 
 
-def _of_the_rate(
+def _scaled_to_rate(
     law: fits.Fit, rate: RatePosterior, *, is_long_in_use: bool
 ) -> tuple[fits.Fit, list[str]]:
     """Return a distribution scaled to the observed rate, and a remark on its fitted mean.
@@ -317,8 +317,8 @@ def _lemons(
     )
 
 
-def durations(seen: Lifetimes | None, not_told: int, level: float) -> records.Durations | None:
-    """Return durations with their distribution, None for none.
+def durations(seen: Lifetimes | None, unrecorded: int, level: float) -> records.Durations | None:
+    """Return durations with their distribution, None without durations.
 
     Args:
         seen: The durations [s].
@@ -327,4 +327,4 @@ def durations(seen: Lifetimes | None, not_told: int, level: float) -> records.Du
         return None
     comparison = _compared(seen, level)
     best = comparison.fits[0] if comparison is not None else None
-    return records.Durations(best=best, seen=seen, not_told=not_told)
+    return records.Durations(best=best, seen=seen, unrecorded=unrecorded)

@@ -71,13 +71,13 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     if cause.law is None:
         mean = laws.time_text(1.0 / cause.without_lemons_per_s)
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
-        if lemons := cause.lemons_apart:
+        if lemons := cause.separable_lemons:
             # per node: the parts of a node share its rate
             share = laws.short(lemons.lemon_share)
             table["lemons"] = {"share": share, "factor": laws.short(cause.lemon_factor)}
     else:
         table |= {"lifetime": laws.fit_law(cause.law)} | _age(cause, fit)
-    table |= place_of(cause.component, parts) | _taken(cause)
+    table |= place_of(cause.component, parts) | _effect_fields(cause)
     if cause.detection is not None:
         table["detection"] = laws.duration_law(cause.detection)
     if cause.name in named:
@@ -85,7 +85,7 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     return table
 
 
-def _taken(cause: CauseFit) -> dict[str, Any]:
+def _effect_fields(cause: CauseFit) -> dict[str, Any]:
     """Return what a failure takes and loses, by the action that is documented for it.
 
     A restart of the program keeps the node, a reset of a GPU the memory of the host.

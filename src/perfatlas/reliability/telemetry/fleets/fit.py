@@ -92,7 +92,7 @@ def fit_fleet(
         nodes=nodes,
         watches=watches,
         causes=tuple(fits),
-        repair=durations(repairs.seen, repairs.not_told, options.level),
+        repair=durations(repairs.seen, repairs.unrecorded, options.level),
         ranking=seen.ranking,
         options=options,
         history=history,

@@ -153,7 +153,7 @@ class OccupancyBuilder:
         self._line.append(line)
 
     def close(self) -> Occupancy | None:
-        """Return the runs sorted by start, None for none."""
+        """Return the runs sorted by start, None without runs."""
         if not self._line:
             return None
         start_s_R, end_s_R = (np.array(times, np.float64) for times in self._times)
