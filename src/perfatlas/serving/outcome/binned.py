@@ -80,8 +80,8 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
         return {"deployment_power_w": [], "deployment_power_max_w": []}
     time_W = energy.time_W / TICKS_PER_SECOND
     mean_w_B = np.diff(np.interp(edges, time_W, energy.energy_j_W)) / (edges[1] - edges[0])
-    apart_W = np.diff(time_W)
-    power_w_W = np.diff(energy.energy_j_W) / np.where(apart_W > 0.0, apart_W, np.inf)
+    gap_W = np.diff(time_W)
+    power_w_W = np.diff(energy.energy_j_W) / np.where(gap_W > 0.0, gap_W, np.inf)
     largest_w_B = _largest(time_W, np.append(power_w_W, 0.0), edges)
     return {
         "deployment_power_w": mean_w_B.tolist(),

@@ -67,9 +67,9 @@ class Latencies:
 
     def between(self, window: Window) -> Latencies:
         """Return the latencies of the requests of a window."""
-        taken_N = (self.place_N >= window.first) & (self.place_N < window.last)
+        inside_N = (self.place_N >= window.first) & (self.place_N < window.last)
         columns = {
-            field.name: values_N[taken_N] if values_N.size else values_N
+            field.name: values_N[inside_N] if values_N.size else values_N
             for field in fields(self)
             if (values_N := getattr(self, field.name)) is not None
         }

@@ -52,7 +52,7 @@ def measured_window(latencies: Latencies, outcome: Outcome, *, grows: bool = Fal
 
 def _known(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return values with those of their neighbours where there is none."""
-    known_N = np.isfinite(values_N)
-    if not known_N.any():
+    finite_N = np.isfinite(values_N)
+    if not finite_N.any():
         return np.zeros_like(values_N)
-    return np.interp(np.arange(values_N.size), np.flatnonzero(known_N), values_N[known_N])
+    return np.interp(np.arange(values_N.size), np.flatnonzero(finite_N), values_N[finite_N])

@@ -30,7 +30,7 @@ def choice(name: str, indices: Iterable[int]) -> Callable[..., Any]:
     Policies that share a function share a branch; the most common one is the default branch.
 
     Args:
-        places: Indices in `POLICIES` of the policies; only these are compiled.
+        indices: Indices in `POLICIES` of the policies; only these are compiled.
     """
     arguments = ", ".join(PROTOCOL[name])
     names: dict[str, Any] = {"__name__": __name__}

@@ -75,8 +75,8 @@ def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes
         along_X = (sizes_X[inside] - sizes_X[first]) / (sizes_X[last] - sizes_X[first])
         rise_Y = time_XY[last] - time_XY[first]
         line_XY = time_XY[first] + along_X[:, None] * rise_Y
-        own_XY = time_XY[inside]  # 0 for what never runs, which no line misses
-        ratio_XY = np.divide(line_XY, own_XY, out=np.ones_like(line_XY), where=own_XY != 0.0)
+        exact_XY = time_XY[inside]  # 0 for what never runs, which no line misses
+        ratio_XY = np.divide(line_XY, exact_XY, out=np.ones_like(line_XY), where=exact_XY != 0.0)
         miss_X = np.abs(ratio_XY - 1.0).max(axis=1)
         worst = int(miss_X.argmax())
         if miss_X[worst] > tolerance:

@@ -250,13 +250,13 @@ def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[LinearPar
         full = np.array([size // tokens for size in graphs], np.int64)
         tried_X = np.union1d(tried_X, np.append(full, full + 1))
     tried_X = tried_X[(tried_X > 0) & (tried_X <= most)]
-    linear, apart_NX = parts.decode(tried_X.astype(np.float64))
+    linear, separate_NX = parts.decode(tried_X.astype(np.float64))
     every_B = np.arange(most + 1)
     padded_B = padded_batch(queries * np.arange(most + 1.0), graphs)
     padded_B[0] = 0.0
     padding_NB = head_NT[:, padded_B.astype(np.int64)] - head_NT[:, queries * every_B]
     whole_NB, experts_NB, separate_NB = (
-        _between(every_B, tried_X, values_NX) for values_NX in (*linear, apart_NX)
+        _between(every_B, tried_X, values_NX) for values_NX in (*linear, separate_NX)
     )
     whole_NB = whole_NB + padding_NB
     for values_NB in (whole_NB, experts_NB, separate_NB):

@@ -38,7 +38,7 @@ def stream(seed: int, purpose: Purpose, *indices: int) -> np.random.Generator:
 
     Args:
         seed: Seed of the run, 0 or more.
-        place: Further non-negative indices, if several streams share a purpose.
+        indices: Further non-negative indices, if several streams share a purpose.
 
     Raises:
         InvalidSpecError: The seed is negative.

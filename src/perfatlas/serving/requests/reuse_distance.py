@@ -42,8 +42,8 @@ class PrefixReuse:
 
     def cached_tokens(self, capacity_tokens: float, count: int) -> Int:
         """Return the prompt tokens that a cache has when each request arrives (N,)."""
-        found_H = (self.needed_H <= capacity_tokens) & self.repeats
-        tokens_N: Int = np.bincount(self.request_H, self.saved_H * found_H, count).astype(np.int64)
+        cached_H = (self.needed_H <= capacity_tokens) & self.repeats
+        tokens_N: Int = np.bincount(self.request_H, self.saved_H * cached_H, count).astype(np.int64)
         return tokens_N
 
 

@@ -314,7 +314,7 @@ def _named_blocks(
         ).view(state.ENDS),
         "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
-        "found_L": np.zeros(longest, np.int32),
+        "cached_L": np.zeros(longest, np.int32),
     }
 
 

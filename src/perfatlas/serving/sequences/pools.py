@@ -135,7 +135,7 @@ def start_transfer(
 
     Args:
         i: The request at the head; there are enough blocks.
-        found: Leading cached blocks, and how many of them are unreferenced.
+        cached: Leading cached blocks, and how many of them are unreferenced.
         tokens: Tokens for which blocks are allocated.
         now: Start of the step [ps].
     """

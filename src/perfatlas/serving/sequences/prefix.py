@@ -43,7 +43,7 @@ FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitm
 def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
-    Their indices are stored in `found_L`. At least one token is always left to compute.
+    Their indices are stored in `cached_L`. At least one token is always left to compute.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
@@ -56,7 +56,7 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
             block = sim.block_SK[s, block].chain_after
         if block == NO_INDEX:
             return b, idle
-        sim.found_L[b] = block
+        sim.cached_L[b] = block
         if sim.block_SK[s, block].references == 0:
             idle += 1
     return most, idle
@@ -67,7 +67,7 @@ def share_prefix(sim: SimulationState, i: int, hits: int) -> None:
     """Assign a block table row with the cached blocks to an admitted request.
 
     Args:
-        found: Number of blocks in `found_L`.
+        hits: Number of blocks in `cached_L`.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
@@ -76,7 +76,7 @@ def share_prefix(sim: SimulationState, i: int, hits: int) -> None:
     request.row = sim.spare_SH[s, scheduler.spare_rows]
     request.registered = hits
     for b in range(hits):
-        block = sim.found_L[b]
+        block = sim.cached_L[b]
         row = sim.block_SK[s, block]
         if row.references == 0:
             _leave_free(sim, request.scheduler, block)

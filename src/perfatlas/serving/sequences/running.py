@@ -48,7 +48,7 @@ def admit_head(sim: SimulationState, i: int, cached: tuple[int, int], now: int) 
     """Start the head of a queue with its cached blocks.
 
     Args:
-        found: Leading cached blocks, and how many of them are unreferenced.
+        cached: Leading cached blocks, and how many of them are unreferenced.
         now: Start of the step [ps].
     """
     request = sim.request_N[i]

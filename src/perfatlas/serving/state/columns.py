@@ -181,7 +181,7 @@ class SimulationState(NamedTuple):
     growers_SB: Rows  # the same sequences, linked
     table_SHL: NDArray[np.int32]
     spare_SH: NDArray[np.int32]
-    found_L: NDArray[np.int32]
+    cached_L: NDArray[np.int32]
     loaded_N: Rows  # empty without tiers below the GPU
     stock_S2: Rows
     shelf_S2K: Rows

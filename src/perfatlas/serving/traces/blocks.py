@@ -40,7 +40,7 @@ _SIGNATURES: Final = {
 class Block(NamedTuple):
     """Consecutive rows of a trace."""
 
-    place: str  # Word for a row in messages: line or row
+    row_word: str  # Word for a row in messages: line or row
     first: int  # Number of the first row
     # Returns the rows as an Arrow table with the requested columns, one row per line from `first`
     # on; None if that is not possible
@@ -53,7 +53,7 @@ def refuse(path: str | Path, position: str, problem: str) -> InvalidSpecError:
     """Return the error for a location in a trace.
 
     Args:
-        place: Line or row and its number, "" for the whole file.
+        position: Line or row and its number, "" for the whole file.
     """
     where = f", {position}" if position else ""
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
@@ -63,7 +63,7 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, pa.DataType]) -> Iterato
     """Yield the objects of a JSON Lines file."""
     for first, data in line_blocks(path):
         yield Block(
-            place="line",
+            row_word="line",
             first=first,
             table=partial(_jsonl_table, data, schema),
             rows=partial(_jsonl_rows, path, first, data),
@@ -93,7 +93,7 @@ def csv_blocks(
             continue
         present = {name: kind for name, kind in schema.items() if name in names}
         yield Block(
-            place="line",
+            row_word="line",
             first=start,
             table=partial(_csv_table, body, names, present),
             rows=partial(_csv_rows, path, start, body, names),
@@ -114,7 +114,7 @@ def parquet_blocks(
             first = 1
             for batch in file.iter_batches(columns=[n for n in names if n in columns]):
                 yield Block(
-                    place="row",
+                    row_word="row",
                     first=first,
                     table=partial(pa.Table.from_batches, [batch]),
                     rows=partial(_batch_rows, batch, first),

@@ -73,7 +73,7 @@ class CellError(ValueError):
 class Columns(NamedTuple):
     """Validated cells of the rows of a block."""
 
-    place: str  # Word for a row in messages: line or row
+    row_word: str  # Word for a row in messages: line or row
     number_B: NDArray[np.int64]  # Number of each row (B,)
     # Cells by field (B,): float64 for numbers, int64 for others; stamps in ns
     cells: dict[str, NDArray[Any]]
@@ -85,7 +85,7 @@ class Columns(NamedTuple):
         if keep_B.all():
             return self
         return Columns(
-            place=self.place,
+            row_word=self.row_word,
             number_B=self.number_B[keep_B],
             cells={name: column[keep_B] for name, column in self.cells.items()},
             hash_H=self.hash_H[np.repeat(keep_B, self.count_B)],
@@ -143,7 +143,7 @@ def _from_table(block: Block, table: pa.Table, fields: Sequence[TraceField]) -> 
             return None
         cells[field.name] = values
     number_B = np.arange(block.first, block.first + table.num_rows, dtype=np.int64)
-    return Columns(block.place, number_B, cells, hash_H, count_B)
+    return Columns(block.row_word, number_B, cells, hash_H, count_B)
 
 
 def _values(column: pa.ChunkedArray, field: TraceField) -> NDArray[Any] | None:
@@ -220,7 +220,7 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> 
                     continue
                 cell = _cell(field, row)
             except CellError as problem:
-                raise refuse(path, f"{block.place} {number}", str(problem)) from problem
+                raise refuse(path, f"{block.row_word} {number}", str(problem)) from problem
             if isinstance(cell, list):
                 hashes += cell
                 counts[-1] = len(cell)
@@ -229,7 +229,7 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> 
     kinds = {f.name: np.float64 if f.kind == "number" else np.int64 for f in fields}
     ragged = {f.name for f in fields if f.kind == "hashes"}
     return Columns(
-        place=block.place,
+        row_word=block.row_word,
         number_B=np.array(numbers, np.int64),
         cells={n: np.array(c, kinds[n]) for n, c in cells.items() if n not in ragged},
         hash_H=np.array(hashes, np.int64),

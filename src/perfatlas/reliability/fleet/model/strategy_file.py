@@ -173,7 +173,7 @@ def choose(strategies: tuple[StrategyTable, ...], name: str | None, origin: str)
     """Return the strategy with a name, by default the first.
 
     Args:
-        found: Strategies of the file, at least one where `name` is None.
+        strategies: Strategies of the file, at least one where `name` is None.
     """
     if name is None:
         return strategies[0]

@@ -30,7 +30,7 @@ def set_lengths(plan: JobPlan, job: JobState) -> None:
 
 
 @inlined
-def place_of(plan: JobPlan, job: JobState, index: int) -> int:
+def end_of(plan: JobPlan, job: JobState, index: int) -> int:
     """Return the position at which a number of segments is complete [ticks]."""
     if plan.levels == 1:
         return int(index * job.length[0])
@@ -48,7 +48,7 @@ def segments_at(plan: JobPlan, job: JobState, position: int) -> int:
     """Return the number of segments complete at a position.
 
     Args:
-        place: Position in the schedule [ticks].
+        position: Position in the schedule [ticks].
     """
     if plan.levels == 1:
         return int(position // job.length[0])
@@ -68,7 +68,7 @@ def begin(plan: JobPlan, job: JobState) -> None:
     """Start a running period now."""
     job.since = job.now
     into = _slowed(plan, job, job.offset)
-    job.position = place_of(plan, job, job.index) + into
+    job.position = end_of(plan, job, job.index) + into
     job.worked = job.index * job.slow_work + min(into, job.slow_work)
 
 
@@ -97,7 +97,7 @@ def settle(plan: JobPlan, job: JobState) -> None:
     ran = job.now - job.since
     position = job.position + ran
     job.index = segments_at(plan, job, position)
-    into = position - place_of(plan, job, job.index)
+    into = position - end_of(plan, job, job.index)
     worked = min(into, job.slow_work)
     stretched = job.index * job.slow_work + worked - job.worked
     job.worked += stretched
@@ -166,8 +166,8 @@ def roll_back(plan: JobPlan, job: JobState, depth: int) -> None:
 def work_ends_at(plan: JobPlan, job: JobState) -> int:
     """Return the position at which the work is done, or saved where it is done [ticks]."""
     if job.last == 1 or plan.last_work == plan.work:
-        return int(place_of(plan, job, plan.segments))
-    return int(place_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
+        return int(end_of(plan, job, plan.segments))
+    return int(end_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
 
 
 @inlined

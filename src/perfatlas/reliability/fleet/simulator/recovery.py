@@ -14,7 +14,7 @@ from perfatlas.reliability.fleet.laws import (
     WAITING,
     ticks_at,
 )
-from perfatlas.reliability.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
+from perfatlas.reliability.fleet.simulator.checkpoint_schedule import begin, end_of, work_ends_at
 from perfatlas.reliability.fleet.simulator.failure_effects import apply_event, interrupt, new_speed
 from perfatlas.reliability.fleet.simulator.failure_streams import find_next
 from perfatlas.reliability.fleet.simulator.pool import (
@@ -222,7 +222,7 @@ def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
     if plan.segments > 0:
         job.work_end = from_now + work_ends_at(plan, job)
     if job.corrupt == 1 and plan.verify > 0:
-        job.detected = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
+        job.detected = from_now + end_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
     ages = plan.members * plan.warm  # a spare that returns ages from then on
     grows = plan.regrows == 1 and job.active < plan.units
@@ -232,5 +232,5 @@ def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
         if job.idle > 0 and grows:
             job.back = job.now
     if job.draining == 1:
-        job.maintenance_due = from_now + place_of(plan, job, job.index + 1)
+        job.maintenance_due = from_now + end_of(plan, job, job.index + 1)
     job.other = min(job.work_end, job.detected, job.slow_end, job.maintenance_due, job.back)

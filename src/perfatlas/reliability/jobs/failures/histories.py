@@ -192,8 +192,8 @@ def _with_lemons(
     begins_X = np.searchsorted(sorted_X, sorted_X)  # of the block in that order
     late_X = np.zeros(time_s_X.size, bool)
     late_X[order_X] = np.arange(sorted_X.size) - begins_X >= strikes
-    kept_X = ~(more_X & late_X)
-    return time_s_X[kept_X], block_X[kept_X]
+    drawn_X = ~(more_X & late_X)
+    return time_s_X[drawn_X], block_X[drawn_X]
 
 
 def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int = 0) -> Failures:

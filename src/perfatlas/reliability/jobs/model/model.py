@@ -129,14 +129,14 @@ class Jobs:
         """Return the input row of a job."""
         return j + 1 if self.row_J is None else int(self.row_J[j])
 
-    def take(self, kept_J: NDArray[np.bool_]) -> Jobs:
+    def take(self, selected_J: NDArray[np.bool_]) -> Jobs:
         """Return a selection of the jobs."""
         columns: dict[str, Any] = {
-            item.name: np.asarray(getattr(self, item.name))[kept_J]
+            item.name: np.asarray(getattr(self, item.name))[selected_J]
             for item in dataclasses.fields(self)
             if item.name.endswith("_J") and getattr(self, item.name) is not None
         }
-        running = int(np.count_nonzero(kept_J[: self.running]))
+        running = int(np.count_nonzero(selected_J[: self.running]))
         return dataclasses.replace(self, running=running, **columns)
 
     def arriving_at_once(self) -> Jobs:

@@ -117,8 +117,8 @@ def _plan(
 def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     size, gpus = jobs.size, cluster.gpus_per_node
     job_J = np.zeros(size, records.JOB)
-    asked_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
-    nodes_J = -(-asked_J // gpus)
+    requested_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
+    nodes_J = -(-requested_J // gpus)
     if jobs.nodes_J is not None:
         nodes_J = _column(jobs, "nodes_J", jobs.nodes_J, 1, 2**40)
     job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, records.MAX_INPUT_TICKS)
@@ -130,7 +130,7 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
         )
     job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, records.MAX_INPUT_TICKS)
     job_J["nodes"] = nodes_J
-    job_J["gpus"] = -(-asked_J // nodes_J)
+    job_J["gpus"] = -(-requested_J // nodes_J)
     optional = (
         ("limit", "limit_J", records.NEVER, 1, records.NEVER),
         ("user", "user_J", 0, 0, len(jobs.users) - 1),

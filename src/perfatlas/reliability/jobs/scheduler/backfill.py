@@ -61,7 +61,7 @@ def _refused(sim: ScheduleState, j: int, overlaps: int) -> bool:
 
 @part
 def _reserve(sim: ScheduleState, head: int) -> int:
-    """Return the time of the head's reservation; `kept_N` and `future_N` then hold it."""
+    """Return the time of the head's reservation; fields `reserved` and `future_N` then hold it."""
     state, job, gpus = sim.state_1[0], sim.job_J[head], sim.plan_1[0].gpus
     fitting, index = 0, 0
     for node in range(sim.open_N.shape[0]):

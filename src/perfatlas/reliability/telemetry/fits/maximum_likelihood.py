@@ -209,15 +209,15 @@ def _end(above: Callable[[float], float], center: float, side: float) -> float:
 
 def _profile(family: Family, inside_P: Float, seen: Lifetimes, which: int, value: float) -> float:
     """Return the profile log-likelihood with one internal parameter fixed."""
-    held_P = inside_P.copy()
-    held_P[which] = value
+    trial_P = inside_P.copy()
+    trial_P[which] = value
     if len(inside_P) == 1:
-        return log_likelihood(family, held_P, seen)
+        return log_likelihood(family, trial_P, seen)
     other = 1 - which
 
     def loss(free: float) -> float:
-        held_P[other] = free
-        negative = -log_likelihood(family, held_P, seen)
+        trial_P[other] = free
+        negative = -log_likelihood(family, trial_P, seen)
         return negative if math.isfinite(negative) else _LOSS_AT_ZERO_LIKELIHOOD
 
     start = float(inside_P[other])

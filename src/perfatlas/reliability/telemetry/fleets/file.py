@@ -77,7 +77,7 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
             table["lemons"] = {"share": share, "factor": laws.short(cause.lemon_factor)}
     else:
         table |= {"lifetime": laws.fit_law(cause.law)} | _age(cause, fit)
-    table |= place_of(cause.component, parts) | _effect_fields(cause)
+    table |= component_fields(cause.component, parts) | _effect_fields(cause)
     if cause.detection is not None:
         table["detection"] = laws.duration_law(cause.detection)
     if cause.name in named:
@@ -97,7 +97,7 @@ def _effect_fields(cause: CauseFit) -> dict[str, Any]:
     return {"takes": "unit", "loses": "process" if cause.action == GPU_RESET else "unit"}
 
 
-def place_of(component: str, parts: float) -> dict[str, Any]:
+def component_fields(component: str, parts: float) -> dict[str, Any]:
     """Return the fields that place a component: parts per unit, or one per job that takes no unit.
 
     Args:
@@ -126,7 +126,7 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
         {
             "name": f"{component}_others",
             "lifetime": {"law": "exponential", "mean": laws.time_text(1.0 / rate)},
-            **place_of(component, fit.watches[component].units / fit.nodes),
+            **component_fields(component, fit.watches[component].units / fit.nodes),
         }
         for component, rate in rates.items()
     ]

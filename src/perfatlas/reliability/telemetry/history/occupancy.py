@@ -66,11 +66,11 @@ class Occupancy:
             np.array([codes.setdefault(name, len(codes)) for name in expand_hosts(text)], np.int64)
             for text in self.hosts.names
         ]
-        kept_R = np.flatnonzero(end_s_R > start_s_R)
-        of_R = [nodes_of[code] for code in self.hosts.code_E[kept_R].tolist()]
+        inside_R = np.flatnonzero(end_s_R > start_s_R)
+        of_R = [nodes_of[code] for code in self.hosts.code_E[inside_R].tolist()]
         count_R = np.array([nodes.size for nodes in of_R], np.int64)
         node_I = np.concatenate([np.zeros(0, np.int64), *of_R])
-        run_I = np.repeat(kept_R, count_R)
+        run_I = np.repeat(inside_R, count_R)
         return _united(tuple(codes), node_I, start_s_R[run_I], end_s_R[run_I])
 
     def _clipped(self, window_s: tuple[float, float]) -> tuple[Float, Float]:

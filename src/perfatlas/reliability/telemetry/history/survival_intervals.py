@@ -318,9 +318,9 @@ def repair_times(
     recorded_E = np.isfinite(history.recovered_s_E[events_E])
     end_E = _down_until(history, end_s, open_is_down=open_is_down)[events_E]
     length_E = end_E - history.start_s_E[events_E]
-    kept_E = np.isfinite(length_E) & (length_E > 0.0)
-    unrecorded = int(np.count_nonzero(~kept_E))
-    mean_s = float(length_E[kept_E].mean()) if kept_E.any() else None
-    if not (kept_E & recorded_E).any():
+    timed_E = np.isfinite(length_E) & (length_E > 0.0)
+    unrecorded = int(np.count_nonzero(~timed_E))
+    mean_s = float(length_E[timed_E].mean()) if timed_E.any() else None
+    if not (timed_E & recorded_E).any():
         return Repairs(None, unrecorded, mean_s)
-    return Repairs(lifetimes(length_E[kept_E], recorded_E[kept_E]), unrecorded, mean_s)
+    return Repairs(lifetimes(length_E[timed_E], recorded_E[timed_E]), unrecorded, mean_s)
