@@ -40,7 +40,7 @@ def test_replicas_start_when_the_load_asks_and_stop_when_it_has_not_for_long(
     outcome = run(requests_of(rows), FLAT, ROOMY, _scaled(3), control=control)
     assert outcome.replica_N.tolist() == [0] * 6 + [1, 2, 0]
     assert outcome.finished_N.tolist() == [2090] * 6 + [360, 360, 4100]
-    assert outcome.operated.held_F.tolist() == [4100, 2350 - 50, 2350 - 50]
+    assert outcome.operated.allocated_F.tolist() == [4100, 2350 - 50, 2350 - 50]
 
 
 @BOTH
@@ -54,7 +54,7 @@ def test_a_replica_that_stops_ends_its_requests(control: Control) -> None:
     outcome = run(requests_of(rows), FLAT, ROOMY, _scaled(2, scaler), control=control)
     assert outcome.replica_N.tolist() == [0, 1, 0, 1, 0, 0, 0]
     assert outcome.finished_N.tolist() == [100, 100, 100, 2090, 500, 700, 3100]
-    assert outcome.operated.held_F.tolist() == [3100, 2090]
+    assert outcome.operated.allocated_F.tolist() == [3100, 2090]
 
 
 def test_at_most_four_or_as_many_again_start_at_once() -> None:
@@ -64,7 +64,7 @@ def test_at_most_four_or_as_many_again_start_at_once() -> None:
     outcome = run(requests_of([(0, 4, 100)] * 40), FLAT, limits, _scaled(30))
     started = [0] + [50] * 4 + [100] * 5 + [150] * 10
     held = [1090 - start for start in started] + [0] * 10
-    assert outcome.operated.held_F.tolist() == held
+    assert outcome.operated.allocated_F.tolist() == held
 
 
 def test_a_deviation_within_the_tolerance_changes_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_deviation_within_the_tolerance_changes_nothing() -> None:
     for count, held in ((11, 5), (12, 6)):
         scaler = SCALER._replace(initial=5, tolerance=0.11)
         outcome = run(requests_of([(0, 4, 30)] * count), FLAT, ROOMY, _scaled(9, scaler))
-        assert np.count_nonzero(outcome.operated.held_F) == held
+        assert np.count_nonzero(outcome.operated.allocated_F) == held
 
 
 def test_only_waiting_requests_may_count() -> None:
@@ -80,7 +80,7 @@ def test_only_waiting_requests_may_count() -> None:
     scaler = SCALER._replace(queue_only=True, start_up=0)
     limits = ROOMY._replace(max_num_seqs=1)
     outcome = run(requests_of([(0, 4, 3)] * 5), FLAT, limits, _scaled(9, scaler))
-    assert np.count_nonzero(outcome.operated.held_F) == 2
+    assert np.count_nonzero(outcome.operated.allocated_F) == 2
 
 
 @given(seed=st.integers(0, 2**32), scales=st.booleans())
@@ -117,7 +117,7 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
     ahead = any(k.limits.rules == "sglang" and k.limits.async_scheduling for k in fleet.groups)
     if not ahead:  # gaps between tokens: of whole answers, and of those that broke off
         assert whole <= first.gaps_G.sum() <= whole + first.clock_1["wasted"][0]
-    assert (first.replica_F["held"] <= first.clock_1["now"][0]).all()
+    assert (first.replica_F["allocated"] <= first.clock_1["now"][0]).all()
     for before, after in (
         (first.came_N, first.scheduled_N),
         (first.scheduled_N, first.first_token_N),
@@ -129,7 +129,7 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
 def _check_names(sim: SimulationState) -> None:
     """Assert that exactly the cached blocks are found in their buckets."""
     for s in range(sim.scheduler_S.shape[0]):
-        known = np.flatnonzero(sim.block_SK["known"][s])
+        known = np.flatnonzero(sim.block_SK["hashed"][s])
         chained = []
         for head in sim.bucket_SU["head"][s]:
             block = int(head)

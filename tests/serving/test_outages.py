@@ -52,7 +52,7 @@ def test_requests_of_a_replica_that_fails_start_over_at_another(control: config.
     assert outcome.operated.again_N.tolist() == [130, -1, 130, -1]
     assert outcome.operated.wasted == 8
     # 0 was held to 125 and from 400 to the end at 510
-    assert outcome.operated.held_F.tolist() == [235, 510]
+    assert outcome.operated.allocated_F.tolist() == [235, 510]
     # gaps: those of whole answers, and the 3 between the first 4 tokens of A and C
     assert outcome.gaps_G.sum() == 3 * 19 + 2 + 2 * 3
 

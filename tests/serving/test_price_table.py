@@ -204,7 +204,7 @@ def test_a_table_has_its_evidence() -> None:
 def test_prices_of_prompts_are_those_of_a_table_for_other_numbers_of_sequences() -> None:
     one, large = case("dense")
     few = replace(support.LIMITS, max_num_seqs=24)
-    reused, alone = price_table(one, few, alike=large), price_table(one, few)
+    reused, alone = price_table(one, few, reuse=large), price_table(one, few)
     assert reused.tables.prefill_added_NQP is large.tables.prefill_added_NQP
     for tables in ("prices", "energy"):
         for ours, theirs in zip(getattr(reused, tables), getattr(alone, tables), strict=True):

@@ -82,7 +82,7 @@ def _compare(requests: Requests, fleet: EngineFleet, concurrency: int) -> None:
             assert fast.operated.tries_N.tolist() == slow.tries
             assert np.flatnonzero(fast.operated.lost_N).tolist() == sorted(slow.lost)
             assert np.flatnonzero(fast.operated.rejected_N).tolist() == sorted(slow.rejected)
-            assert fast.operated.held_F.tolist() == slow.held
+            assert fast.operated.allocated_F.tolist() == slow.held
             assert fast.operated.wasted == slow.wasted
         assert fast.steps == slow.steps
         assert fast.gaps_G.tolist() == slow.gaps

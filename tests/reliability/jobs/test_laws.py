@@ -56,7 +56,7 @@ def test_no_node_ever_holds_gangs_beyond_its_gpus(first: int) -> None:
             assert (sim.node_N["free"] == gpus - used_NG.sum(axis=1)).all()
             assert (sim.node_N["free"] >= 0).all()
             held_J = np.bincount(holder_NG[holder_NG >= 0], minlength=it.jobs.size)
-            assert (held_J == sim.job_J["held"]).all()
+            assert (held_J == sim.job_J["allocated"]).all()
             for row_G in holder_NG:
                 assert len(set(row_G[row_G >= 0].tolist())) == (row_G >= 0).sum()
             looked += int((holder_NG >= 0).any())

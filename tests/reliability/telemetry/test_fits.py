@@ -118,7 +118,7 @@ def test_a_wrong_law_is_found_out() -> None:
     told = fitness(fit_family(distributions.EXPONENTIAL, seen), seen)
     assert told.p_value < 1e-6
     assert told.text().startswith("exponential does not fit")
-    assert told.found_J.sum() == pytest.approx(seen.failures)
+    assert told.observed_J.sum() == pytest.approx(seen.failures)
     # the exponential and Weibull likelihoods are greatest where the expected sum is the found one
     assert told.expected_J.sum() == pytest.approx(seen.failures, rel=1e-6)
 

@@ -120,7 +120,7 @@ def test_a_law_comes_back_from_a_simulated_history() -> None:
 def test_repairs_by_hand() -> None:
     events = history_of([("a", 0.0, 10.0), ("b", 5.0, NAN), ("c", 7.0, 7.0)])
     repairs = repair_times(events, np.ones(3, bool), 100.0)
-    assert repairs.not_told == 2
+    assert repairs.unrecorded == 2
     assert repairs.seen is not None
     assert repairs.seen.exit_L.tolist() == [10.0]
     still = repair_times(events, np.ones(3, bool), 100.0, open_is_down=True)

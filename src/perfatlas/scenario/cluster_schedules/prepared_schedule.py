@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.quantities import InfeasibleError, UnsupportedError, counted
 from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import Constant, Exponential, mean_s
-from perfatlas.reliability.jobs.failures import draw_failures, no_place
+from perfatlas.reliability.jobs.failures import draw_failures, unsupported
 from perfatlas.reliability.jobs.model import (
     LAUNCHERS,
     TICKS_PER_SECOND,
@@ -82,7 +82,7 @@ def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> model.Fleet
 
 def _of_fleet(inputs: ScheduleFields, cluster: Cluster) -> NodeFailures:
     fleet = replace(model.resolve_fleet(str(inputs.fleet)), units=cluster.nodes)
-    left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
+    left_out = {cause.name: unsupported(cause) for cause in fleet.causes if unsupported(cause)}
     kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
     if not kept:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())

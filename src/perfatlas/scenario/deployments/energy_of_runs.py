@@ -98,7 +98,7 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
     kernels_s_F = busy_s_F - outcome.energy.waits_F / TICKS_PER_SECOND
     there_s_F = np.full_like(busy_s_F, makespan_s)
     if ready.entry.replicas.availability.scaler is not None:
-        there_s_F = outcome.operated.held_F / TICKS_PER_SECOND
+        there_s_F = outcome.operated.allocated_F / TICKS_PER_SECOND
     energy = outcome.energy
     prefill_j = float((energy.prompt_j_F + on_w_F * prompts_s_F).sum())
     decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (kernels_s_F - prompts_s_F)

@@ -344,7 +344,7 @@ def _table(
     load = LOAD - {"isl"} if scenario.images else LOAD
     key = (scenario.model_dump_json(exclude=set(load)), reach)
     if key not in known:
-        known[key] = price_table(question.context(), reach, alike=_alike(known, *key))
+        known[key] = price_table(question.context(), reach, reuse=_alike(known, *key))
     steps = (known[key].prefill, known[key].decode)
     if inference.breaks_limits(question, steps)[0]:
         raise inference.power_limit_error(question, steps)

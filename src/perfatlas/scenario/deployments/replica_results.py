@@ -27,22 +27,22 @@ def operation_results(
     availability = ready.replicas.availability
     if not availability.varies:
         return {}
-    held_s = int(outcome.operated.held_F.sum()) / TICKS_PER_SECOND
+    allocated_s = int(outcome.operated.allocated_F.sum()) / TICKS_PER_SECOND
     last = max(
         outcome.finished_N.max(initial=0),
         outcome.arrival_N.max(initial=0),
-        outcome.operated.held_F.max(initial=0),
+        outcome.operated.allocated_F.max(initial=0),
     )
     ended_s = int(last) / TICKS_PER_SECOND
-    results: dict[str, Any] = {"replica_time_s": held_s}
+    results: dict[str, Any] = {"replica_time_s": allocated_s}
     if availability.scaler is not None:
         each = int(ready.question.plan.ranks[0]) // int(ready.question.plan.dp[0])
         gpus = each * ready.replicas.number
         tokens = found["output_tokens_per_s"]
-        used = held_s * each
+        used = allocated_s * each
         results |= {
-            "replicas_on_average": share(held_s, ended_s),
-            "replicas_at_most": int(np.count_nonzero(outcome.operated.held_F)),
+            "replicas_on_average": share(allocated_s, ended_s),
+            "replicas_at_most": int(np.count_nonzero(outcome.operated.allocated_F)),
             "gpus": gpus,
             "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(
                 tokens * found["makespan_s"] if tokens is not None and used else None, used
@@ -50,7 +50,7 @@ def operation_results(
         }
     else:
         results |= {
-            "replica_availability": share(held_s, ended_s * outcome.operated.held_F.size),
+            "replica_availability": share(allocated_s, ended_s * outcome.operated.allocated_F.size),
             "requests_sent_again": int(np.count_nonzero(outcome.operated.again_N >= 0)),
             "requests_lost": int(np.count_nonzero(outcome.operated.lost_N)),
             "requests_unserved": int(np.count_nonzero(outcome.unserved())),

@@ -47,14 +47,14 @@ def check_stages(fleet: EngineFleet) -> None:
         raise InvalidSpecError(
             f"stage_layers {staged[0].stage_layers}: every pipeline stage needs at least one layer"
         )
-    for name, asked in (
+    for name, setting in (
         ("several engine types", len(fleet.groups) > 1),
         ("outages and autoscaling", fleet.availability.varies),
         ("speculative decoding", limits.draft_tokens > 0),
         ("KV cache offloading", limits.offloads),
         ("asynchronous scheduling", limits.async_scheduling),
     ):
-        if asked:
+        if setting:
             raise UnsupportedError(
                 f"pp = {len(staged[0].stage_layers)}: {name} with pipeline stages cannot be"
                 " simulated; use pp = 1"
@@ -106,11 +106,11 @@ def check_fleet(fleet: EngineFleet, concurrency: int, control: Control) -> None:
             f"routing {repr_for_error(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
             f"{did_you_mean(routing, ROUTINGS)}"
         )
-    share, apart, ratio = fleet.affinity
+    share, min_gap, ratio = fleet.affinity
     if not 0.0 <= share <= 1.0:
         raise InvalidSpecError(f"match_share is {share}; it must be between 0 and 1")
-    if apart < 0:
-        raise InvalidSpecError(f"balance_apart is {apart}; it must be at least 0 requests")
+    if min_gap < 0:
+        raise InvalidSpecError(f"balance_apart is {min_gap}; it must be at least 0 requests")
     if not ratio >= 1.0:
         raise InvalidSpecError(f"balance_ratio is {ratio}; it must be at least 1")
     check_stages(fleet)
@@ -119,8 +119,8 @@ def check_fleet(fleet: EngineFleet, concurrency: int, control: Control) -> None:
 def _check_roles(fleet: EngineFleet) -> None:
     """Validate the roles of engines, and the options of two pools."""
     roles = [group.role for group in fleet.groups]
-    known = sorted(roles, key=lambda role: role == "decode") == roles
-    if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
+    grouped = sorted(roles, key=lambda role: role == "decode") == roles
+    if not grouped or set(roles) not in ({"both"}, {"prefill", "decode"}):
         raise InvalidSpecError(
             f"roles {repr_for_error(', '.join(roles))}: either all are both, or prefill is"
             " followed by decode"
@@ -143,8 +143,8 @@ def check_links(fleet: EngineFleet, requests: Requests) -> None:
     longest = int(requests.isl_N.max(initial=0))
     for k, group in enumerate(fleet.groups):
         borders, times, per_token = group.link
-        known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
-        if not known or any(b <= a for a, b in pairwise(borders)):
+        well_formed = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
+        if not well_formed or any(b <= a for a, b in pairwise(borders)):
             raise InvalidSpecError(
                 f"the link of engine type {k} has borders {repr_for_error(str(borders))}; they must"
                 " be ascending from 0, each with a time and a slope"

@@ -132,7 +132,7 @@ class Control(NamedTuple):
     # simulation
     watch: Callable[[float], bool] | None = None
     # Whether Ctrl-C ends the simulation with the results so far, marked `interrupted`, which the
-    # caller reads; otherwise it is raised, so that they are never taken for those of all requests
+    # caller must read; otherwise KeyboardInterrupt is raised
     keeps_partial: bool = False
     series_rows: int = 0  # Maximum rows of the sampled time series, 0 for none
     # Times between which gaps between tokens are counted [ps], None for all. A gap counts at the

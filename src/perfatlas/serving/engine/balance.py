@@ -33,7 +33,7 @@ def least_loaded(sim: SimulationState, pool: tuple[int, int], turn: int) -> int:
             r = first
         replica = sim.replica_F[r]
         if replica.status == UP:
-            held = sim.replica_F[best]
-            if replica.load < held.load or held.status != UP:
+            leader = sim.replica_F[best]
+            if replica.load < leader.load or leader.status != UP:
                 best = r
     return int(best)

@@ -64,7 +64,7 @@ AFTER_END_PS: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clo
 
 
 @part
-def look_again(sim: SimulationState, r: int, now: int) -> None:
+def retry_admission(sim: SimulationState, r: int, now: int) -> None:
     """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
 
     Args:
@@ -118,7 +118,7 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
     travel.arrived = now
     here = groups[groups[0].group_F[travel.home]]
     free_prefill_blocks(here, i)
-    look_again(here, travel.home - here.first_replica, now)
+    retry_admission(here, travel.home - here.first_replica, now)
     sim = groups[groups[0].group_F[travel.replica]]
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
@@ -143,7 +143,7 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
         scheduler.arrived_tail = i
         request.after = NO_INDEX
         scheduler.arrived += 1
-    look_again(sim, r, now)
+    retry_admission(sim, r, now)
     return bool(ends)
 
 
@@ -245,10 +245,10 @@ def _allocated(sim: SimulationState, r: int, now: int) -> int:
     if sim.scaler_1.shape[0] == 0:
         return now
     replica = sim.replica_R[r]
-    held = replica.held
+    allocated = replica.allocated
     if replica.status in (UP, STARTING, DRAINING):
-        held += now - sim.clock_1[0].counted
-    return int(held)
+        allocated += now - sim.clock_1[0].counted
+    return int(allocated)
 
 
 @part
@@ -390,9 +390,9 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
         # drop every second row of the full series and double its interval
         clock.rows //= 2
         clock.pause *= 2
-        for kept in range(clock.rows):
+        for row in range(clock.rows):
             for v in range(sim.series_WV.shape[1]):
-                sim.series_WV[kept, v] = sim.series_WV[2 * kept, v]
+                sim.series_WV[row, v] = sim.series_WV[2 * row, v]
     running = 0
     waiting = 0
     used = 0

@@ -37,14 +37,14 @@ RETURN, CRASH, DRAIN = range(3)  # order at equal times
 
 
 @part
-def apply_failure(sim: SimulationState, place: int, what: int, now: int) -> None:
+def apply_failure(sim: SimulationState, position: int, what: int, now: int) -> None:
     """Apply a failure, the start of draining, or a recovery to a replica.
 
     Args:
         what: RETURN, CRASH or DRAIN.
         now: Time [ps].
     """
-    r = place - sim.first_replica
+    r = position - sim.first_replica
     replica = sim.replica_R[r]
     if what == RETURN:
         replica.back = 1
@@ -52,7 +52,7 @@ def apply_failure(sim: SimulationState, place: int, what: int, now: int) -> None
     else:
         replica.status = OUT
         replica.back = 0
-        drop_replica(sim, place)
+        drop_replica(sim, position)
         if what == CRASH:
             replica.doomed = 1
     if replica.doomed:
@@ -159,7 +159,7 @@ def clear(sim: SimulationState, r: int) -> None:
         blocks = sim.block_SK.shape[1]  # of the prefix cache, 0 without one
         for k in range(blocks):
             row = sim.block_SK[s, k]
-            row.known = 0
+            row.hashed = 0
             row.references = 0
             row.before = k - 1
             row.after = k + 1 if k + 1 < blocks else NO_INDEX

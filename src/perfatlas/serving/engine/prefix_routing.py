@@ -39,17 +39,17 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
         if sim.replica_F[r].status == UP:
             most = max(most, sim.replica_F[r].load)
     fewest = sim.replica_F[least].load
-    apart = most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio
+    imbalanced = most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio
     chosen = least
     follows = False
-    if not apart:
+    if not imbalanced:
         matched = 0  # length of the longest matching prefix [tokens]
         owner = NO_INDEX  # its first replica
         for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
-            found = _owner(sim, sim.node_H[h])
-            if found == NO_INDEX:
+            holder = _owner(sim, sim.node_H[h])
+            if holder == NO_INDEX:
                 break
-            owner = found
+            owner = holder
             matched += sim.hash_block
         if min(matched, sim.request_N[i].isl) > sim.match_share * sim.request_N[i].isl:
             chosen = owner

@@ -57,7 +57,7 @@ def scale(groups: tuple[SimulationState, ...], now: int) -> None:
     for index in range(sim.replica_F.shape[0]):
         status = sim.replica_F[index].status
         current += 1 if status in (UP, STARTING) else 0
-    wanted = _stable(sim, current, _wanted(groups, current), now)
+    wanted = _stabilized(sim, current, _desired_replicas(groups, current), now)
     if wanted > current:
         wanted = min(wanted, max(current + STEP_UP, 2 * current), sim.replica_F.shape[0])
         _start(sim, wanted - current, now)
@@ -89,7 +89,7 @@ def _end_changes(groups: tuple[SimulationState, ...], now: int) -> None:
 
 
 @part
-def _wanted(groups: tuple[SimulationState, ...], current: int) -> int:
+def _desired_replicas(groups: tuple[SimulationState, ...], current: int) -> int:
     """Return the desired number of replicas for the current load."""
     sim = groups[0]
     scaler = sim.scaler_1[0]
@@ -110,14 +110,14 @@ def _wanted(groups: tuple[SimulationState, ...], current: int) -> int:
 
 
 @part
-def _stable(sim: SimulationState, current: int, wanted: int, now: int) -> int:
+def _stabilized(sim: SimulationState, current: int, wanted: int, now: int) -> int:
     """Return the stabilized number of desired replicas, after recording the current one."""
     scaler = sim.scaler_1[0]
-    places = sim.advice_AV.shape[0]
+    window = sim.advice_AV.shape[0]
     if scaler.heard == 0:
         _record(sim, now, current)
     most = wanted
-    for a in range(min(scaler.heard, places)):
+    for a in range(min(scaler.heard, window)):
         if sim.advice_AV[a, 0] > now - scaler.stable:
             most = max(most, sim.advice_AV[a, 1])
     _record(sim, now, wanted)
@@ -183,7 +183,7 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
     for index in range(sim.replica_F.shape[0]):
         replica = sim.replica_F[index]
         if replica.status in (UP, STARTING, DRAINING):
-            replica.held += now - clock.counted
+            replica.allocated += now - clock.counted
         if replica.doomed:
             owner = groups[sim.group_F[index]]
             take_down(owner, index - owner.first_replica, now)

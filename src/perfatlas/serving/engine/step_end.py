@@ -51,8 +51,8 @@ def finish_step(sim: SimulationState, s: int, steps: int, now: int) -> None:
     _start_fresh(sim, s, now)
     if scheduler.partial != NO_INDEX:
         request = sim.request_N[scheduler.partial]
-        known = sim.preempted_N[scheduler.partial] > 0
-        if known and request.computed >= sim.loss_N[scheduler.partial].mark:
+        preempted = sim.preempted_N[scheduler.partial] > 0
+        if preempted and request.computed >= sim.loss_N[scheduler.partial].mark:
             _end_recompute(sim, scheduler.partial, now)
 
 

@@ -44,15 +44,15 @@ def binned_series(
         "waiting_requests": series.waiting_W.astype(np.float64),
         "kv_used_share": series.used_W / max(kv_blocks, 1),
     }
-    found: dict[str, float | list[float] | None] = {
+    result: dict[str, float | list[float] | None] = {
         "bin_width_s": float(edges[1] - edges[0]) if edges.size > 1 else None,
         "time_s": edges[:-1].tolist(),
     }
     for name, value_W in columns.items():
-        found[name] = _means(time_W, value_W, edges).tolist()
-        found[f"{name}_max"] = _largest(time_W, value_W, edges).tolist()
-    found["serving_replicas"] = _means(time_W, series.replicas_W.astype(float), edges).tolist()
-    return found
+        result[name] = _means(time_W, value_W, edges).tolist()
+        result[f"{name}_max"] = _largest(time_W, value_W, edges).tolist()
+    result["serving_replicas"] = _means(time_W, series.replicas_W.astype(float), edges).tolist()
+    return result
 
 
 def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list[float]]:
@@ -80,8 +80,8 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
         return {"deployment_power_w": [], "deployment_power_max_w": []}
     time_W = energy.time_W / TICKS_PER_SECOND
     mean_w_B = np.diff(np.interp(edges, time_W, energy.energy_j_W)) / (edges[1] - edges[0])
-    apart_W = np.diff(time_W)
-    power_w_W = np.diff(energy.energy_j_W) / np.where(apart_W > 0.0, apart_W, np.inf)
+    gap_W = np.diff(time_W)
+    power_w_W = np.diff(energy.energy_j_W) / np.where(gap_W > 0.0, gap_W, np.inf)
     largest_w_B = _largest(time_W, np.append(power_w_W, 0.0), edges)
     return {
         "deployment_power_w": mean_w_B.tolist(),

@@ -47,7 +47,7 @@ class ReplicaOutcome(NamedTuple):
     tries_N: NDArray[np.int64]  # Number of replica failures that affected it (N,)
     lost_N: NDArray[np.bool_]  # Whether it was lost in a failure (N,)
     rejected_N: NDArray[np.bool_]  # Whether it needs more KV cache than available (N,)
-    held_F: Ticks  # Time in which a replica served, started or drained (F,) [ps]
+    allocated_F: Ticks  # Time in which a replica served, started or drained (F,) [ps]
     wasted: int  # Output tokens of requests that were lost or restarted
 
 
@@ -134,8 +134,8 @@ class Outcome(NamedTuple):
         if self.operated.rejected_N.size:
             return self.operated.rejected_N
         came_N = self.fronted.read_N if self.fronted.read_N.size else self.arrival_N
-        found: NDArray[np.bool_] = (came_N >= 0) & (self.replica_N < 0)
-        return found
+        rejected_N: NDArray[np.bool_] = (came_N >= 0) & (self.replica_N < 0)
+        return rejected_N
 
     def unserved(self) -> NDArray[np.bool_]:
         """Return which valid requests are unfinished at the end (N,)."""

@@ -67,9 +67,9 @@ class Latencies:
 
     def between(self, window: Window) -> Latencies:
         """Return the latencies of the requests of a window."""
-        taken_N = (self.place_N >= window.first) & (self.place_N < window.last)
+        inside_N = (self.place_N >= window.first) & (self.place_N < window.last)
         columns = {
-            field.name: values_N[taken_N] if values_N.size else values_N
+            field.name: values_N[inside_N] if values_N.size else values_N
             for field in fields(self)
             if (values_N := getattr(self, field.name)) is not None
         }
@@ -176,13 +176,13 @@ def request_columns(
     Args:
         seen: Delays between engine and client.
     """
-    found = request_latencies(requests, outcome, seen)
+    latencies = request_latencies(requests, outcome, seen)
     count = requests.isl_N.shape[0]
     state_N = np.full(count, "waiting", dtype=object)
     state_N[outcome.scheduled_N >= 0] = "running"
     state_N[outcome.arrival_N < 0] = "to come"
     state_N[outcome.rejected()] = "rejected"
-    state_N[found.place_N] = "completed"
+    state_N[latencies.place_N] = "completed"
     if outcome.operated.lost_N.size:
         state_N[outcome.operated.lost_N] = "lost"
     columns: dict[str, list[Any]] = {
@@ -219,8 +219,8 @@ def request_columns(
         columns["sent_again_s"] = _times(outcome.operated.again_N)
     for name in ("read_s", "queue_s", "ttft_s", "tpot_s", "request_latency_s"):
         column: list[float | None] = [None] * count
-        for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
-            column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
+        for i, value in zip(latencies.place_N, getattr(latencies, name).tolist(), strict=True):
+            column[i] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
         columns[name] = column
     return columns
 
@@ -244,10 +244,10 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
 
 def power_column(energy: RunEnergy) -> list[float]:
     """Return the mean power of all GPUs from each row of the series to the next one [W]."""
-    apart_s = np.diff(energy.time_W) / TICKS_PER_SECOND
-    power_w = np.diff(energy.energy_j_W) / np.where(apart_s > 0.0, apart_s, np.inf)
-    found: list[float] = power_w.tolist()
-    return found
+    gap_s = np.diff(energy.time_W) / TICKS_PER_SECOND
+    power_w = np.diff(energy.energy_j_W) / np.where(gap_s > 0.0, gap_s, np.inf)
+    values: list[float] = power_w.tolist()
+    return values
 
 
 def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:

@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 BUSY_SHARE: Final = 0.8  # of an overloaded run: until then the engines never run out of requests
 
 
-def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) -> Window:
+def measured_window(latencies: Latencies, outcome: Outcome, *, grows: bool = False) -> Window:
     """Return the requests between the warm-up and the time when no more arrive.
 
     Args:
         outcome: All requests, in order of arrival.
         grows: The queue grows without bound, so only TPOT has a steady state.
     """
-    count, done = outcome.arrival_N.size, found.place_N.size
+    count, done = outcome.arrival_N.size, latencies.place_N.size
     if done < MIN_OBSERVATIONS:
         return Window(0, count, settled=False)
-    cut = warm_up(_known(found.tpot_s))
+    cut = warm_up(_known(latencies.tpot_s))
     if not grows:
-        cut = max(cut, warm_up(found.ttft_s))
-    first = int(found.place_N[min(cut, done - 1)])
+        cut = max(cut, warm_up(latencies.ttft_s))
+    first = int(latencies.place_N[min(cut, done - 1)])
     last_arrival_s = outcome.arrival_N[-1] / TICKS_PER_SECOND
     if grows:
-        ended_N = found.arrival_s + found.request_latency_s <= last_arrival_s
+        ended_N = latencies.arrival_s + latencies.request_latency_s <= last_arrival_s
         # a backlog keeps the engines full for a while after the last arrival
         last = max(int(np.count_nonzero(ended_N)), int(BUSY_SHARE * done))
     else:
-        rest_s = float(np.percentile(found.request_latency_s, 99))
-        last = int(np.searchsorted(found.arrival_s, last_arrival_s - rest_s))
-        last = int(found.place_N[min(last, done - 1)])
+        rest_s = float(np.percentile(latencies.request_latency_s, 99))
+        last = int(np.searchsorted(latencies.arrival_s, last_arrival_s - rest_s))
+        last = int(latencies.place_N[min(last, done - 1)])
     if last - first < MIN_OBSERVATIONS:
         return Window(first, count, settled=False)
     return Window(first, last, settled=cut < SETTLED * done)
@@ -52,7 +52,7 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
 
 def _known(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return values with those of their neighbours where there is none."""
-    known_N = np.isfinite(values_N)
-    if not known_N.any():
+    finite_N = np.isfinite(values_N)
+    if not finite_N.any():
         return np.zeros_like(values_N)
-    return np.interp(np.arange(values_N.size), np.flatnonzero(known_N), values_N[known_N])
+    return np.interp(np.arange(values_N.size), np.flatnonzero(finite_N), values_N[finite_N])

@@ -56,25 +56,25 @@ def summarize(
         window: Measured requests: latencies are theirs, and rates are those between their first and
             their last completion; counts cover the whole run. None measures all requests.
     """
-    found = metrics.request_latencies(requests, outcome, seen)
-    completed = int(found.place_N.size)
+    latencies = metrics.request_latencies(requests, outcome, seen)
+    completed = int(latencies.place_N.size)
     failed_N = _failed(outcome)
-    makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
+    makespan_s = float((latencies.arrival_s + latencies.request_latency_s).max(initial=0.0))
     makespan_s = max(
         makespan_s, float(outcome.arrival_N[failed_N].max(initial=0)) / TICKS_PER_SECOND
     )
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
-    tokens = int(requests.osl_N[found.place_N].sum())
-    prompt = int(requests.isl_N[found.place_N].sum())
-    metrics.release_columns(requests, outcome, found)
+    tokens = int(requests.osl_N[latencies.place_N].sum())
+    prompt = int(requests.isl_N[latencies.place_N].sum())
+    metrics.release_columns(requests, outcome, latencies)
     rejected = int(np.count_nonzero(outcome.rejected()))
     failed = int(np.count_nonzero(failed_N))
     names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
     names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
     result: dict[str, Any] = {}
     for name in names:
-        result[name] = statistics(getattr(found, name))
-        metrics.release_columns(found)
+        result[name] = statistics(getattr(latencies, name))
+        metrics.release_columns(latencies)
     result["itl_s"] = metrics.gap_statistics(requests, outcome)
     metrics.release_columns(requests, outcome)
     rate = 1.0 / makespan_s if makespan_s > 0.0 else None
@@ -86,54 +86,54 @@ def summarize(
         "steps": outcome.steps,
         "output_tokens_per_s": None if rate is None else tokens * rate,
         "requests_per_s": None if rate is None else completed * rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
+        "prefix_hit_rate": share(int(outcome.cached_N[latencies.place_N].sum()), prompt),
         "saturated": saturated(outcome),
         "interrupted": outcome.interrupted,
     }
     if slos:
-        good = int(np.count_nonzero(meets(found, slos)))
-        asked = completed + rejected + failed
+        good = int(np.count_nonzero(meets(latencies, slos)))
+        arrived = completed + rejected + failed
         result["goodput_requests_per_s"] = None if rate is None else good * rate
-        result["slo_attainment"] = share(good, asked)
+        result["slo_attainment"] = share(good, arrived)
     if window is not None:
-        result |= _window_results(requests, outcome, found.between(window), (window, slos))
+        result |= _window_results(requests, outcome, latencies.between(window), (window, slos))
     return result
 
 
 def _window_results(
     requests: Requests,
     outcome: Outcome,
-    found: metrics.Latencies,
-    asked: tuple[Window, Mapping[str, float]],
+    latencies: metrics.Latencies,
+    window_slos: tuple[Window, Mapping[str, float]],
 ) -> dict[str, Any]:
     """Return the results that are different for the requests of a window."""
-    window, slos = asked
-    done_N = outcome.finished_N[found.place_N]
+    window, slos = window_slos
+    done_N = outcome.finished_N[latencies.place_N]
     start, end = int(done_N.min()), int(done_N.max())
     span_s = max(end - start, 1) / TICKS_PER_SECOND
     ended_N = (outcome.finished_N > start) & (outcome.finished_N <= end)
     rate = int(np.count_nonzero(ended_N)) / span_s
-    prompt = int(requests.isl_N[found.place_N].sum())
+    prompt = int(requests.isl_N[latencies.place_N].sum())
     result: dict[str, Any] = {
-        "ttft_s": statistics(found.ttft_s),
-        "tpot_s": statistics(found.tpot_s),
-        "request_latency_s": statistics(found.request_latency_s),
-        "queue_s": statistics(found.queue_s),
+        "ttft_s": statistics(latencies.ttft_s),
+        "tpot_s": statistics(latencies.tpot_s),
+        "request_latency_s": statistics(latencies.request_latency_s),
+        "queue_s": statistics(latencies.queue_s),
         "output_tokens_per_s": int(requests.osl_N[ended_N].sum()) / span_s,
         "requests_per_s": rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
+        "prefix_hit_rate": share(int(outcome.cached_N[latencies.place_N].sum()), prompt),
     }
-    gaps_N = np.maximum(requests.osl_N[found.place_N] - 1, 0)
+    gaps_N = np.maximum(requests.osl_N[latencies.place_N] - 1, 0)
     if gaps_N.sum():  # gaps of other requests count in the percentiles of the same time
-        spent_s = float(np.nansum(found.tpot_s * gaps_N))
+        spent_s = float(np.nansum(latencies.tpot_s * gaps_N))
         result["itl_s"] = {
             **metrics.gap_statistics(requests, outcome),
             "mean": spent_s / int(gaps_N.sum()),
         }
-    if found.kv_transfer_s.size:
-        result["kv_transfer_s"] = statistics(found.kv_transfer_s)
+    if latencies.kv_transfer_s.size:
+        result["kv_transfer_s"] = statistics(latencies.kv_transfer_s)
     if slos:
-        good = int(np.count_nonzero(meets(found, slos)))
+        good = int(np.count_nonzero(meets(latencies, slos)))
         attained = share(good, window.last - window.first)
         result["slo_attainment"] = attained
         result["goodput_requests_per_s"] = good / (window.last - window.first) * rate

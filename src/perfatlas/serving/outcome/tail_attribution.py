@@ -50,15 +50,15 @@ def tail_parts(
         groups: Engines, in order of their indices.
         seen: Delays between engine and client.
     """
-    found = metrics.request_latencies(requests, outcome, seen)
-    if not found.place_N.size:
+    latencies = metrics.request_latencies(requests, outcome, seen)
+    if not latencies.place_N.size:
         return {}
-    count = max(1, round(SHARE * found.place_N.size))
+    count = max(1, round(SHARE * latencies.place_N.size))
     parts = {}
     for name in ("ttft_s", "request_latency_s"):
-        slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
-        metrics.release_columns(requests, outcome, found)
-        place_K = found.place_N[slowest_K]
+        slowest_K = np.argsort(-getattr(latencies, name), kind="stable")[:count]
+        metrics.release_columns(requests, outcome, latencies)
+        place_K = latencies.place_N[slowest_K]
         transfer_K = _transfer_times(outcome, place_K)
         between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
         alone_s_K = np.zeros(place_K.size)
@@ -73,12 +73,12 @@ def tail_parts(
         failure_s_K = _failure_s(outcome, place_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
-            "queue": found.queue_s[slowest_K] - failure_s_K,
+            "queue": latencies.queue_s[slowest_K] - failure_s_K,
             "prompt": prompt_s_K,
             "shared": between_s_K - prompt_s_K,
         }
         if outcome.fronted.read_N.size:
-            columns["tokenize"] = found.read_s[slowest_K]
+            columns["tokenize"] = latencies.read_s[slowest_K]
         if outcome.fronted.late_last_N.size:
             fronted = outcome.fronted
             late_N = fronted.late_first_N if name == "ttft_s" else fronted.late_last_N

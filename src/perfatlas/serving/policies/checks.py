@@ -22,10 +22,10 @@ def check_policies(fleet: EngineFleet) -> None:
         limits = group.limits
         policy = find_policy(limits.rules, group.role)
         for limit, value in policy.fixed.get(group.role, {}).items():
-            asked = getattr(limits, limit)
-            if asked != value:
+            configured = getattr(limits, limit)
+            if configured != value:
                 raise UnsupportedError(
-                    f"{limit} {asked} is not supported in role {group.role}; set it to {value}"
+                    f"{limit} {configured} is not supported in role {group.role}; set it to {value}"
                 )
         if policy.requires_chunks and not limits.chunked_prefill:
             raise UnsupportedError(f"rules {policy.name} requires chunked_prefill; set it to true")

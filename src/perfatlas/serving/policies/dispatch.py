@@ -24,27 +24,27 @@ PROTOCOL: Final = {
 }
 
 
-def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
+def choice(name: str, indices: Iterable[int]) -> Callable[..., Any]:
     """Return a compiled function that dispatches to the implementations of some policies.
 
     Policies that share a function share a branch; the most common one is the default branch.
 
     Args:
-        places: Indices in `POLICIES` of the policies; only these are compiled.
+        indices: Indices in `POLICIES` of the policies; only these are compiled.
     """
-    given = ", ".join(PROTOCOL[name])
+    arguments = ", ".join(PROTOCOL[name])
     names: dict[str, Any] = {"__name__": __name__}
-    lines = [f"def {name}({given}):"]
+    lines = [f"def {name}({arguments}):"]
     owners: dict[Callable[..., Any], list[int]] = {}
-    for index in places:
+    for index in indices:
         owners.setdefault(getattr(POLICIES[index], name), []).append(index)
     *others, most = sorted(owners, key=lambda function: len(owners[function]))
     for function in others:
         test = " or ".join(f"sim.policy == {index}" for index in owners[function])
         names[f"{name}_{owners[function][0]}"] = function
-        lines.append(f"    if {test}: return {name}_{owners[function][0]}({given})")
+        lines.append(f"    if {test}: return {name}_{owners[function][0]}({arguments})")
     names[f"{name}_otherwise"] = most
-    lines.append(f"    return {name}_otherwise({given})")
+    lines.append(f"    return {name}_otherwise({arguments})")
     exec("\n".join(lines), names)  # noqa: S102 - a branch per policy, from names in this file
     chosen: Callable[..., Any] = part(names[name])
     return chosen

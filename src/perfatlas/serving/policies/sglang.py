@@ -179,15 +179,15 @@ def _retract(sim: SimulationState, s: int) -> None:
 def _estimate(sim: SimulationState, s: int) -> None:
     """Set the ratio to (output so far + some steps) over the maximum output of the batch."""
     scheduler = sim.scheduler_S[s]
-    given = RETRACT_STEPS * scheduler.decoding
+    token_budget = RETRACT_STEPS * scheduler.decoding
     most = 1
     i = scheduler.running_tail
     while i != NO_INDEX:
         if i != scheduler.partial:
-            given += output_of(sim, i)
+            token_budget += output_of(sim, i)
             most += sim.request_N[i].osl
         i = sim.request_N[i].before
-    scheduler.ratio = min(1.0, given / most)
+    scheduler.ratio = min(1.0, token_budget / most)
     scheduler.decays = 0
 
 
@@ -220,9 +220,9 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
         most = min(budget, int(room))
         if most <= 0:
             most = budget
-        held = blocks.count(sim, request.placed) * sim.block_size - request.placed
+        slack = blocks.count(sim, request.placed) * sim.block_size - request.placed
         free = sim.scheduler_S[request.scheduler].free * sim.block_size
-        chunk = int(min(request.isl + request.generated - request.computed, most, free + held))
+        chunk = int(min(request.isl + request.generated - request.computed, most, free + slack))
         if chunk <= 0:
             return
         run_chunk(sim, i, chunk)
@@ -239,15 +239,15 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
         if scheduler.full:
             break
         i = scheduler.waiting_head
-        found = blocks.find_cached(sim, i)
-        room -= found[1] * size
-        charge = _try_one(sim, i, found, (budget, room), now)
+        cached = blocks.find_cached(sim, i)
+        room -= cached[1] * size
+        charge = _try_head(sim, i, cached, (budget, room), now)
         if charge <= 0:
             scheduler.full = 1 if charge < 0 else scheduler.full
             break
         taken += 1
         room -= charge
-        budget -= blocks.count(sim, sim.request_N[i].computed - found[0] * size) * size
+        budget -= blocks.count(sim, sim.request_N[i].computed - cached[0] * size) * size
         if room <= 0:
             scheduler.full = 1
         if room <= 0 or budget <= 0:
@@ -255,8 +255,8 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
 
 
 @part
-def _try_one(
-    sim: SimulationState, i: int, found: tuple[int, int], left: tuple[int, float], now: int
+def _try_head(
+    sim: SimulationState, i: int, cached: tuple[int, int], left: tuple[int, float], now: int
 ) -> int:
     """Start the head of the queue if it fits; return its chunk and maximum output in tokens.
 
@@ -266,7 +266,7 @@ def _try_one(
     request = sim.request_N[i]
     size = sim.block_size
     budget, room = left
-    chunk = request.isl + request.generated - found[0] * size
+    chunk = request.isl + request.generated - cached[0] * size
     may_give = min(request.osl - request.generated, MAX_EXPECTED)
     if chunk + may_give + size >= room:
         return -1
@@ -276,7 +276,7 @@ def _try_one(
         may_give = 0
     if chunk <= 0:
         return 0
-    admit_head(sim, i, found, now)
+    admit_head(sim, i, cached, now)
     run_chunk(sim, i, chunk)
     return int(blocks.count(sim, chunk) * size + may_give + size)
 

@@ -36,9 +36,9 @@ def register(policy: BatchingPolicy) -> None:
             f"scheduler {policy.name} was registered after the event loop was loaded; register it"
             " before the first simulation of the process"
         )
-    for known in POLICIES:
-        shared = set(known.roles) & set(policy.roles)
-        if known.name == policy.name and shared:
+    for other in POLICIES:
+        shared = set(other.roles) & set(policy.roles)
+        if other.name == policy.name and shared:
             raise InvalidSpecError(
                 f"scheduler {policy.name} already exists for role {min(shared)}; rename it"
             )
@@ -78,14 +78,14 @@ def policies_named(name: str) -> list[BatchingPolicy]:
     Raises:
         InvalidSpecError: There is no scheduler of this name.
     """
-    found = policies_where(lambda policy: policy.name == name)
-    if not found:
+    matches = policies_where(lambda policy: policy.name == name)
+    if not matches:
         names = policy_names()
         raise InvalidSpecError(
             f"unknown rules {repr_for_error(name)}; choose one of {', '.join(names)}"
             f"{did_you_mean(name, names)}"
         )
-    return found
+    return matches
 
 
 def find_policy(name: str, role: str = "both") -> BatchingPolicy:

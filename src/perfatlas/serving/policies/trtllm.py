@@ -8,7 +8,7 @@ Tokens: decoding sequences take one each, prompts the rest, in order. Without ch
 first prompt that does not fit ends the step's prompts; with it, the prompt is truncated to a
 multiple of a block, possibly 0. A prompt is allocated blocks for all its tokens when it starts.
 
-With batch waiting, prompts that fit are delayed while sequences decode until the step is full
+With batch waiting, prompts that fit are waits while sequences decode until the step is full
 enough or they have waited long enough; attention-data-parallel ranks never wait.
 
 A sequence that gets its last token in the running step neither occupies a slot nor is paused.
@@ -124,12 +124,12 @@ def _wait(sim: SimulationState, s: int, budget: int) -> bool:
     if scheduler.decodes == 0 or tokens == 0 or sim.ranks > 1:
         return False
     if (
-        scheduler.held >= sim.batch_wait_timeout_iters
+        scheduler.batch_waits >= sim.batch_wait_timeout_iters
         or tokens + scheduler.decodes >= sim.batch_wait_max_tokens
     ):
-        scheduler.held = 0
+        scheduler.batch_waits = 0
         return False
-    scheduler.held += 1
+    scheduler.batch_waits += 1
     return True
 
 
@@ -184,21 +184,21 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
             left -= blocks.reserved_at_end(sim, i)
         else:
             left -= blocks.count(sim, total)
-        found = blocks.find_cached(sim, i)
+        cached = blocks.find_cached(sim, i)
         if is_handed(sim, i):
             if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs:
                 break
-            start_transfer(sim, i, found, tokens_to_allocate(sim, i), now)
+            start_transfer(sim, i, cached, tokens_to_allocate(sim, i), now)
             left = scheduler.spare
             continue
-        wanted = total - found[0] * sim.block_size
+        wanted = total - cached[0] * sim.block_size
         chunk = _chunk_tokens(sim, wanted, budget)
         cut = chunk < wanted
         if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs or chunk == 0:
             break
         if cut and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
             break
-        admit_head(sim, i, found, now)
+        admit_head(sim, i, cached, now)
         blocks.extend(sim, i, total)
         run_chunk(sim, i, chunk)
         budget -= chunk
@@ -208,12 +208,11 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
 def check_while_waiting(sim: SimulationState, s: int) -> int:
     """Return 1 if prompts wait for more prompts, here or on other ranks, as every step counts."""
     scheduler = sim.scheduler_S[s]
-    held = scheduler.held > 0
+    waits = scheduler.batch_waits > 0
     if sim.rank_balance_iters > 0:
-        held = held or sim.replica_R[s // sim.ranks].holds > 0
-    return (
-        1 if held and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX) else UNLIMITED_STEPS
-    )
+        waits = waits or sim.replica_R[s // sim.ranks].holds > 0
+    stuck = waits and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX)
+    return 1 if stuck else UNLIMITED_STEPS
 
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))

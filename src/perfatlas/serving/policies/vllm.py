@@ -56,7 +56,7 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
         if sim.growth_SB[s, residue] <= scheduler.free:
             blocks.allocate_steps(sim, s, 1)
         elif sim.prefix_caching:
-            _grow_one_by_one(sim, s, residue)
+            _grow_each(sim, s, residue)
         else:
             while sim.growth_SB[s, residue] > scheduler.free:
                 preempt_last(sim, s)
@@ -80,7 +80,7 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
 
 
 @part
-def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
+def _grow_each(sim: SimulationState, s: int, residue: int) -> None:
     """Allocate blocks to decoding sequences in order of admission.
 
     The blocks of preempted sequences are available only to later sequences.
@@ -113,13 +113,13 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
                 break
             start_transfer(sim, i, (hits, idle_hits), tokens_to_allocate(sim, i), now)
             continue
-        found = hits
+        cached = hits
         below = (0, 0)
         if sim.offloads:
             below = find_offloaded(sim, i)
-            found = max(hits, below[0])
-        chunk = min(total - found * sim.block_size, budget)
-        tokens = total if sim.reserve_full_isl else found * sim.block_size + chunk
+            cached = max(hits, below[0])
+        chunk = min(total - cached * sim.block_size, budget)
+        tokens = total if sim.reserve_full_isl else cached * sim.block_size + chunk
         if blocks.count(sim, tokens) - hits + idle_hits > scheduler.free:
             break
         admit_head(sim, i, (hits, idle_hits), now)

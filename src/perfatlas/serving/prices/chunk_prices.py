@@ -57,9 +57,13 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     tried_XY = np.vstack([each_NXY[0] for each_NXY in probes])
     before = needed_sizes(before, tried_XY.T, TOLERANCE)
     before = np.union1d(before, np.arange(WIDEST_CELL, longest, WIDEST_CELL))
-    if (narrow := _cell_width(parts, most, longest)) < WIDEST_CELL:
-        queries = np.union1d(queries, np.arange(narrow, most, narrow))
-        before = np.union1d(before, np.arange(narrow, longest, narrow))
+    # the event loop interpolates time in integers: widest cell of the longest chunk [tokens]
+    largest_N = parts.chunk(np.ones(1), np.array([float(most)]), np.array([float(longest)]))[:, 0]
+    ticks = abs(float(quantity_ticks(largest_N[:1], parts.quantities[:1])[0]))
+    width = max(int(min(MAX_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
+    if width < WIDEST_CELL:
+        queries = np.union1d(queries, np.arange(width, most, width))
+        before = np.union1d(before, np.arange(width, longest, width))
     alone_NQP, added_NQP = _grid(parts, queries, before, most)
     start_N = alone_NQP[:, 0, 0]
     # no queries cost nothing, except for `last`, which does not depend on the length
@@ -73,16 +77,6 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
         added_NQP=quantity_ticks(np.hstack((none_N1P, added_NQP)), parts.quantities),
         last_NQP=quantity_ticks(np.hstack((last_NQP[:, :1], last_NQP)), parts.quantities),
     )
-
-
-def _cell_width(parts: StepParts, most: int, longest: int) -> int:
-    """Return the widest cell in which the longest chunk can be interpolated [tokens].
-
-    The event loop interpolates the first quantity, time, in integers.
-    """
-    largest_N = parts.chunk(np.ones(1), np.array([float(most)]), np.array([float(longest)]))[:, 0]
-    ticks = abs(float(quantity_ticks(largest_N[:1], parts.quantities[:1])[0]))
-    return max(int(min(MAX_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
 
 
 def _grid(

@@ -33,14 +33,14 @@ def sizes_up_to(
         >>> sizes_up_to(40, least_step=8, parts=2).tolist()
         [1, 8, 9, 16, 17, 24, 25, 32, 33, 40]
     """
-    found = [np.array([1, most])]
+    size_ranges = [np.array([1, most])]
     low, high = 0, least_step * parts
     while low < most:
         step = max(high // (2 * parts), least_step)
         multiples = np.arange(low, min(high, most) + 1, step)
-        found += [multiples + beside for beside in around]
+        size_ranges += [multiples + offset for offset in around]
         low, high = high, 2 * high
-    every = np.unique(np.concatenate(found))
+    every = np.unique(np.concatenate(size_ranges))
     return every[(every >= 1) & (every <= most)]
 
 
@@ -65,7 +65,7 @@ def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes
         >>> needed_sizes(sizes, np.array([[1.0, 2, 3, 8, 9, 10]]).T, 0.01).tolist()
         [1, 3, 4, 6]
     """
-    kept = {0, sizes_X.size - 1}
+    needed = {0, sizes_X.size - 1}
     open_stretches = [(0, sizes_X.size - 1)]
     while open_stretches:
         first, last = open_stretches.pop()
@@ -75,12 +75,12 @@ def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes
         along_X = (sizes_X[inside] - sizes_X[first]) / (sizes_X[last] - sizes_X[first])
         rise_Y = time_XY[last] - time_XY[first]
         line_XY = time_XY[first] + along_X[:, None] * rise_Y
-        own_XY = time_XY[inside]  # 0 for what never runs, which no line misses
-        ratio_XY = np.divide(line_XY, own_XY, out=np.ones_like(line_XY), where=own_XY != 0.0)
+        exact_XY = time_XY[inside]  # 0 for what never runs, which no line misses
+        ratio_XY = np.divide(line_XY, exact_XY, out=np.ones_like(line_XY), where=exact_XY != 0.0)
         miss_X = np.abs(ratio_XY - 1.0).max(axis=1)
         worst = int(miss_X.argmax())
         if miss_X[worst] > tolerance:
             middle = first + 1 + worst
-            kept.add(middle)
+            needed.add(middle)
             open_stretches += [(first, middle), (middle, last)]
-    return sizes_X[sorted(kept)]
+    return sizes_X[sorted(needed)]

@@ -104,10 +104,10 @@ class StepParts:
         step = prefill_work(context, tokens)
         clocks = self._clocks(step)
         if step.batches_C is None:
-            kept = _price(
+            costs = _price(
                 step, context, lambda op: _is_layer(op) and op.name not in self.shared, clocks
             )
-            return self._totals(kept)
+            return self._totals(costs)
         whole, rest = (
             self._totals(_price(step, context, keep, clocks))
             for keep in (_is_layer, lambda op: op.name in self.shared)
@@ -165,15 +165,15 @@ def step_parts(
     prefill = prefill_work(context, StepTokens(batch=array, q_len=array, kv_len=array)).operators
     decode = decode_work(context, array, array).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
-    apart = {op.name for op in (*prefill, *decode) if _is_head(op) or op.per_sequence}
+    separate = {op.name for op in (*prefill, *decode) if _is_head(op) or op.per_sequence}
     sharing = bool(np.any(context.plan.attention_dp > 1))
     experts = {op.name for op in prefill if sharing and works_on_all_tokens(op, context).all()}
     if context.network.item:  # all of a pass depends on its items alone
-        apart = set()
+        separate = set()
     return StepParts(
         context=context,
-        shared=frozenset(shared - apart),
-        experts=frozenset(experts & (shared - apart)),
+        shared=frozenset(shared - separate),
+        experts=frozenset(experts & (shared - separate)),
         quantities=tuple(quantities),
         keys=keys,
         prefill_launches=launched_operators(prefill),
@@ -213,5 +213,5 @@ def _price(
 ) -> StepCost:
     """Return the cost of some operators of a step, with overlaps as in the whole step."""
     never = with_fields(step.operators[0], count=0.0 * step.operators[0].count)
-    kept = tuple(op for op in step.operators if keep(op)) or (never,)
-    return step_costs((replace(step, operators=kept),), context, clocks)[0]
+    operators = tuple(op for op in step.operators if keep(op)) or (never,)
+    return step_costs((replace(step, operators=operators),), context, clocks)[0]

@@ -80,7 +80,7 @@ def price_table(
     limits: TableLimits,
     quantities: Sequence[str] | None = None,
     *,
-    alike: PriceTable | None = None,
+    reuse: PriceTable | None = None,
 ) -> PriceTable:
     """Return the step prices of one candidate.
 
@@ -97,7 +97,7 @@ def price_table(
             sequences that fit the KV cache if that is lower than the engine's limit.
         quantities: Columns of the priced record to tabulate, time first; by default time, and the
             energies if the device has them.
-        alike: A table of the same candidate and quantities whose limits differ only in
+        reuse: A table of the same candidate and quantities whose limits differ only in
             max_num_seqs: its prices of steps with prompts are reused.
 
     Raises:
@@ -113,14 +113,14 @@ def price_table(
             f"{candidates} candidates: a price table needs exactly one; tabulate one plan at a time"
         )
     if quantities is None:
-        known = bool(np.isfinite(context.placement.power().on_w[0]))
-        quantities = TABULATED if known else TABULATED[:1]
+        has_power = bool(np.isfinite(context.placement.power().on_w[0]))
+        quantities = TABULATED if has_power else TABULATED[:1]
     decode, prefill = _largest_steps(context, limits)
     assumed = assumes_losses((decode, prefill))[0]
     if assumed:
         quantities = (*quantities, ROOFLINE)
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
-    tables = _tabulate(parts, limits, None if alike is None else alike.tables)
+    tables = _tabulate(parts, limits, None if reuse is None else reuse.tables)
     host, padded = context.profile.host, context.profile.scheduler.padded_tokens
     launch_s = host.prefill_launch_s(context.network.num_layers, parts.prefill_launches)
     of_engine: dict[str, Any] = {
@@ -159,25 +159,25 @@ def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices
 
 
 def _tabulate(
-    parts: StepParts, limits: TableLimits, alike: QuantityTables | None
+    parts: StepParts, limits: TableLimits, reuse: QuantityTables | None
 ) -> QuantityTables:
-    """Return the tables of all quantities of the steps, those of prompts as in alike ones."""
+    """Return the tables of all quantities of the steps; `reuse` provides those of prompts."""
     if parts.context.network.item:
         return _passes(parts, limits)
     most, queries = limits.max_num_seqs, 1 + parts.context.drafts
     head_NT = _head(parts, most * queries)
-    linear, apart_NB = _decode(parts, most, head_NT)
+    linear, separate_NB = _decode(parts, most, head_NT)
     context_K, base_NBK, slope_NBK = _decode_keyed(parts, most, limits.longest_context)
     decodes: dict[str, Any] = {
         "decode_linear_NB": quantity_ticks(linear.whole_NR, parts.quantities),
         "decode_experts_NB": quantity_ticks(linear.experts_NR, parts.quantities),
         "head_NB": quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
         "context_K": context_K,
-        "decode_base_NBK": base_NBK + quantity_ticks(apart_NB, parts.quantities)[:, :, None],
+        "decode_base_NBK": base_NBK + quantity_ticks(separate_NB, parts.quantities)[:, :, None],
         "decode_slope_NBK": slope_NBK,
     }
-    if alike is not None:
-        return alike._replace(**decodes)
+    if reuse is not None:
+        return reuse._replace(**decodes)
     chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
     mixed = _mixed(parts, limits.max_num_batched_tokens)
     mixed_NT, experts_NT = (quantity_ticks(part_NT, parts.quantities) for part_NT in mixed)
@@ -250,18 +250,18 @@ def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[LinearPar
         full = np.array([size // tokens for size in graphs], np.int64)
         tried_X = np.union1d(tried_X, np.append(full, full + 1))
     tried_X = tried_X[(tried_X > 0) & (tried_X <= most)]
-    linear, apart_NX = parts.decode(tried_X.astype(np.float64))
+    linear, separate_NX = parts.decode(tried_X.astype(np.float64))
     every_B = np.arange(most + 1)
     padded_B = padded_batch(queries * np.arange(most + 1.0), graphs)
     padded_B[0] = 0.0
     padding_NB = head_NT[:, padded_B.astype(np.int64)] - head_NT[:, queries * every_B]
-    whole_NB, experts_NB, apart_NB = (
-        _between(every_B, tried_X, values_NX) for values_NX in (*linear, apart_NX)
+    whole_NB, experts_NB, separate_NB = (
+        _between(every_B, tried_X, values_NX) for values_NX in (*linear, separate_NX)
     )
     whole_NB = whole_NB + padding_NB
-    for values_NB in (whole_NB, experts_NB, apart_NB):
+    for values_NB in (whole_NB, experts_NB, separate_NB):
         values_NB[:, 0] = 0.0
-    return LinearPart(whole_NB, experts_NB), apart_NB
+    return LinearPart(whole_NB, experts_NB), separate_NB
 
 
 def _mixed(parts: StepParts, most: int) -> LinearPart:

@@ -33,12 +33,12 @@ _MIN_CV: Final = 1e-6
 _MAX_CV: Final = 1e3
 
 
-def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
+def stream(seed: int, purpose: Purpose, *indices: int) -> np.random.Generator:
     """Return the random generator of one purpose: PCG64, independent of all other purposes.
 
     Args:
         seed: Seed of the run, 0 or more.
-        place: Further non-negative indices, if several streams share a purpose.
+        indices: Further non-negative indices, if several streams share a purpose.
 
     Raises:
         InvalidSpecError: The seed is negative.
@@ -54,7 +54,7 @@ def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
         raise InvalidSpecError(
             f"seed = {repr_for_error(seed)} is negative; use an integer of at least 0"
         )
-    key = (_PURPOSES.index(purpose), *place)
+    key = (_PURPOSES.index(purpose), *indices)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 

@@ -79,7 +79,7 @@ def plain_requests(
 
 
 def cached_start(requests: Requests, cached_N: NDArray[np.int64], hash_block: int) -> Requests:
-    """Return requests whose prompts begin with as much of one common prompt as is cached.
+    """Return requests whose prompts begin with the cached tokens of one common prompt.
 
     A prefix cache has that part of every prompt once the longest was computed.
 
@@ -98,9 +98,9 @@ def cached_start(requests: Requests, cached_N: NDArray[np.int64], hash_block: in
     hash_first_N = np.append(0, np.cumsum(count_N))
     block_H = np.arange(int(hash_first_N[-1])) - np.repeat(hash_first_N[:-1], count_N)
     common_H = block_H < np.repeat(-(-cached_N // hash_block), count_N)
-    own_H = count_N.max(initial=0) + np.arange(block_H.size)
+    unique_H = count_N.max(initial=0) + np.arange(block_H.size)
     return requests._replace(
         hash_first_N=hash_first_N,
-        hash_H=np.where(common_H, block_H, own_H),
+        hash_H=np.where(common_H, block_H, unique_H),
         hash_block=hash_block,
     )

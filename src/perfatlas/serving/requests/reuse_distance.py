@@ -37,13 +37,13 @@ class PrefixReuse:
     @property
     def repeats(self) -> NDArray[np.bool_]:
         """Whether an earlier prompt has the block (H,)."""
-        found: NDArray[np.bool_] = self.needed_H != NEVER
-        return found
+        repeated_H: NDArray[np.bool_] = self.needed_H != NEVER
+        return repeated_H
 
     def cached_tokens(self, capacity_tokens: float, count: int) -> Int:
         """Return the prompt tokens that a cache has when each request arrives (N,)."""
-        found_H = (self.needed_H <= capacity_tokens) & self.repeats
-        tokens_N: Int = np.bincount(self.request_H, self.saved_H * found_H, count).astype(np.int64)
+        cached_H = (self.needed_H <= capacity_tokens) & self.repeats
+        tokens_N: Int = np.bincount(self.request_H, self.saved_H * cached_H, count).astype(np.int64)
         return tokens_N
 
 
@@ -129,11 +129,11 @@ def _fill_needed(
         total += osl_N[i]
         use += 1
         for h in range(first_N[i + 1] - 1, first_N[i] - 1, -1):
-            place = place_H[h]
-            if last_U[place] >= begin:
-                _add(tree_T, last_U[place], -held_U[place])
-                total -= held_U[place]
-            last_U[place], held_U[place] = use, tokens_H[h]
+            block = place_H[h]
+            if last_U[block] >= begin:
+                _add(tree_T, last_U[block], -held_U[block])
+                total -= held_U[block]
+            last_U[block], held_U[block] = use, tokens_H[h]
             _add(tree_T, use, tokens_H[h])
             total += tokens_H[h]
             use += 1

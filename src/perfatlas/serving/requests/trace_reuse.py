@@ -76,11 +76,11 @@ def _by_class(trace: TraceReuse, caches: int) -> tuple[tuple[IntArray, IntArray]
     The tokens have one entry more: those of no block.
     """
     reuse: PrefixReuse = prefix_reuse(trace.requests, caches)
-    known = np.flatnonzero(reuse.repeats)
-    order = known[np.argsort(reuse.needed_H[known], kind="stable")]
+    repeated = np.flatnonzero(reuse.repeats)
+    order = repeated[np.argsort(reuse.needed_H[repeated], kind="stable")]
     class_H = trace.class_N[reuse.request_H[order]]
-    found = []
+    curves = []
     for k in range(trace.count_K.size):
-        own = order[class_H == k]
-        found.append((reuse.needed_H[own], np.append(0, np.cumsum(reuse.saved_H[own]))))
-    return tuple(found)
+        of_class = order[class_H == k]
+        curves.append((reuse.needed_H[of_class], np.append(0, np.cumsum(reuse.saved_H[of_class]))))
+    return tuple(curves)

@@ -137,7 +137,7 @@ def _group_state(
         "replica_R": shared["replica_F"][first : first + rows],
         "end_R": shared["end_F"][first : first + rows],
     }
-    holds |= _own_state(requests, group)
+    holds |= _engine_state(requests, group)
     return state.SimulationState(**{name: holds[name] for name in state.SimulationState._fields})
 
 
@@ -209,7 +209,7 @@ def _tree(requests: Requests, fleet: config.EngineFleet) -> dict[str, Any]:
     }
 
 
-def _own_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, Any]:
+def _engine_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, Any]:
     """Return the initial state of one engine type."""
     limits, schedulers = group.limits, group.number * group.batches * group.ranks
     scheduler_S = np.zeros(schedulers, state.SCHEDULER)
@@ -220,8 +220,8 @@ def _own_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, Any]
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         scheduler_S[name] = state.NO_INDEX
     named_size = limits.block_size if limits.prefix_caching else 0
-    held = limits._replace(max_num_seqs=limits.max_num_seqs * group.batches)
-    named = _named_blocks(requests, held, scheduler_S[:owners], group.role != "both")
+    pipeline_limits = limits._replace(max_num_seqs=limits.max_num_seqs * group.batches)
+    named = _named_blocks(requests, pipeline_limits, scheduler_S[:owners], group.role != "both")
     return dict(
         scheduler_S=scheduler_S,
         link_S=np.zeros(schedulers, np.int64),
@@ -314,7 +314,7 @@ def _named_blocks(
         ).view(state.ENDS),
         "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
-        "found_L": np.zeros(longest, np.int32),
+        "cached_L": np.zeros(longest, np.int32),
     }
 
 
@@ -333,7 +333,7 @@ def _first_issued(
     coming_C["key"][: free.size] = requests.arrival_N[free]
     coming_C["tie"][: free.size] = free
     coming_C["item"][: free.size] = free
-    request_N["place"][free] = np.arange(free.size)
+    request_N["heap_slot"][free] = np.arange(free.size)
     clock_1["coming"] = free.size
     clock_1["next"] = free[-1] + 1 if free.size else 0
     return coming_C

@@ -105,15 +105,15 @@ def run_fleet(
         ) from error
     from perfatlas.compiled import hold
 
-    held = hold(sims)
+    handle = hold(sims)
     if control.gaps_between is None:
-        return _outcome(sims, _simulate(sims, held, control), sims[0].gaps_G)
+        return _outcome(sims, _simulate(sims, handle, control), sims[0].gaps_G)
     first, last = control.gaps_between
-    stopped = _simulate(sims, held, control, until=first)
+    stopped = _simulate(sims, handle, control, until=first)
     before_G = sims[0].gaps_G.copy()
-    stopped = stopped or _simulate(sims, held, control, until=last)
+    stopped = stopped or _simulate(sims, handle, control, until=last)
     measured_G = sims[0].gaps_G - before_G
-    stopped = stopped or _simulate(sims, held, control)
+    stopped = stopped or _simulate(sims, handle, control)
     return _outcome(sims, stopped, measured_G)
 
 
@@ -194,7 +194,7 @@ def _outcome(
             tries_N=sim.fault_N["tries"].copy(),
             lost_N=sim.fault_N["fate"] == LOST,
             rejected_N=sim.fault_N["fate"] == REJECTED,
-            held_F=_by_replica(sim, "held"),
+            allocated_F=_by_replica(sim, "allocated"),
             wasted=int(clock["wasted"]),
         ),
         offloaded=_offloaded(sims),
@@ -207,7 +207,7 @@ def _offloaded(sims: tuple[SimulationState, ...]) -> outcome.Offloaded:
     """Return the statistics of the tiers of all engines."""
     sums = {
         name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
-        for name in ("loaded", "stored", "came", "went", "held")
+        for name in ("loaded", "stored", "came", "went", "blocks")
     }
     loaded_N = sims[0].loaded_N
     return outcome.Offloaded(
@@ -218,7 +218,7 @@ def _offloaded(sims: tuple[SimulationState, ...]) -> outcome.Offloaded:
         stored=int(sums["stored"][0]),
         came_2=sums["came"],
         went_2=sums["went"],
-        held_2=sums["held"],
+        held_2=sums["blocks"],
     )
 
 
@@ -242,7 +242,7 @@ def _run_energy(
     group_F = sim.group_F[: sim.group_F.size // stages]
     gpus_F = np.array([group.rank_gpus for group in sims])[group_F]
     on_F = np.array([g.rank_gpus * g.ranks * g.on_power * stages for g in sims])[group_F]
-    allocated_F = sim.replica_F["held"] if sim.scaler_1.shape[0] else np.full(on_F.size, now)
+    allocated_F = sim.replica_F["allocated"] if sim.scaler_1.shape[0] else np.full(on_F.size, now)
     energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
     spent_F = _by_replica(sim, "spent")
     total_j = float((gpus_F * spent_F + on_F * allocated_F).sum()) / PER_JOULE

@@ -71,28 +71,28 @@ def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
 @part
 def find_cached(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the leading cached blocks of a request, and how many of them are unreferenced."""
-    found = 0
+    hits = 0
     idle = 0
     if sim.prefix_caching:
-        found, idle = prefix.find_prefix(sim, i)
-    return found, idle
+        hits, idle = prefix.find_prefix(sim, i)
+    return hits, idle
 
 
 @part
-def reference_cached(sim: SimulationState, i: int, found: int) -> None:
+def reference_cached(sim: SimulationState, i: int, hits: int) -> None:
     """Reference the cached blocks of an admitted request."""
     if sim.prefix_caching:
-        prefix.share_prefix(sim, i, found)
+        prefix.share_prefix(sim, i, hits)
     request = sim.request_N[i]
-    request.computed = found * sim.block_size
+    request.computed = hits * sim.block_size
     request.placed = request.computed
 
 
 @part
-def load_tiers(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
+def load_tiers(sim: SimulationState, i: int, hits: int, cached: tuple[int, int]) -> None:
     """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks."""
-    load_offloaded(sim, i, hits, found)
-    below = found[0]
+    load_offloaded(sim, i, hits, cached)
+    below = cached[0]
     if below > hits:
         extend(sim, i, below * sim.block_size)
         sim.request_N[i].computed = below * sim.block_size

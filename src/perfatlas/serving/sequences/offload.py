@@ -65,16 +65,16 @@ def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
 
 
 @part
-def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
+def load_offloaded(sim: SimulationState, i: int, hits: int, cached: tuple[int, int]) -> None:
     """Refresh the hits of an admitted request in the tiers, and load those not on the GPU."""
     request = sim.request_N[i]
     s = request.scheduler
-    below, host = found
+    below, host = cached
     for b in range(host - 1, -1, -1):
         _renew(sim, (s, HOST), _find(sim, (s, HOST), _key(sim, i, b)))
     for b in range(below - 1, host - 1, -1):
         _renew(sim, (s, SSD), _find(sim, (s, SSD), _key(sim, i, b)))
-    request.kept = below
+    request.offloaded = below
     from_host = max(host - hits, 0)
     from_ssd = max(below - max(hits, host), 0)
     for b in range(below - from_ssd, below):
@@ -96,15 +96,15 @@ def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
     request = sim.request_N[i]
     s = request.scheduler
     full = min(tokens, request.isl) // sim.block_size
-    if full <= request.kept:
+    if full <= request.offloaded:
         return
-    for b in range(request.kept, full):
+    for b in range(request.offloaded, full):
         key = _key(sim, i, b)
         _add_block(sim, (s, HOST), key)
         _add_block(sim, (s, SSD), key)
-    sim.stock_S2[s, HOST].stored += full - request.kept
-    _wait_for(sim, i, (full - request.kept) * sim.host_move)
-    request.kept = full
+    sim.stock_S2[s, HOST].stored += full - request.offloaded
+    _wait_for(sim, i, (full - request.offloaded) * sim.host_move)
+    request.offloaded = full
 
 
 @part
@@ -138,9 +138,9 @@ def _add_block(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
     if room == 0:
         return
     stock = sim.stock_S2[s, t]
-    if stock.held < room:
-        k = int(stock.held)
-        stock.held += 1
+    if stock.blocks < room:
+        k = int(stock.blocks)
+        stock.blocks += 1
     else:
         k = int(stock.oldest)
         _leave_order(sim, shelf, k)

@@ -129,13 +129,13 @@ def first_output(sim: SimulationState) -> int:
 
 @part
 def start_transfer(
-    sim: SimulationState, i: int, found: tuple[int, int], tokens: int, now: int
+    sim: SimulationState, i: int, cached: tuple[int, int], tokens: int, now: int
 ) -> None:
     """Dequeue the head of a queue, allocate its blocks and start its KV cache transfer.
 
     Args:
         i: The request at the head; there are enough blocks.
-        found: Leading cached blocks, and how many of them are unreferenced.
+        cached: Leading cached blocks, and how many of them are unreferenced.
         tokens: Tokens for which blocks are allocated.
         now: Start of the step [ps].
     """
@@ -146,7 +146,7 @@ def start_transfer(
     scheduler.waiting -= 1
     if scheduler.waiting == 0:
         scheduler.waiting_tail = NO_INDEX
-    hits, idle = found
+    hits, idle = cached
     if sim.reserves_blocks:
         scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
     blocks.reference_cached(sim, i, hits)

@@ -31,7 +31,7 @@ def _back_to_prompt(sim: SimulationState, i: int) -> None:
         request.generated = request.osl - (request.finish - scheduler.step)
         request.computed = request.isl + request.generated - 1
         request.placed = request.computed
-    drop(sim.finishing_SH[s], sim.request_N, scheduler.heap, request.place)
+    drop(sim.finishing_SH[s], sim.request_N, scheduler.heap, request.heap_slot)
     scheduler.heap -= 1
     stop_decoding(sim, i)
 

@@ -43,7 +43,7 @@ FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitm
 def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
-    Their indices are stored in `found_L`. At least one token is always left to compute.
+    Their indices are stored in `cached_L`. At least one token is always left to compute.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
@@ -56,27 +56,27 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
             block = sim.block_SK[s, block].chain_after
         if block == NO_INDEX:
             return b, idle
-        sim.found_L[b] = block
+        sim.cached_L[b] = block
         if sim.block_SK[s, block].references == 0:
             idle += 1
     return most, idle
 
 
 @part
-def share_prefix(sim: SimulationState, i: int, found: int) -> None:
+def share_prefix(sim: SimulationState, i: int, hits: int) -> None:
     """Assign a block table row with the cached blocks to an admitted request.
 
     Args:
-        found: Number of blocks in `found_L`.
+        hits: Number of blocks in `cached_L`.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[s]
     scheduler.spare_rows -= 1
     request.row = sim.spare_SH[s, scheduler.spare_rows]
-    request.registered = found
-    for b in range(found):
-        block = sim.found_L[b]
+    request.registered = hits
+    for b in range(hits):
+        block = sim.cached_L[b]
         row = sim.block_SK[s, block]
         if row.references == 0:
             _leave_free(sim, request.scheduler, block)
@@ -160,7 +160,7 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
         row = sim.block_SK[s, block]
         bucket = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)]
         row.key = key
-        row.known = 1
+        row.hashed = 1
         row.chain_before = bucket.tail
         row.chain_after = NO_INDEX
         if bucket.tail == NO_INDEX:
@@ -179,7 +179,7 @@ def hash_output(sim: SimulationState, i: int) -> None:
     first = request.isl // sim.block_size
     for b in range(first, request.registered):
         block = sim.table_SHL[s, request.row, b]
-        if sim.block_SK[s, block].known:
+        if sim.block_SK[s, block].hashed:
             _forget(sim, s, block)
     request.registered = min(request.registered, first)
     register(sim, i, request.isl + request.osl - 1)
@@ -205,7 +205,7 @@ def _forget(sim: SimulationState, s: int, block: int) -> None:
         bucket.tail = row.chain_before
     else:
         sim.block_SK[s, row.chain_after].chain_before = row.chain_before
-    row.known = 0
+    row.hashed = 0
 
 
 @part
@@ -215,7 +215,7 @@ def _take(sim: SimulationState, s: int) -> int:
     block = sim.scheduler_S[owner].free_head
     _leave_free(sim, s, block)
     row = sim.block_SK[owner, block]
-    if row.known:
+    if row.hashed:
         _forget(sim, owner, block)
     row.references = 1
     return int(block)

@@ -38,11 +38,11 @@ def rank_tokens(sim: SimulationState, first: int) -> RankTokens:
     chunks = 0
     for s in range(first, first + sim.ranks):
         scheduler = sim.scheduler_S[s]
-        own = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
+        scheduled = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
         decodes = max(decodes, scheduler.decodes)
         all_decodes += max(scheduler.decodes, 1)
-        tokens = max(tokens, own)
-        all_tokens += max(own, 1)
+        tokens = max(tokens, scheduled)
+        all_tokens += max(scheduled, 1)
         chunks += scheduler.chunks
     return RankTokens(decodes, all_decodes, tokens, all_tokens, chunks)
 
@@ -54,8 +54,8 @@ def linear_time(sim: SimulationState, step: RankTokens, scheduler: SchedulerStat
         return decode_linear_time(sim, step, scheduler)
     if _mixed_padded(sim, step):
         return int(sim.mixed_linear_T[step.tokens])
-    own = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
-    return _apart(sim.mixed_linear_T, sim.mixed_experts_T, own, step.all_tokens, sim.ranks)
+    tokens = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
+    return _linear(sim.mixed_linear_T, sim.mixed_experts_T, tokens, step.all_tokens, sim.ranks)
 
 
 @part
@@ -63,8 +63,8 @@ def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: Schedu
     """Return the linear part of one rank's step without the prompts of all ranks [ps]."""
     if _decode_padded(sim, step):
         return int(sim.decode_linear_B[step.decodes])
-    own = scheduler.decodes
-    return _apart(sim.decode_linear_B, sim.decode_experts_B, own, step.all_decodes, sim.ranks)
+    decodes = scheduler.decodes
+    return _linear(sim.decode_linear_B, sim.decode_experts_B, decodes, step.all_decodes, sim.ranks)
 
 
 @part
@@ -75,8 +75,8 @@ def linear_energy(sim: SimulationState, step: RankTokens, scheduler: SchedulerSt
     linear_T = sim.mixed_linear_energy_T
     if _mixed_padded(sim, step):
         return int(linear_T[step.tokens])
-    own = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
-    return _apart(linear_T, sim.mixed_experts_energy_T, own, step.all_tokens, sim.ranks)
+    tokens = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
+    return _linear(linear_T, sim.mixed_experts_energy_T, tokens, step.all_tokens, sim.ranks)
 
 
 @part
@@ -86,7 +86,7 @@ def decode_linear_energy(sim: SimulationState, step: RankTokens, scheduler: Sche
     if _decode_padded(sim, step):
         return int(linear_B[step.decodes])
     experts_B = sim.decode_experts_energy_B
-    return _apart(linear_B, experts_B, scheduler.decodes, step.all_decodes, sim.ranks)
+    return _linear(linear_B, experts_B, scheduler.decodes, step.all_decodes, sim.ranks)
 
 
 @part
@@ -102,11 +102,11 @@ def _decode_padded(sim: SimulationState, step: RankTokens) -> bool:
 
 
 @part
-def _apart(
-    linear_X: NDArray[np.int64], experts_X: NDArray[np.int64], own: int, total: int, ranks: int
+def _linear(
+    linear_X: NDArray[np.int64], experts_X: NDArray[np.int64], tokens: int, total: int, ranks: int
 ) -> int:
     """Return the linear part of a rank's own work, and of experts at the mean of all ranks."""
-    rank = max(own, 1)
+    rank = max(tokens, 1)
     mean = total // ranks
     experts = experts_X[mean]
     if total > mean * ranks:

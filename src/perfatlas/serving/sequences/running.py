@@ -44,17 +44,17 @@ def clear_step(sim: SimulationState, s: int, now: int) -> None:
 
 
 @part
-def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -> None:
+def admit_head(sim: SimulationState, i: int, cached: tuple[int, int], now: int) -> None:
     """Start the head of a queue with its cached blocks.
 
     Args:
-        found: Leading cached blocks, and how many of them are unreferenced.
+        cached: Leading cached blocks, and how many of them are unreferenced.
         now: Start of the step [ps].
     """
     request = sim.request_N[i]
     request.scheduler = queue_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[request.scheduler]
-    hits, idle = found
+    hits, idle = cached
     if sim.reserves_blocks:
         scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
     if sim.scheduled_N[i] == NO_INDEX:

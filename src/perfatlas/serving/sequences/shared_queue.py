@@ -54,7 +54,7 @@ def _take_queue(sim: SimulationState, s: int, before: int) -> None:
     scheduler.unread = other.unread
     scheduler.unread_head = other.unread_head
     scheduler.unread_tail = other.unread_tail
-    scheduler.held = other.held
+    scheduler.batch_waits = other.batch_waits
     other.waiting = 0
     other.waiting_head = NO_INDEX
     other.waiting_tail = NO_INDEX

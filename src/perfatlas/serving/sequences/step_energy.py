@@ -23,7 +23,7 @@ class EnergyLine(NamedTuple):
 
 @part
 def rank_energy(sim: SimulationState, scheduler: SchedulerState, linear: int) -> EnergyLine:
-    """Return the dynamic energy of one rank's step, whose time is known.
+    """Return the dynamic energy of one rank's step, of known time.
 
     Args:
         linear: Energy of the linear layers of the step [nJ].

@@ -65,7 +65,7 @@ def add_chunk(sim: SimulationState, s: int, queries: int, before: int) -> None:
     scheduler = sim.scheduler_S[s]
     q = min(cell(sim.queries_Q, queries), sim.queries_Q.shape[0] - 2)
     p = min(cell(sim.before_P, before), sim.before_P.shape[0] - 2)
-    place = ChunkPlace(
+    position = ChunkPlace(
         q,
         p,
         queries - sim.queries_Q[q],
@@ -73,10 +73,10 @@ def add_chunk(sim: SimulationState, s: int, queries: int, before: int) -> None:
         before - sim.before_P[p],
         sim.before_P[p + 1] - sim.before_P[p],
     )
-    scheduler.attention += chunk_value(sim.prefill_added_QP, place)
-    scheduler.last = max(scheduler.last, chunk_value(sim.prefill_last_QP, place))
+    scheduler.attention += chunk_value(sim.prefill_added_QP, position)
+    scheduler.last = max(scheduler.last, chunk_value(sim.prefill_last_QP, position))
     if sim.rank_gpus > 0:
-        shares = (place.along / place.wide, place.beyond / place.deep)
+        shares = (position.along / position.wide, position.beyond / position.deep)
         scheduler.attention_energy += chunk_energy(sim.prefill_added_energy_QP, q, p, shares)
         scheduler.last_energy = max(
             scheduler.last_energy, chunk_energy(sim.prefill_last_energy_QP, q, p, shares)
@@ -84,18 +84,18 @@ def add_chunk(sim: SimulationState, s: int, queries: int, before: int) -> None:
 
 
 @part
-def chunk_value(table_QP: NDArray[np.int64], place: ChunkPlace) -> int:
+def chunk_value(table_QP: NDArray[np.int64], position: ChunkPlace) -> int:
     """Return the bilinear interpolation of a chunk table, rounded down in each direction.
 
     Args:
         table_QP: The table (Q, P) [ps or nJ].
     """
-    q, p = place.q, place.p
+    q, p = position.q, position.p
     near = table_QP[q, p]
-    near += (table_QP[q + 1, p] - near) * place.along // place.wide
+    near += (table_QP[q + 1, p] - near) * position.along // position.wide
     far = table_QP[q, p + 1]
-    far += (table_QP[q + 1, p + 1] - far) * place.along // place.wide
-    return int(near + (far - near) * place.beyond // place.deep)
+    far += (table_QP[q + 1, p + 1] - far) * position.along // position.wide
+    return int(near + (far - near) * position.beyond // position.deep)
 
 
 @part

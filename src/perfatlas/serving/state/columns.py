@@ -181,7 +181,7 @@ class SimulationState(NamedTuple):
     growers_SB: Rows  # the same sequences, linked
     table_SHL: NDArray[np.int32]
     spare_SH: NDArray[np.int32]
-    found_L: NDArray[np.int32]
+    cached_L: NDArray[np.int32]
     loaded_N: Rows  # empty without tiers below the GPU
     stock_S2: Rows
     shelf_S2K: Rows
@@ -189,8 +189,8 @@ class SimulationState(NamedTuple):
 
     def settled(self) -> dict[str, int]:
         """Return the fields whose values are compiled in: its scheduler and unused features."""
-        told = {name: int(getattr(self, name)) for name in _SCHEDULER}
+        values = {name: int(getattr(self, name)) for name in _SCHEDULER}
         for group in _FEATURES:
             if not any(getattr(self, name) for name in group):
-                told |= dict.fromkeys(group, 0)
-        return told
+                values |= dict.fromkeys(group, 0)
+        return values

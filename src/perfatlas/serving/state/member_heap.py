@@ -73,7 +73,7 @@ def _set(heap_H: Rows, request_N: Rows, slot: int, node: tuple[int, int, int]) -
     row.key = node[0]
     row.tie = node[1]
     row.item = node[2]
-    request_N[node[2]].place = slot
+    request_N[node[2]].heap_slot = slot
 
 
 @part

@@ -27,7 +27,7 @@ REQUEST: Final = np.dtype(
         ("generated", "i4"),  # while not decoding: output tokens so far
         ("after", "i4"),  # neighbours in the queue or running list
         ("before", "i4"),
-        ("place", "i4"),  # position in its heap
+        ("heap_slot", "i4"),  # position in its heap
         ("scheduler", "i4"),  # its scheduler
         ("next_turn", "i4"),  # next turn of its session
         (
@@ -38,7 +38,7 @@ REQUEST: Final = np.dtype(
         ("growth_before", "i4"),
         ("row", "i4"),  # its row of the block table
         ("registered", "i4"),  # leading blocks in the prefix cache
-        ("kept", "i4"),  # leading blocks in the tiers below the GPU
+        ("offloaded", "i4"),  # leading blocks in the tiers below the GPU
     ],
     align=True,
 )
@@ -143,7 +143,7 @@ REPLICA: Final = np.dtype(
             "doomed",  # whether it is lost at the end of the running steps
             "back",  # when it serves again
             "up_at",  # while starting: when it serves
-            "held",  # time in which it served, started or drained [ps]
+            "allocated",  # time in which it served, started or drained [ps]
             "holds",  # whether its prompts wait for those of other ranks
             "prompted",  # step in which they last ran
             "unsent",  # backlog of its front end at the end of a step [ps]
@@ -158,7 +158,7 @@ REPLICA: Final = np.dtype(
 BLOCK: Final = np.dtype(
     [
         ("key", "i8"),  # its hash, if any
-        ("known", "i4"),
+        ("hashed", "i4"),
         ("references", "i4"),  # requests that reference it
         ("after", "i4"),  # neighbours in the free queue
         ("before", "i4"),
@@ -178,7 +178,7 @@ SHELF: Final = np.dtype(  # a block in a tier below the GPU
     align=True,
 )
 STOCK: Final = np.dtype(  # counters of a tier
-    [(name, "i8") for name in ("held", "oldest", "newest", "came", "went", "loaded", "stored")],
+    [(name, "i8") for name in ("blocks", "oldest", "newest", "came", "went", "loaded", "stored")],
     align=True,
 )
 LOADED: Final = np.dtype(  # per request: tokens by tier, and the time of its copies [ps]
@@ -259,7 +259,7 @@ class SchedulerState:
     unread_head: int
     unread_tail: int
     read: int  # step after which requests were last received
-    held: int  # steps that prompts have waited for more prompts
+    batch_waits: int  # steps that prompts have waited for more prompts
     start: int  # start of the step being scheduled
     delay: int  # total time added by prompts
     last_end: int  # end of the last step with decodes

@@ -101,7 +101,7 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
             files = "inputs.json contains texts without token counts: " if "data" in row else ""
             hint = f"{files}read the profile_export.jsonl of the same run"
             raise refuse(path, f"line {number}", f"missing 'metadata' of a request; {hint}")
-        why = _why_not(row, metadata)
+        why = _exclusion_reason(row, metadata)
         if why:
             left_out[why] += 1
             continue
@@ -120,7 +120,7 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
         yield number, flat | dict(metadata)
 
 
-def _why_not(row: Row, metadata: Row) -> str:
+def _exclusion_reason(row: Row, metadata: Row) -> str:
     if metadata.get("benchmark_phase", metadata.get("credit_phase", "profiling")) == "warmup":
         return "are from the warm-up phase"
     if metadata.get("was_cancelled"):
@@ -130,14 +130,14 @@ def _why_not(row: Row, metadata: Row) -> str:
 
 def _think_times(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:
     """Return the think time of each request (N,) [ps], -1 where its time of arrival applies."""
-    taken_N = columns.pop("taken") * _TICKS_PER_NS
+    duration_N = columns.pop("taken") * _TICKS_PER_NS
     session_N, turn_N, arrival_N = columns["session"], columns["turn"], columns["arrival"]
     order_N = np.lexsort((turn_N, session_N))
     before_N, after_N = order_N[:-1], order_N[1:]
     follows_N = (session_N[before_N] == session_N[after_N]) & (session_N[after_N] >= 0)
     follows_N &= turn_N[after_N] == turn_N[before_N] + 1
     follows_N &= before_N < after_N  # a turn that starts before its previous one did not wait
-    gap_N = arrival_N[after_N] - (arrival_N[before_N] + taken_N[before_N])
+    gap_N = arrival_N[after_N] - (arrival_N[before_N] + duration_N[before_N])
     overlapping = int(np.count_nonzero(follows_N & (gap_N < 0)))
     if overlapping:
         trace.warnings.append(

@@ -40,7 +40,7 @@ _SIGNATURES: Final = {
 class Block(NamedTuple):
     """Consecutive rows of a trace."""
 
-    place: str  # Word for a row in messages: line or row
+    row_word: str  # Word for a row in messages: line or row
     first: int  # Number of the first row
     # Returns the rows as an Arrow table with the requested columns, one row per line from `first`
     # on; None if that is not possible
@@ -49,13 +49,13 @@ class Block(NamedTuple):
     rows: Callable[[], Iterator[tuple[int, Mapping[str, object]]]]
 
 
-def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
+def refuse(path: str | Path, position: str, problem: str) -> InvalidSpecError:
     """Return the error for a location in a trace.
 
     Args:
-        place: Line or row and its number, "" for the whole file.
+        position: Line or row and its number, "" for the whole file.
     """
-    where = f", {place}" if place else ""
+    where = f", {position}" if position else ""
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
 
 
@@ -63,7 +63,7 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, pa.DataType]) -> Iterato
     """Yield the objects of a JSON Lines file."""
     for first, data in line_blocks(path):
         yield Block(
-            place="line",
+            row_word="line",
             first=first,
             table=partial(_jsonl_table, data, schema),
             rows=partial(_jsonl_rows, path, first, data),
@@ -91,11 +91,11 @@ def csv_blocks(
             _check_names(path, names, required)
         if not body:
             continue
-        known = {name: kind for name, kind in schema.items() if name in names}
+        present = {name: kind for name, kind in schema.items() if name in names}
         yield Block(
-            place="line",
+            row_word="line",
             first=start,
-            table=partial(_csv_table, body, names, known),
+            table=partial(_csv_table, body, names, present),
             rows=partial(_csv_rows, path, start, body, names),
         )
 
@@ -109,12 +109,12 @@ def parquet_blocks(
     check_regular(path, "trace")
     try:
         with pq.ParquetFile(path) as file:
-            known = file.schema_arrow.names
-            _check_names(path, known, required)
+            columns = file.schema_arrow.names
+            _check_names(path, columns, required)
             first = 1
-            for batch in file.iter_batches(columns=[n for n in names if n in known]):
+            for batch in file.iter_batches(columns=[n for n in names if n in columns]):
                 yield Block(
-                    place="row",
+                    row_word="row",
                     first=first,
                     table=partial(pa.Table.from_batches, [batch]),
                     rows=partial(_batch_rows, batch, first),

@@ -73,7 +73,7 @@ class CellError(ValueError):
 class Columns(NamedTuple):
     """Validated cells of the rows of a block."""
 
-    place: str  # Word for a row in messages: line or row
+    row_word: str  # Word for a row in messages: line or row
     number_B: NDArray[np.int64]  # Number of each row (B,)
     # Cells by field (B,): float64 for numbers, int64 for others; stamps in ns
     cells: dict[str, NDArray[Any]]
@@ -85,7 +85,7 @@ class Columns(NamedTuple):
         if keep_B.all():
             return self
         return Columns(
-            place=self.place,
+            row_word=self.row_word,
             number_B=self.number_B[keep_B],
             cells={name: column[keep_B] for name, column in self.cells.items()},
             hash_H=self.hash_H[np.repeat(keep_B, self.count_B)],
@@ -143,7 +143,7 @@ def _from_table(block: Block, table: pa.Table, fields: Sequence[TraceField]) -> 
             return None
         cells[field.name] = values
     number_B = np.arange(block.first, block.first + table.num_rows, dtype=np.int64)
-    return Columns(block.place, number_B, cells, hash_H, count_B)
+    return Columns(block.row_word, number_B, cells, hash_H, count_B)
 
 
 def _values(column: pa.ChunkedArray, field: TraceField) -> NDArray[Any] | None:
@@ -205,33 +205,33 @@ def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> Columns:
     numbers: list[int] = []
-    found: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
+    cells: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
     hashes: list[int] = []
     counts: list[int] = []
     for number, row in block.rows():
         if not numbers:
-            found = {f.name: [] for f in fields if _has(f, row)}
+            cells = {f.name: [] for f in fields if _has(f, row)}
         numbers.append(number)
         counts.append(0)
         for field in fields:
             try:
-                if field.name not in found:
+                if field.name not in cells:
                     _check_absent(field, row)
                     continue
                 cell = _cell(field, row)
             except CellError as problem:
-                raise refuse(path, f"{block.place} {number}", str(problem)) from problem
+                raise refuse(path, f"{block.row_word} {number}", str(problem)) from problem
             if isinstance(cell, list):
                 hashes += cell
                 counts[-1] = len(cell)
             else:
-                found[field.name].append(cell)
+                cells[field.name].append(cell)
     kinds = {f.name: np.float64 if f.kind == "number" else np.int64 for f in fields}
     ragged = {f.name for f in fields if f.kind == "hashes"}
     return Columns(
-        place=block.place,
+        row_word=block.row_word,
         number_B=np.array(numbers, np.int64),
-        cells={n: np.array(c, kinds[n]) for n, c in found.items() if n not in ragged},
+        cells={n: np.array(c, kinds[n]) for n, c in cells.items() if n not in ragged},
         hash_H=np.array(hashes, np.int64),
         count_B=np.array(counts, np.int64),
     )

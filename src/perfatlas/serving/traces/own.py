@@ -105,8 +105,8 @@ def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:
     ):
         if wrong_N.any():
             row = int(np.argmax(wrong_N))
-            place = trace.place_of(int(columns["number"][row]))
-            raise refuse(trace.path, place, f"turn = {turn_N[row]} {rule}")
+            position = trace.position_of(int(columns["number"][row]))
+            raise refuse(trace.path, position, f"turn = {turn_N[row]} {rule}")
 
 
 @dataclass
@@ -145,7 +145,7 @@ class _HashedBlocks:
                 self.low, self.high = int(lows_B[-1]), int(highs_B[-1])
 
     def _refused(self, rows: Columns, wrong_B: NDArray[np.bool_], problem: str) -> InvalidSpecError:
-        return refuse(self.path, f"{rows.place} {rows.number_B[np.argmax(wrong_B)]}", problem)
+        return refuse(self.path, f"{rows.row_word} {rows.number_B[np.argmax(wrong_B)]}", problem)
 
     def tokens(self, warnings: list[str]) -> int:
         """Return the tokens per block, given or inferred from all rows; 0 without hashes."""

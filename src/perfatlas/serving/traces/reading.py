@@ -94,7 +94,7 @@ class GrowingTrace:
     _parts: dict[str, GrowingColumn] = field(default_factory=dict)
     _origin: Any = None
     _kept: int = 0
-    _place: str = "line"
+    _row_word: str = "line"
 
     @property
     def full(self) -> bool:
@@ -117,7 +117,7 @@ class GrowingTrace:
         time_B = columns.cells[times]
         if time_B.shape[0] == 0:
             return
-        self._place = columns.place
+        self._row_word = columns.row_word
         if self._origin is None:
             self._origin = time_B.dtype.type(0) if self.clock.relative else time_B[0]
         after_B = time_B - self._origin
@@ -132,24 +132,24 @@ class GrowingTrace:
             row = int(np.argmax(far_B))
             raise refuse(
                 self.path,
-                f"{columns.place} {columns.number_B[row]}",
+                f"{columns.row_word} {columns.number_B[row]}",
                 f"arrives {significant(after_s_B[row], 6)} s after the start of the trace; a"
                 f" simulation is limited to {MAX_S:g} s: read a window of the trace (start_s,"
                 " end_s or first)",
             )
         arrival_B = self._ticks(after_B[keep_B])
         whole = bool(keep_B.all())
-        kept = {name: column if whole else column[keep_B] for name, column in named.items()}
-        kept["number"] = columns.number_B if whole else columns.number_B[keep_B]
-        kept["count"] = columns.count_B if whole else columns.count_B[keep_B]
+        columns_kept = {name: column if whole else column[keep_B] for name, column in named.items()}
+        columns_kept["number"] = columns.number_B if whole else columns.number_B[keep_B]
+        columns_kept["count"] = columns.count_B if whole else columns.count_B[keep_B]
         of_kept_H = np.repeat(keep_B, columns.count_B)
-        kept["hash"] = columns.hash_H if whole else columns.hash_H[of_kept_H]
-        kept["arrival"] = arrival_B
-        for name in kept.keys() ^ self._parts.keys() if self._parts else ():
-            place = f"{columns.place} {columns.number_B[0]}"
+        columns_kept["hash"] = columns.hash_H if whole else columns.hash_H[of_kept_H]
+        columns_kept["arrival"] = arrival_B
+        for name in columns_kept.keys() ^ self._parts.keys() if self._parts else ():
+            position = f"{columns.row_word} {columns.number_B[0]}"
             rule = f"{name!r} is present only in some rows; it must be in all or none"
-            raise refuse(self.path, place, f"from or up to here, {rule}")
-        for name, column in kept.items():
+            raise refuse(self.path, position, f"from or up to here, {rule}")
+        for name, column in columns_kept.items():
             self._parts.setdefault(name, GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
 
@@ -167,9 +167,9 @@ class GrowingTrace:
             raise refuse(self.path, "", f"contains no requests{within}")
         return {name: self._parts.pop(name).whole() for name in list(self._parts)}
 
-    def place_of(self, number: int) -> str:
+    def position_of(self, number: int) -> str:
         """Return the name of a row in messages."""
-        return f"{self._place} {number}"
+        return f"{self._row_word} {number}"
 
 
 def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unsorted: bool) -> None:
@@ -186,13 +186,13 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
     if refuse_unsorted:
         raise refuse(
             trace.path,
-            trace.place_of(number),
+            trace.position_of(number),
             "arrives before the previous row, and the order of rows defines the turns of "
             "sessions; sort the file by time",
         )
     trace.warnings.append(
         f"{early_N.size} of {arrival_N.shape[0]} rows arrive before the previous row (first: "
-        f"{trace.place_of(number)}); they were sorted by time"
+        f"{trace.position_of(number)}); they were sorted by time"
     )
     order_N = np.lexsort((columns["turn"], arrival_N)) if "turn" in columns else None
     if order_N is None:
@@ -278,7 +278,7 @@ def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int
         row = int(wrong_B[0])
         raise refuse(
             path,
-            f"{columns.place} {columns.number_B[row]}",
+            f"{columns.row_word} {columns.number_B[row]}",
             f"{columns.count_B[row]} hashes for {isl_B[row]} tokens; blocks of {block} tokens "
             f"require {needed_B[row]}",
         )

@@ -107,7 +107,7 @@ def _result_blocks(trace: reading.GrowingTrace) -> Iterator[Block]:
         raise refuse(path, "", f"lists of different lengths: {lengths}")
     errors = result.get("errors")
     rows = partial(_result_rows, trace, result, errors if isinstance(errors, list) else [])
-    yield Block(place="request", first=1, table=_no_table, rows=rows)
+    yield Block(row_word="request", first=1, table=_no_table, rows=rows)
 
 
 def _result_rows(
@@ -133,7 +133,7 @@ def _log_blocks(trace: reading.GrowingTrace) -> Iterator[Block]:
     clock = _LogClock()
     for first, data in line_blocks(trace.path):
         rows = partial(_log_rows, trace, (first, data), waiting, clock)
-        yield Block(place="line", first=first, table=_no_table, rows=rows)
+        yield Block(row_word="line", first=first, table=_no_table, rows=rows)
 
 
 class _LogClock:

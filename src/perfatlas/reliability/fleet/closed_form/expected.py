@@ -61,8 +61,8 @@ def expected_goodput(fleet: model.Fleet, units: int, strategy: model.Strategy) -
         >>> from perfatlas.reliability.fleet.model import Level, Restart, Strategy, one_cause
         >>> strategy = Strategy(interval_s=1807.6, levels=(Level(write_s=60.0),),
         ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
-        >>> found = expected_goodput(one_cause(7.9 * 3600, 8), 8, strategy)
-        >>> print(f"{found.goodput:.5f} {found.form} {found.leaves_out}")
+        >>> goodput = expected_goodput(one_cause(7.9 * 3600, 8), 8, strategy)
+        >>> print(f"{goodput.goodput:.5f} {goodput.form} {goodput.leaves_out}")
         0.92662 exact renewal efficiency (Daly 2006) ()
     """
     beyond = _beyond(fleet, strategy)
@@ -160,8 +160,8 @@ def likely_interval_s(
     if cost_s <= 0.0:
         return None, "checkpoint_write_s = 0: free checkpoints have no optimal interval"
     if hurt <= 0.0:
-        held = strategy.step_s is not None and any(c.effect == "stops" for c in fleet.causes)
-        why = "peers hold the state after every failure" if held else "nothing stops the job"
+        peers_hold = strategy.step_s is not None and any(c.effect == "stops" for c in fleet.causes)
+        why = "peers hold the state after every failure" if peers_hold else "nothing stops the job"
         return None, f"{why}: the longer the interval, the better"
     if strategy.levels[-1].every > MAX_SEGMENTS:
         return None, f"no closed form gives the optimal interval of over {MAX_SEGMENTS} segments"
@@ -176,9 +176,9 @@ def likely_interval_s(
         return -_value(demand, strategy, math.exp(log_interval))[0]
 
     ends = (middle - math.log(30.0), middle + math.log(30.0))
-    found = minimize_scalar(lost, bounds=ends, method="bounded", options={"xatol": 1e-5})
+    optimum = minimize_scalar(lost, bounds=ends, method="bounded", options={"xatol": 1e-5})
     form = _value(demand, strategy, 1.0)[1]
-    return math.exp(float(found.x)), f"the optimum of the {form}"
+    return math.exp(float(optimum.x)), f"the optimum of the {form}"
 
 
 def _value(
@@ -214,15 +214,15 @@ def _value(
         blocking = renewal.renewal_efficiency(*job, restart_exposed=exposed)
         value, form = float(blocking.value_C), RENEWAL
         if maintenance is not None and exposed and not level.lag_s:
-            found = maintained_efficiency(job, maintenance.every_s, maintenance.lasts_s)
-            more = [] if bool(found.valid_C) else ["frequent maintenance"]
-            return float(found.value_C), MAINTAINED, more
+            efficiency = maintained_efficiency(job, maintenance.every_s, maintenance.lasts_s)
+            more = [] if bool(efficiency.valid_C) else ["frequent maintenance"]
+            return float(efficiency.value_C), MAINTAINED, more
         if level.lag_s:
-            found = with_durability_lag(
+            efficiency = with_durability_lag(
                 blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing
             )
-            value, form = float(found.value_C), LAGGING
-            more = [] if bool(found.valid_C) else ["several snapshots in flight"]
+            value, form = float(efficiency.value_C), LAGGING
+            more = [] if bool(efficiency.valid_C) else ["several snapshots in flight"]
     if maintenance is None:
         return value, form, more
     up = max(1.0 - maintenance.lasts_s / maintenance.every_s, 0.0)

@@ -63,21 +63,21 @@ def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]
     if strategy.verify_s:
         return []
     expected = _expected(job, strategy, strategy.retained)
-    return [found for found in expected if found[2] >= NEGLIGIBLE_EVENTS]
+    return [late for late in expected if late[2] >= NEGLIGIBLE_EVENTS]
 
 
 def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
     """Return remarks on silent errors that restart the job from scratch, with a remedy."""
     kept_s = strategy.retained * strategy.interval_s
-    found = late_causes(job, strategy)
-    kept = kept_for(job, strategy)
+    causes = late_causes(job, strategy)
+    count = kept_for(job, strategy)
     return [
         f"{two_digits(100.0 * share)}% of the errors of {cause.name} are detected after the last"
         f" clean checkpoint was deleted, about {two_digits(times)} in the simulated time; the job"
         f" then starts over. Retaining {counted(strategy.retained, 'checkpoint')} covers"
-        f" {kept_s:,.0f} s of work; retained = {kept} in the strategy makes this rare, and verify"
+        f" {kept_s:,.0f} s of work; retained = {count} in the strategy makes this rare, and verify"
         " detects errors before each checkpoint"
-        for cause, share, times in found
+        for cause, share, times in causes
     ]
 
 
@@ -96,9 +96,9 @@ def _expected(job: Job, strategy: Strategy, retained: int) -> list[tuple[Cause, 
     laws = [(cause, cause.lasts) for cause in silent if cause.lasts is not None]
     busy = sum(cause_rate_per_s(cause, job.units) * mean_s(law) for cause, law in laws)
     left_s = max(watched_s - (retained - 1) * period_s, 0.0)
-    found = []
+    rows = []
     for cause, law in laws:
         share = late_share(law, retained, period_s)
         times = cause_rate_per_s(cause, job.units) / (1.0 + busy) * left_s * share
-        found.append((cause, share, times))
-    return found
+        rows.append((cause, share, times))
+    return rows

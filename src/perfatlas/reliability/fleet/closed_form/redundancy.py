@@ -49,8 +49,8 @@ def replicas_up(
     def enough(least_C: FloatArray) -> FloatArray:
         """Return the probability that full nodes hold so many working replicas."""
         units_C = np.ceil(np.maximum(least_C, 0.0) / each_C)
-        found_C = bdtr(np.maximum(full_C - units_C, 0.0), full_C.astype(np.int64), down_C)
-        return np.asarray(np.where(units_C > full_C, 0.0, found_C), np.float64)
+        share_C = bdtr(np.maximum(full_C - units_C, 0.0), full_C.astype(np.int64), down_C)
+        return np.asarray(np.where(units_C > full_C, 0.0, share_C), np.float64)
 
     with_rest_C, without_C = enough(needed - rest_C), enough(needed)
     return np.where(
@@ -81,8 +81,8 @@ def spare_replicas(
     left = np.flatnonzero(needed <= most)
     count = 0
     while left.size:
-        own = needed[left], needed[left] + count, nodes_each[left]
-        reached = replicas_up(*own, unavailability) >= target
+        group = needed[left], needed[left] + count, nodes_each[left]
+        reached = replicas_up(*group, unavailability) >= target
         spares_C[left[reached]] = count
         left = left[~reached]
         count += 1

@@ -162,8 +162,8 @@ def renewal_shares(
         0.0105 1.0
     """
     cycle_s = mtti_s + detection_s
-    found = renewal_efficiency(interval_s, write_s, restart_s, mtti_s, detection_s)
-    productive = float(found.value_C)
+    efficiency = renewal_efficiency(interval_s, write_s, restart_s, mtti_s, detection_s)
+    productive = float(efficiency.value_C)
     cut_short_s = _cut_short_s(interval_s, write_s, restart_s, mtti_s)
     shares = {
         "productive": productive,

@@ -153,8 +153,8 @@ def birth_death_blocked(
 
     Limits: exponential failures and repairs.
     """
-    found_J = failed_nodes(nodes, spares, {1: failure_per_s}, repair_s, crews=crews, warm=warm)
-    return float(found_J[int(spares) + 1 :].sum())
+    share_J = failed_nodes(nodes, spares, {1: failure_per_s}, repair_s, crews=crews, warm=warm)
+    return float(share_J[int(spares) + 1 :].sum())
 
 
 def failed_nodes(

@@ -342,13 +342,13 @@ class PackedLaws:
 def _fill(
     law_L: NDArray[Any],
     knots_2K: NDArray[np.float64],
-    place: int,
+    row: int,
     seed: int,
     value_N: NDArray[np.float64],
 ) -> None:
     key = replica_key(seed, 0)
     for n in range(value_N.shape[0]):
-        value_N[n] = age_at(law_L[place], knots_2K, exponential(key, 0, n))
+        value_N[n] = age_at(law_L[row], knots_2K, exponential(key, 0, n))
 
 
 def sample_s(law: Law, count: int, *, seed: int) -> FloatArray:

@@ -206,17 +206,17 @@ class JobState:
     due: int  # exposed ticks at the next event of a cause
     source: int  # source of that event
     since: int  # start of the current running period
-    place: int  # position in the schedule at its start, at its speed
+    position: int  # position in the schedule at its start, at its speed
     index: int  # segments completed
     offset: int  # ticks into the next one, at full speed
     base: int  # index at the last rollback
     done: int  # work ticks completed
-    worked: int  # ticks of work up to `place`, at the current speed
+    worked: int  # ticks of work up to `position`, at the current speed
     slow_work: int  # ticks of a segment's work at the current speed
     finished: int
     other: int  # the earliest of the following
     work_end: int
-    found: int  # time when a silent error is detected
+    detected: int  # time when a silent error is detected
     slow_end: int
     maintenance_due: int  # maintenance is due, or the job has drained for it
     planned: int  # maintenance is due

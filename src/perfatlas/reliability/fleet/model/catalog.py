@@ -22,7 +22,7 @@ class PublishedRate:
     name: str  # Name in this catalog
     component: str  # Kind of component that fails
     # Unit of the rate: node, gpu, link, switch or job; "unknown" where its source does not state
-    # it, and nothing can be computed from it
+    # it, which rules out computations
     of: str
     per_day: float  # Rate [1/d]
     # Lower end of a 95% interval, or of the published range [1/d]; None if unknown
@@ -147,26 +147,26 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
         8 x 0.000167 per day
     """
     rate = find_rate(name)
-    given: dict[str, Any] = {"takes": "nothing", "loses": "process"} if rate.of == "job" else {}
+    defaults: dict[str, Any] = {"takes": "nothing", "loses": "process"} if rate.of == "job" else {}
     if rate.of == "unknown" or not ("per_unit" in fields or "shared" in fields):
         try:
-            given["per_unit"] = rate.ones_in(gpus_per_unit)
+            defaults["per_unit"] = rate.ones_in(gpus_per_unit)
         except InvalidSpecError as problem:
             if rate.of == "unknown":
                 raise
-            asked = (
+            missing = (
                 "shared = 1 for the whole job"
                 if rate.of == "job"
                 else "per_unit, the number per unit"
             )
-            raise InvalidSpecError(f"{problem}: set {asked}") from problem
-    return Cause(name=rate.name, lifetime=Exponential(mean_s=rate.mean_s), **(given | fields))
+            raise InvalidSpecError(f"{problem}: set {missing}") from problem
+    return Cause(name=rate.name, lifetime=Exponential(mean_s=rate.mean_s), **(defaults | fields))
 
 
 @cache
 def _shipped() -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = shipped_table("data/fleet/rates.toml")
-    return found
+    tables: dict[str, list[dict[str, object]]] = shipped_table("data/fleet/rates.toml")
+    return tables
 
 
 def _rate(entry: dict[str, object]) -> PublishedRate:

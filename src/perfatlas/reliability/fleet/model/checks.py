@@ -70,7 +70,7 @@ def check_fleet(fleet: Fleet) -> None:
     check_once("repair", repairs)
     for cause in fleet.causes:
         _check_cause(cause, fleet)
-        _known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
+        _check_known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
     for repair in fleet.repairs:
         where = f"repair {repair.name!r}"
         _count(f"{where}: stages", len(repair.stages), laws.MAX_STAGES)
@@ -242,7 +242,7 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     restarts = [restart.name for restart in strategy.restarts]
     widest = max(REACHES.index(level.survives) for level in strategy.levels)
     for cause in fleet.causes:
-        _known(f"cause {cause.name!r}", "restart", cause.restart, restarts)
+        _check_known(f"cause {cause.name!r}", "restart", cause.restart, restarts)
         if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
             raise quantities.InvalidSpecError(
                 f"cause {cause.name!r} has loses = {cause.loses!r}, and no checkpoint of strategy"
@@ -255,19 +255,19 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
                 " the distribution of the detection time, in the cause"
             )
     where = f"strategy {strategy.name!r}"
-    _known(f"{where}: after silent errors", "restart", strategy.silent_restart, restarts)
-    _known(f"{where}: after slowdowns", "restart", strategy.slow_restart, restarts)
+    _check_known(f"{where}: after silent errors", "restart", strategy.silent_restart, restarts)
+    _check_known(f"{where}: after slowdowns", "restart", strategy.slow_restart, restarts)
     if strategy.maintenance is not None:
-        _known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
+        _check_known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
 
 
-def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
-    known = list(names)
-    if name and name not in known:
-        there = ", ".join(repr(other) for other in known)
+def _check_known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
+    candidates = list(names)
+    if name and name not in candidates:
+        there = ", ".join(repr(other) for other in candidates)
         raise quantities.InvalidSpecError(
             f"{where}: unknown {kind} {quantities.repr_for_error(name)}; known:"
-            f" {there}{quantities.did_you_mean(name, known)}"
+            f" {there}{quantities.did_you_mean(name, candidates)}"
         )
 
 

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 def initial_ages_text(fleet: Fleet) -> list[str]:
     """Return the ages of ageing parts at the start of the job, as text."""
-    found: dict[str, list[str]] = {}
+    causes_by_age: dict[str, list[str]] = {}
     for cause in fleet.causes:
         if isinstance(cause.lifetime, Exponential):
             continue
         age = f"{significant(cause.age_s / DAY_S, 4)} d old" if cause.age_s else "new"
         began = "of mixed ages (steady state)" if cause.ages == "mixed" else age
-        found.setdefault(began, []).append(cause.name)
+        causes_by_age.setdefault(began, []).append(cause.name)
     return [
         f"ageing parts are {began} at the start of the job: {', '.join(names)} (set by ages or age"
         " of a cause)"
-        for began, names in found.items()
+        for began, names in causes_by_age.items()
     ]
 
 
@@ -69,8 +69,8 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
     per_s = cause_rate_per_s(cause, fleet.units)
     ageing = not isinstance(cause.lifetime, Exponential)
     published = published_rates().get(cause.name)
-    known = any(mean_repair_s(repair) for repair in fleet.repairs)
-    repair = cause.repair or (fleet.repairs[0].name if known else "not known")
+    repairable = any(mean_repair_s(repair) for repair in fleet.repairs)
+    repair = cause.repair or (fleet.repairs[0].name if repairable else "not known")
     return {
         "name": cause.name,
         "meaning": published.rate_kind if published else xid_meaning(cause.name),

@@ -40,8 +40,8 @@ class Lifetime:
                 f" {', '.join(_LAWS)}{hint}"
             )
         fields, build = _LAWS[name]
-        given = read_fields({k: v for k, v in value.items() if k != "law"}, fields, where)
-        law = _exponential(given, where) if build is laws.Exponential else build(**given)
+        parameters = read_fields({k: v for k, v in value.items() if k != "law"}, fields, where)
+        law = _exponential(parameters, where) if build is laws.Exponential else build(**parameters)
         laws.check_law(law, where)
         return law
 
@@ -54,23 +54,23 @@ class TimeOrLaw:
         return (Lifetime() if isinstance(value, Mapping) else Duration()).read(value, where)
 
 
-def _exponential(given: Mapping[str, Any], where: str) -> laws.Law:
-    ways = [way for way in ("mean_s", "rate", "events") if way in given]
-    if len(ways) != 1 or ("exposure_s" in given) != ("events" in given):
+def _exponential(fields: Mapping[str, Any], where: str) -> laws.Law:
+    ways = [way for way in ("mean_s", "rate", "events") if way in fields]
+    if len(ways) != 1 or ("exposure_s" in fields) != ("events" in fields):
         raise quantities.InvalidSpecError(
             f"{where}: an exponential lifetime needs mean, or rate, or events with exposure"
         )
-    if "events" in given:
-        posterior = rate_posterior(given["events"], given["exposure_s"])
+    if "events" in fields:
+        posterior = rate_posterior(fields["events"], fields["exposure_s"])
         return laws.Exponential(mean_s=1.0 / posterior.mean_per_s)
-    return laws.Exponential(mean_s=given["mean_s"] if "mean_s" in given else 1.0 / given["rate"])
+    return laws.Exponential(mean_s=fields["mean_s"] if "mean_s" in fields else 1.0 / fields["rate"])
 
 
-def _bathtub(**given: float) -> laws.Law:
+def _bathtub(**fields: float) -> laws.Law:
     return laws.Bathtub(
-        infant=laws.Weibull(shape=given["infant_shape"], scale_s=given["infant_scale"]),
-        chance=laws.Exponential(mean_s=given["chance_mean"]),
-        wear=laws.Weibull(shape=given["wear_shape"], scale_s=given["wear_scale"]),
+        infant=laws.Weibull(shape=fields["infant_shape"], scale_s=fields["infant_scale"]),
+        chance=laws.Exponential(mean_s=fields["chance_mean"]),
+        wear=laws.Weibull(shape=fields["wear_shape"], scale_s=fields["wear_scale"]),
     )
 
 

@@ -70,18 +70,18 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> model.Fleet:
             " per_unit, units or shared"
         )
     files.known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
-    given = files.read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
+    fields = files.read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
     causes = files.sub_tables(table.get("cause", []), f"{origin}: cause")
-    gpus = given.get("gpus_per_unit", model.Fleet.gpus_per_unit)
-    given["causes"] = tuple(cause_of(cause, origin, gpus) for cause in causes)
-    if not given["causes"]:
+    gpus = fields.get("gpus_per_unit", model.Fleet.gpus_per_unit)
+    fields["causes"] = tuple(cause_of(cause, origin, gpus) for cause in causes)
+    if not fields["causes"]:
         raise InvalidSpecError(
             f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu'"
         )
     repairs = files.sub_tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
-        given["repairs"] = tuple(_repair(repair, origin) for repair in repairs)
-    fleet = model.Fleet(**given)
+        fields["repairs"] = tuple(_repair(repair, origin) for repair in repairs)
+    fleet = model.Fleet(**fields)
     try:
         check_fleet(fleet)
     except InvalidSpecError as problem:
@@ -94,11 +94,11 @@ def _repair(table: Mapping[str, Any], origin: str) -> model.Repair:
     where = f"{origin}: repair {name!r}"
     rows = files.sub_tables(table.get("stages", []), f"{where}: stages")
     files.known_keys(table, {**_REPAIR, "stages": None}, where)
-    given = files.read_fields({key: table[key] for key in _REPAIR if key in table}, _REPAIR, where)
-    given["stages"] = tuple(
+    fields = files.read_fields({key: table[key] for key in _REPAIR if key in table}, _REPAIR, where)
+    fields["stages"] = tuple(
         _STAGE.read(row, f"{where}: stage {name_of(row, f'{where}: stage')!r}") for row in rows
     )
-    return model.Repair(**given)
+    return model.Repair(**fields)
 
 
 _NUMBER: Final = files.Field(files.Number())
@@ -143,17 +143,17 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> model
         )
     if not rate:
         return model.Cause(**_fields(table, _CAUSE, where))
-    known = {key: field for key, field in _CAUSE.items() if key not in ("name", "lifetime")}
-    given = _fields(table, {**known, "published": files.Field(NAME)}, where)
-    return published_cause(given.pop("published"), gpus_per_unit=gpus_per_unit, **given)
+    overrides = {key: field for key, field in _CAUSE.items() if key not in ("name", "lifetime")}
+    values = _fields(table, {**overrides, "published": files.Field(NAME)}, where)
+    return published_cause(values.pop("published"), gpus_per_unit=gpus_per_unit, **values)
 
 
 def _fields(
     table: Mapping[str, Any], fields: Mapping[str, files.Field[Any]], where: str
 ) -> dict[str, Any]:
     """Return the fields of a cause set in a table, and the failure count behind its rate."""
-    given = files.read_fields(table, fields, where)
+    values = files.read_fields(table, fields, where)
     lifetime = table.get("lifetime")
     if isinstance(lifetime, Mapping) and "events" in lifetime:
-        given["events"] = lifetime["events"]
-    return given
+        values["events"] = lifetime["events"]
+    return values

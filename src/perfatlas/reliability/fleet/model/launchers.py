@@ -27,7 +27,7 @@ class RecoveryPolicy:
     # Whether the other replicas hold the state, so that one step is lost
     peers_hold_state: bool = False
     spares: Literal["", "cold", "warm", "hot"] = ""  # Kind of spares it needs; "" for any
-    # Whether a restart allocates all nodes anew, in the order of their numbers
+    # Whether a restart reallocates all nodes, in the order of their numbers
     reallocates: bool = False
     regrows: bool = True  # Whether nodes join a running job
 
@@ -46,14 +46,14 @@ def recovery_policies() -> dict[str, RecoveryPolicy]:
         300.0
     """
     rows = shipped_table("data/fleet/recovery_policies.toml")["policy"]
-    found = (
+    policies = (
         RecoveryPolicy(
             **{name: value for name, value in row.items() if name != "detection"},
             detection_s=parse_duration(row["detection"], field="detection"),
         )
         for row in rows
     )
-    return {policy.name: policy for policy in found}
+    return {policy.name: policy for policy in policies}
 
 
 def with_policy(fleet: Fleet, policy: RecoveryPolicy) -> Fleet:
@@ -79,7 +79,7 @@ def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | Non
         step_s: Time of a training step [s], lost where peers hold the state; None if unknown.
 
     Raises:
-        InvalidSpecError: The strategy contradicts the policy, or lacks what it needs.
+        InvalidSpecError: The strategy contradicts the policy, or lacks a required setting.
     """
     if policy.elastic == "never" and strategy.shrink is not None:
         raise InvalidSpecError(
@@ -103,7 +103,7 @@ def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | Non
             )
         strategy = replace(strategy, step_s=step_s)
     if policy.reallocates:
-        # which spare fills a place does not matter where all places are assigned anew
+        # the choice of the spare does not matter where all units are allocated again
         spares = replace(strategy.spares, reallocated=True, order=Spares().order)
         strategy = replace(strategy, spares=spares)
     if policy.spares:

@@ -79,13 +79,13 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[Ev
             worse = Exponential(
                 mean_s=mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
             )
-            known = math.ceil(among * (1.0 - ROUNDING_TOLERANCE))
-            streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, among, known))
+            lemons = math.ceil(among * (1.0 - ROUNDING_TOLERANCE))
+            streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, among, lemons))
         elif cause.lemons is not None:
             bad = parts * cause.lemons.share
-            known = math.ceil(bad * (1.0 - ROUNDING_TOLERANCE)) if cause.lemons.strikes else 0
+            lemons = math.ceil(bad * (1.0 - ROUNDING_TOLERANCE)) if cause.lemons.strikes else 0
             worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
-            streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, bad, known))
+            streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, bad, lemons))
         rest = parts - bad
         in_units = named > 0 and has_unit_ages(cause)
         if in_units:  # of the job and all spares, whether powered or not
@@ -96,12 +96,12 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[Ev
             streams.append(EventStream(cause, cause.name, cause.lifetime, fraction * scale, 0))
             rest = float(math.floor(rest))
         streams.append(EventStream(cause, cause.name, cause.lifetime, rest, 0))
-    kept = [stream for stream in streams if stream.parts > 0.0]
+    active = [stream for stream in streams if stream.parts > 0.0]
 
     def order(stream: EventStream) -> tuple[bool, float]:
         return not isinstance(stream.law, Exponential), -stream.rate_per_s
 
-    return sorted(kept, key=order)
+    return sorted(active, key=order)
 
 
 def strikes_work(cause: Cause) -> bool:
@@ -114,7 +114,7 @@ def _whole(parts: float) -> bool:
 
 
 HEAP: Final = 1024  # slots of a heap at first
-MAX_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
+MAX_NAMED: Final = 5_000_000  # units that are tracked individually; some hundred bytes each
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
@@ -155,8 +155,8 @@ def pack(
         segments = max(math.ceil(work_s / strategy.interval_s - ROUNDING_TOLERANCE), 1)
         last = ticks(work_s) - (segments - 1) * int(plan["work"])  # it may be shorter
         plan["segments"], plan["last_work"] = segments, min(max(last, 1), plan["work"])
-    places = _pack_identity(plan, fleet, units, strategy)
-    streams = event_streams(fleet, units, int(plan["powered"]), places)
+    named = _pack_identity(plan, fleet, units, strategy)
+    streams = event_streams(fleet, units, int(plan["powered"]), named)
     if len(streams) > MAX_CAUSES:
         raise InvalidSpecError(
             f"{len(streams)} causes including their lemons: expected at most {MAX_CAUSES}"
@@ -184,13 +184,13 @@ def pack(
         slot_H=np.zeros(HEAP * bool(plan["members"]), SLOT),
         lemon_Q=np.zeros(lemons, np.int64),
         holder_Q=np.zeros(lemons, np.int64),
-        lemon_DK=np.zeros(places * int(plan["lemon_kinds"]), np.int64),
-        unit_D=np.zeros(places, UNIT),
-        member_DA=np.zeros(places * int(plan["members"]), MEMBER),
-        down_D=np.zeros(places, np.int64),
-        order_D=np.zeros(places, np.int64),
-        spot_D=np.zeros(places, np.int64),
-        bad_DL=np.zeros(places * int(plan["lurking"]), np.int64),
+        lemon_DK=np.zeros(named * int(plan["lemon_kinds"]), np.int64),
+        unit_D=np.zeros(named, UNIT),
+        member_DA=np.zeros(named * int(plan["members"]), MEMBER),
+        down_D=np.zeros(named, np.int64),
+        order_D=np.zeros(named, np.int64),
+        spot_D=np.zeros(named, np.int64),
+        bad_DL=np.zeros(named * int(plan["lurking"]), np.int64),
     )
     return PackedJob(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
 
@@ -279,7 +279,7 @@ def _pack_job(
 
 
 def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) -> int:
-    """Return the number of units that are followed one by one, 0 where their numbers suffice."""
+    """Return the number of units tracked individually, 0 where counts suffice."""
     plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
     plan["reallocates"] = strategy.spares.reallocated
     differs = what_differs(fleet, strategy)
@@ -287,14 +287,14 @@ def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) 
         differs = (*differs, "failed parts")
     if not differs:
         return 0
-    places = units + (strategy.spares.count or 0)
-    if places > MAX_NAMED:
+    named = units + (strategy.spares.count or 0)
+    if named > MAX_NAMED:
         raise InvalidSpecError(
-            f"{places:,} units differ in {' and '.join(dict.fromkeys(differs))}: expected at most"
-            f" {MAX_NAMED:,} units that are followed one by one"
+            f"{named:,} units differ in {' and '.join(dict.fromkeys(differs))}: expected at most"
+            f" {MAX_NAMED:,} units that are tracked individually"
         )
     plan["named"] = 1
-    return places
+    return named
 
 
 def _restart(strategy: Strategy, name: str) -> int:

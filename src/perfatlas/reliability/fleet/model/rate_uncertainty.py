@@ -93,8 +93,8 @@ def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
         low, high = published.low_per_day, published.high_per_day
         return None if low is None or high is None else (high - low) / published.per_day
     if cause.events is not None:
-        known = rate_posterior(cause.events, 1.0)
-        return (known.high_per_s - known.low_per_s) / known.mean_per_s
+        posterior = rate_posterior(cause.events, 1.0)
+        return (posterior.high_per_s - posterior.low_per_s) / posterior.mean_per_s
     if cause.name not in fitted:
         return None
     ends = fitted[cause.name]["mean_time_between_interval"]

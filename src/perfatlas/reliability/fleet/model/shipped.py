@@ -49,8 +49,8 @@ def read_evidence(name: str) -> dict[str, Any] | None:
             " or move the file away"
         ) from problem
     fitted = evidence.get("fleet_hash")
-    known = fitted is not None and files.is_file(name)
-    return evidence | {"changed": known and files.file_hash(name) != fitted}
+    verifiable = fitted is not None and files.is_file(name)
+    return evidence | {"changed": verifiable and files.file_hash(name) != fitted}
 
 
 def _check_evidence(evidence: dict[str, Any]) -> None:
@@ -81,8 +81,8 @@ def resolve_fleet(name: str) -> Fleet:
     path = _path_of(name)
     if path is not None:
         return read_fleet(path)
-    known = _shipped_name(name)
-    return fleet_of(_shipped_table(known), known)
+    shipped = _shipped_name(name)
+    return fleet_of(_shipped_table(shipped), shipped)
 
 
 def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
@@ -97,8 +97,8 @@ def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
     path = _path_of(name, "fleet or strategy file")
     if path is not None:
         return strategies_of(files.read_toml(path), name)
-    known = _shipped_name(name)
-    return strategies_of(_shipped_table(known), known)
+    shipped = _shipped_name(name)
+    return strategies_of(_shipped_table(shipped), shipped)
 
 
 def _shipped_table(name: str) -> dict[str, Any]:

@@ -143,68 +143,68 @@ class StrategyTable:
         """
         where = f"{self.origin}: strategy {self.name!r}"
         table = self.table
-        own = {key: value for key, value in table.items() if key in _STRATEGY}
-        given = files.read_fields(own, _STRATEGY, where)
-        told_bytes = given.pop("state_bytes", None)
-        state_bytes = told_bytes if state_bytes is None else state_bytes
+        top_level = {key: value for key, value in table.items() if key in _STRATEGY}
+        values = files.read_fields(top_level, _STRATEGY, where)
+        default_bytes = values.pop("state_bytes", None)
+        state_bytes = default_bytes if state_bytes is None else state_bytes
         if "checkpoint" in table:
             rows = files.sub_tables(table["checkpoint"], f"{where}: checkpoint")
-            given["levels"] = tuple(_level(row, where, state_bytes) for row in rows)
-            check_once(f"{where}: checkpoint", [level.name for level in given["levels"]])
+            values["levels"] = tuple(_level(row, where, state_bytes) for row in rows)
+            check_once(f"{where}: checkpoint", [level.name for level in values["levels"]])
         if "restart" in table:
             rows = files.sub_tables(table["restart"], f"{where}: restart")
-            given["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
-            check_once(f"{where}: restart", [restart.name for restart in given["restarts"]])
-        return given
+            values["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
+            check_once(f"{where}: restart", [restart.name for restart in values["restarts"]])
+        return values
 
 
 def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable, ...]:
     """Return the strategies of a file."""
-    found: list[StrategyTable] = []
+    strategies: list[StrategyTable] = []
     for row in files.sub_tables(table.get("strategy", []), f"{origin}: strategy"):
         name = name_of(row, f"{origin}: strategy")
         files.known_keys(row, _KEYS, f"{origin}: strategy {name!r}")
-        found.append(StrategyTable(name=name, table=row, origin=origin))
-    check_once(f"{origin}: strategy", [strategy.name for strategy in found])
-    return tuple(found)
+        strategies.append(StrategyTable(name=name, table=row, origin=origin))
+    check_once(f"{origin}: strategy", [strategy.name for strategy in strategies])
+    return tuple(strategies)
 
 
-def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> StrategyTable:
+def choose(strategies: tuple[StrategyTable, ...], name: str | None, origin: str) -> StrategyTable:
     """Return the strategy with a name, by default the first.
 
     Args:
-        found: Strategies of the file, at least one where `name` is None.
+        strategies: Strategies of the file, at least one where `name` is None.
     """
     if name is None:
-        return found[0]
-    names = [strategy.name for strategy in found]
+        return strategies[0]
+    names = [strategy.name for strategy in strategies]
     if name not in names:
         text = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
         raise InvalidSpecError(
             f"strategy = {repr_for_error(name)}: expected {text} in"
             f" {origin}{did_you_mean(name, names)}"
         )
-    return found[names.index(name)]
+    return strategies[names.index(name)]
 
 
 def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> model.Level:
     where = f"{where}: checkpoint {name_of(table, f'{where}: checkpoint')!r}"
-    given = files.read_fields(table, _LEVEL, where)
+    values = files.read_fields(table, _LEVEL, where)
     for key in _MOVES:
-        speed = given.pop(f"{key}_bandwidth", None)
+        speed = values.pop(f"{key}_bandwidth", None)
         if speed is None:
             continue
-        if f"{key}_s" in given:
+        if f"{key}_s" in values:
             raise InvalidSpecError(f"{where}: {key} and {key}_bandwidth are mutually exclusive")
         if state_bytes is None:
             raise InvalidSpecError(
                 f"{where}: {key}_bandwidth needs the checkpoint size: set state, such as state ="
                 " '5.7 TB', or --checkpoint-bytes or --model"
             )
-        given[f"{key}_s"] = state_bytes / speed
-    if "write_s" not in given:
+        values[f"{key}_s"] = state_bytes / speed
+    if "write_s" not in values:
         raise InvalidSpecError(f"{where}: write or write_bandwidth is missing")
-    return model.Level(**given)
+    return model.Level(**values)
 
 
 def _restart(table: Mapping[str, Any], where: str, ranks: int) -> model.Restart:
@@ -226,12 +226,12 @@ class _Phases:
     def read(self, value: object, where: str) -> dict[str, float | Law]:
         """Return the phases."""
         return {
-            NAME.read(key, f"{where}: phase"): self._phase(given, f"{where}: {key}")
-            for key, given in files.sub_table(value, where, "a table of times").items()
+            NAME.read(key, f"{where}: phase"): self._phase(times, f"{where}: {key}")
+            for key, times in files.sub_table(value, where, "a table of times").items()
         }
 
     def _phase(self, value: object, where: str) -> float | Law:
         if not isinstance(value, Mapping) or "law" in value:
             return TimeOrLaw().read(value, where)
-        given = {"fixed_s": 0.0} | files.read_fields(value, _GROWING, where)
-        return model.collective_init_s(self.ranks, **given)
+        times = {"fixed_s": 0.0} | files.read_fields(value, _GROWING, where)
+        return model.collective_init_s(self.ranks, **times)

@@ -58,10 +58,10 @@ def failure_domains(system: System) -> FailureDomains:
         >>> failure_domains(resolve_system("gb200")).nodes_per_domain
         18
     """
-    known = LEAF in system.overridden or system.sources[LEAF].kind != "assumed"
+    has_source = LEAF in system.overridden or system.sources[LEAF].kind != "assumed"
     return FailureDomains(
         system=system.name,
         gpus_per_node=system.node.devices,
         gpus_per_domain=system.device.scale_up.domain_size,
-        nodes_per_leaf=system.fabric.leaf_nodes if known else None,
+        nodes_per_leaf=system.fabric.leaf_nodes if has_source else None,
     )

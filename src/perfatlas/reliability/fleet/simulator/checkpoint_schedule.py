@@ -30,7 +30,7 @@ def set_lengths(plan: JobPlan, job: JobState) -> None:
 
 
 @inlined
-def place_of(plan: JobPlan, job: JobState, index: int) -> int:
+def end_of(plan: JobPlan, job: JobState, index: int) -> int:
     """Return the position at which a number of segments is complete [ticks]."""
     if plan.levels == 1:
         return int(index * job.length[0])
@@ -44,19 +44,19 @@ def place_of(plan: JobPlan, job: JobState, index: int) -> int:
 
 
 @inlined
-def segments_at(plan: JobPlan, job: JobState, place: int) -> int:
+def segments_at(plan: JobPlan, job: JobState, position: int) -> int:
     """Return the number of segments complete at a position.
 
     Args:
-        place: Position in the schedule [ticks].
+        position: Position in the schedule [ticks].
     """
     if plan.levels == 1:
-        return int(place // job.length[0])
+        return int(position // job.length[0])
     index = 0
     most = NEVER
     for high in range(plan.levels - 1, -1, -1):
-        blocks = min(place // job.length[high], most)
-        place -= blocks * job.length[high]
+        blocks = min(position // job.length[high], most)
+        position -= blocks * job.length[high]
         index += blocks * plan.level[high].every
         if high > 0:
             most = plan.level[high].every // plan.level[high - 1].every - 1
@@ -68,7 +68,7 @@ def begin(plan: JobPlan, job: JobState) -> None:
     """Start a running period now."""
     job.since = job.now
     into = _slowed(plan, job, job.offset)
-    job.place = place_of(plan, job, job.index) + into
+    job.position = end_of(plan, job, job.index) + into
     job.worked = job.index * job.slow_work + min(into, job.slow_work)
 
 
@@ -95,9 +95,9 @@ def _at_full_speed(plan: JobPlan, job: JobState, worked: int) -> int:
 def settle(plan: JobPlan, job: JobState) -> None:
     """Account for the running period until now and update the durable checkpoints."""
     ran = job.now - job.since
-    place = job.place + ran
-    job.index = segments_at(plan, job, place)
-    into = place - place_of(plan, job, job.index)
+    position = job.position + ran
+    job.index = segments_at(plan, job, position)
+    into = position - end_of(plan, job, job.index)
     worked = min(into, job.slow_work)
     stretched = job.index * job.slow_work + worked - job.worked
     job.worked += stretched
@@ -111,7 +111,7 @@ def settle(plan: JobPlan, job: JobState) -> None:
     job.bucket[CHECKPOINT] += ran - stretched
     job.done = done
     job.since = job.now
-    job.place = place
+    job.position = position
     # the last durable checkpoint that covers each level
     if plan.levels == 1 and plan.level[0].lag == 0:
         job.bank[0] = max(job.bank[0], job.index)
@@ -123,7 +123,7 @@ def settle(plan: JobPlan, job: JobState) -> None:
         if lag > 0:
             if job.last == 1:  # the position was advanced past work that does not exist
                 lag += job.slow_work - _slowed(plan, job, plan.last_work)
-            last = segments_at(plan, job, max(place - lag, 0))
+            last = segments_at(plan, job, max(position - lag, 0))
         last -= last % plan.level[level].every
         if last > job.base:
             job.bank[level] = max(job.bank[level], last)
@@ -144,9 +144,9 @@ def roll_back(plan: JobPlan, job: JobState, depth: int) -> None:
     if depth < 0:
         job.stepped = 1
         worked = min(job.offset, plan.work)
-        kept = max(worked - plan.step, 0)
-        job.offset = kept
-        lost = worked - kept
+        retained = max(worked - plan.step, 0)
+        job.offset = retained
+        lost = worked - retained
         job.base = job.index
     else:
         target = job.bank[depth]
@@ -156,7 +156,7 @@ def roll_back(plan: JobPlan, job: JobState, depth: int) -> None:
             job.bank[level] = target
         if job.corrupt == 1 and target <= job.clean:
             job.corrupt = 0
-            job.found = NEVER
+            job.detected = NEVER
     job.done -= lost
     job.bucket[PRODUCTIVE] -= lost
     job.bucket[LOST_WORK] += lost
@@ -166,8 +166,8 @@ def roll_back(plan: JobPlan, job: JobState, depth: int) -> None:
 def work_ends_at(plan: JobPlan, job: JobState) -> int:
     """Return the position at which the work is done, or saved where it is done [ticks]."""
     if job.last == 1 or plan.last_work == plan.work:
-        return int(place_of(plan, job, plan.segments))
-    return int(place_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
+        return int(end_of(plan, job, plan.segments))
+    return int(end_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
 
 
 @inlined

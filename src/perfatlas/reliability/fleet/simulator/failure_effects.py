@@ -56,7 +56,7 @@ def apply_event(plan: JobPlan, job: JobState, stores: Stores, running: bool) -> 
     elif row.plain == 0 and not _counts(plan, job, stores, cause, turn):
         stops = False
     elif row.plain == 0 and row.effect != STOPS:
-        _weaken(plan, job, stores, (cause, turn), running)
+        _degrade(plan, job, stores, (cause, turn), running)
         return -1
     else:
         stops = plan.spares < 0 or hit(plan, job, stores, cause, turn)
@@ -95,7 +95,7 @@ def _counts(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int)
 
 
 @part
-def _weaken(
+def _degrade(
     plan: JobPlan,
     job: JobState,
     stores: Stores,
@@ -121,7 +121,7 @@ def _corrupt(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int
             return  # the work of this segment is done; otherwise its verification detects the error
     else:
         draw = exponential(job.key, stream(cause, LASTS), turn)
-        job.found = job.now + ticks_at(plan.law[row.latency], stores.knots_2K, draw)
+        job.detected = job.now + ticks_at(plan.law[row.latency], stores.knots_2K, draw)
     job.corrupt = 1
     job.clean = job.bank[0]
     job.struck_at = job.index
@@ -168,15 +168,15 @@ def new_speed(plan: JobPlan, job: JobState) -> None:
 @part
 def end_slowdowns(plan: JobPlan, job: JobState) -> bool:
     """End expired slowdowns; return whether a slow unit is to be replaced."""
-    kept, replaced = 0, False
+    count, replaced = 0, False
     for i in range(job.slow):
         if job.spell_end[i] <= job.now:
             replaced = replaced or job.spell_replaced[i] == 1
             continue
-        job.spell_end[kept] = job.spell_end[i]
-        job.spell_replaced[kept] = job.spell_replaced[i]
-        job.spell_factor[kept] = job.spell_factor[i]
-        kept += 1
-    job.slow = kept
+        job.spell_end[count] = job.spell_end[i]
+        job.spell_replaced[count] = job.spell_replaced[i]
+        job.spell_factor[count] = job.spell_factor[i]
+        count += 1
+    job.slow = count
     new_speed(plan, job)
     return replaced

@@ -220,11 +220,11 @@ def _hit_named(plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int,
     wrapped = max(position + gone - up, 0)
     struck = False
     for i in range(gone):  # last position first, since a removal moves units behind it
-        place = gone - 1 - i
+        index = gone - 1 - i
         if i < gone - wrapped:
-            place += position - wrapped
-        struck = struck or place < job.active
-        _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[place])
+            index += position - wrapped
+        struck = struck or index < job.active
+        _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[index])
     return struck
 
 
@@ -340,10 +340,10 @@ def _join(plan: JobPlan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _take_idle(plan: JobPlan, job: JobState, drawn: int, place: int) -> int:
+def _take_idle(plan: JobPlan, job: JobState, drawn: int, index: int) -> int:
     """Take a random idle unit; return the cause of its remaining fault, -1 if none."""
     if job.idle_bad > 0:
-        left = uniform(job.key, drawn, place) * job.idle
+        left = uniform(job.key, drawn, index) * job.idle
         for cause in range(plan.causes):
             left -= job.bad[cause]
             if left < 0.0:
@@ -361,9 +361,9 @@ def begin_relapses(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> N
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
         if lurks >= 0:
-            place = unit * plan.lurking + lurks
-            while stores.bad_DL[place] > 0 and job.full == 0:
-                stores.bad_DL[place] -= 1
+            index = unit * plan.lurking + lurks
+            while stores.bad_DL[index] > 0 and job.full == 0:
+                stores.bad_DL[index] -= 1
                 job.relapses += 1
                 _begin_relapse(plan, job, stores, (cause, job.relapses, unit))
 

@@ -14,7 +14,7 @@ from perfatlas.reliability.fleet.laws import (
     WAITING,
     ticks_at,
 )
-from perfatlas.reliability.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
+from perfatlas.reliability.fleet.simulator.checkpoint_schedule import begin, end_of, work_ends_at
 from perfatlas.reliability.fleet.simulator.failure_effects import apply_event, interrupt, new_speed
 from perfatlas.reliability.fleet.simulator.failure_streams import find_next
 from perfatlas.reliability.fleet.simulator.pool import (
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 @part
-def allocate_anew(plan: JobPlan, job: JobState, stores: Stores) -> None:
-    """Exchange units until the job runs on the usable ones with the lowest numbers."""
+def reallocate(plan: JobPlan, job: JobState, stores: Stores) -> None:
+    """Swap units until the job runs on the usable ones with the lowest numbers."""
     while job.idle > 0:
         low, high = job.active, 0
         for spot in range(job.active, job.active + job.idle):
@@ -151,7 +151,7 @@ def _wait(plan: JobPlan, job: JobState, stores: Stores) -> None:
         spend(job, max(until - job.now, 0), WAITING, False)  # noqa: FBT003
         fill_up(plan, job, stores)
     if plan.reallocates == 1 and plan.named == 1 and job.active == plan.units:
-        allocate_anew(plan, job, stores)
+        reallocate(plan, job, stores)
 
 
 @inlined
@@ -217,12 +217,12 @@ def perform_maintenance(plan: JobPlan, job: JobState, stores: Stores) -> None:
 @inlined
 def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Set the time of the next event of a running job other than a failure."""
-    from_now = job.now - job.place
+    from_now = job.now - job.position
     job.work_end = NEVER
     if plan.segments > 0:
         job.work_end = from_now + work_ends_at(plan, job)
     if job.corrupt == 1 and plan.verify > 0:
-        job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
+        job.detected = from_now + end_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
     ages = plan.members * plan.warm  # a spare that returns ages from then on
     grows = plan.regrows == 1 and job.active < plan.units
@@ -232,5 +232,5 @@ def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
         if job.idle > 0 and grows:
             job.back = job.now
     if job.draining == 1:
-        job.maintenance_due = from_now + place_of(plan, job, job.index + 1)
-    job.other = min(job.work_end, job.found, job.slow_end, job.maintenance_due, job.back)
+        job.maintenance_due = from_now + end_of(plan, job, job.index + 1)
+    job.other = min(job.work_end, job.detected, job.slow_end, job.maintenance_due, job.back)

@@ -83,9 +83,9 @@ def run_replicas(
 def start(plan: JobPlan, job: JobState, stores: Stores, key: np.uint64) -> None:
     """Initialise a job."""
     job.key = key
-    job.now = job.exposed = job.since = job.place = 0
+    job.now = job.exposed = job.since = job.position = 0
     job.index = job.offset = job.base = job.done = job.last = 0
-    job.finished = job.found = job.slow_end = job.back = NEVER
+    job.finished = job.detected = job.slow_end = job.back = NEVER
     job.draining = job.corrupt = job.clean = job.struck_at = 0
     job.kind = job.depth = job.detect = job.took = job.slow = 0
     job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
@@ -133,7 +133,7 @@ def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
             else:
                 plan_events(plan, job, stores)
         else:
-            _something_else(plan, job, stores)
+            _apply_other_event(plan, job, stores)
     if job.finished == NEVER:
         settle(plan, job)
         more = plan.work - plan.last_work if job.last == 1 else 0
@@ -143,7 +143,7 @@ def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
+def _apply_other_event(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Apply the events due other than failures to a settled running job."""
     if job.work_end <= job.now:
         if end_work(plan, job):
@@ -151,7 +151,7 @@ def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
         else:
             job.finished = job.now
         return
-    if job.found <= job.now:
+    if job.detected <= job.now:
         _notice(plan, job, stores)
         return
     if job.slow_end <= job.now:
@@ -190,7 +190,7 @@ def _notice(plan: JobPlan, job: JobState, stores: Stores) -> None:
     undo_end(plan, job)
     clean, newer = job.clean, job.index - job.struck_at
     job.corrupt = 0
-    job.found = NEVER
+    job.detected = NEVER
     if plan.verify > 0:
         roll_back(plan, job, 0)
     else:

@@ -47,13 +47,13 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
     why = not_memoryless(job.fleet, strategy)
     if around_s is None or not why:
         return best_s, text
-    found_s = _searched_s(job, strategy, around_s, seed)
-    if found_s is None:
+    optimum_s = _searched_s(job, strategy, around_s, seed)
+    if optimum_s is None:
         return None, (
             f"failures are not memoryless ({', '.join(why)}), and no optimal interval was found"
             " within the simulated time"
         )
-    return found_s, (
+    return optimum_s, (
         "the best of several simulated with the same failures, for these initial ages and this"
         f" duration: no closed form covers {' and '.join(why)}"
     )

@@ -1,4 +1,4 @@
-"""Ageing parts that belong to units: they age while their unit is powered, and go where it goes.
+"""Ageing parts that belong to units: they age while their unit is powered, and move with it.
 
 A unit has its own clock of service time, which stops while the unit is under repair or a
 cold spare. The next failures of its parts are slots with a time on that clock. A slot waits in the
@@ -82,8 +82,8 @@ def _next_original(plan: JobPlan, job: JobState, stores: Stores, unit: int, caus
         return
     before = int(unit * row.per_unit + 1e-9)
     original = int((unit + 1) * row.per_unit + 1e-9) - before
-    place = unit * PARTS_PER_UNIT + original - member.left
-    member.hazard += exponential(job.key, stream(cause, FRESH), place) / member.left
+    index = unit * PARTS_PER_UNIT + original - member.left
+    member.hazard += exponential(job.key, stream(cause, FRESH), index) / member.left
     age = age_at(plan.law[row.first_law], stores.knots_2K, member.hazard)
     _use_slot(plan, job, stores, (unit, cause, 1), (max(age - row.age, 0.0), -row.age))
 
@@ -171,9 +171,9 @@ def _renew(
     row = plan.cause[cause]
     law = plan.law[row.law]
     member = stores.member_DA[unit * plan.members + row.member]
-    place = unit * PARTS_PER_UNIT + member.renewed
+    index = unit * PARTS_PER_UNIT + member.renewed
     member.renewed += 1
-    need = exponential(job.key, stream(cause, RENEWED), place)
+    need = exponential(job.key, stream(cause, RENEWED), index)
     if row.as_old == 1:
         need += hazard_at(law, stores.knots_2K, due - birth)
     else:

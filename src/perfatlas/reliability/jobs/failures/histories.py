@@ -65,11 +65,11 @@ def on_the_wall(
     for rows in np.split(order_X, first_X[1:]):
         hit = outages.get(int(node_X[rows[0]]))
         if hit:
-            wall_s_X[rows] = _among(served_s_X[rows].tolist(), repair_s_X[rows].tolist(), hit)
+            wall_s_X[rows] = _wall_s(served_s_X[rows].tolist(), repair_s_X[rows].tolist(), hit)
     return wall_s_X
 
 
-def _among(
+def _wall_s(
     served_s: Sequence[float], repair_s: Sequence[float], outages: Sequence[tuple[float, float]]
 ) -> list[float]:
     """Return the wall-clock failure times of one node, including outages shared with others."""
@@ -118,11 +118,11 @@ def failure_times(
     first = residual(cause.lifetime) if cause.ages == "mixed" else cause.lifetime
     times, where = [np.zeros(0)], [np.zeros(0, np.int64)]
     for turn, at_s, alive in _turns((first, cause.lifetime), np.ones(whole), horizon_s, seed):
-        kept = np.ones(alive.size, bool)
+        selected = np.ones(alive.size, bool)
         if alive.size and alive[-1] == whole - 1 and weight_P[-1] < 1.0:
-            kept[-1] = np.random.default_rng((seed, turn)).random() < weight_P[-1]
-        times.append(at_s[kept])
-        where.append(block_P[alive[kept]])
+            selected[-1] = np.random.default_rng((seed, turn)).random() < weight_P[-1]
+        times.append(at_s[selected])
+        where.append(block_P[alive[selected]])
     time_s_X, block_X = np.concatenate(times), np.concatenate(where)
     if cause.lemons is None:
         return time_s_X, block_X
@@ -192,8 +192,8 @@ def _with_lemons(
     begins_X = np.searchsorted(sorted_X, sorted_X)  # of the block in that order
     late_X = np.zeros(time_s_X.size, bool)
     late_X[order_X] = np.arange(sorted_X.size) - begins_X >= strikes
-    kept_X = ~(more_X & late_X)
-    return time_s_X[kept_X], block_X[kept_X]
+    drawn_X = ~(more_X & late_X)
+    return time_s_X[drawn_X], block_X[drawn_X]
 
 
 def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int = 0) -> Failures:
@@ -228,12 +228,19 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
         raise InvalidSpecError(f"horizon_s = {horizon_s:g}: expected a time above zero")
     rows: list[NDArray[np.float64]] = []
     for number, cause in enumerate(fleet.causes):
-        if odd := no_place(cause):
+        if odd := unsupported(cause):
             raise UnsupportedError(
                 f"cause {cause.name!r} is not supported by fleet schedule: {odd}; remove it, or"
                 " simulate one job with goodput"
             )
-        repair_s = _repair_s(fleet, cause)
+        # mean time to the end of the first stage that always fixes [s]
+        named = {repair.name: repair for repair in fleet.repairs}
+        repair = named[cause.repair] if cause.repair else fleet.repairs[0]
+        repair_s = 0.0
+        for stage in repair.stages:
+            repair_s += mean_s(stage.lasts)
+            if stage.fixes >= 1.0:
+                break
         parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
         width = min(cause.units, cluster.nodes)
         blocks = -(-cluster.nodes // width)
@@ -263,20 +270,8 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     )
 
 
-def no_place(cause: Cause) -> str:
+def unsupported(cause: Cause) -> str:
     """Return why a schedule of many jobs does not support a cause, "" where it does."""
     if cause.effect != "stops":
         return "its effect is not to stop jobs"
     return "it does not take whole nodes" if cause.takes != "unit" else ""
-
-
-def _repair_s(fleet: Fleet, cause: Cause) -> float:
-    """Return the mean time to the end of the first stage that always fixes [s]."""
-    named = {repair.name: repair for repair in fleet.repairs}
-    repair = named[cause.repair] if cause.repair else fleet.repairs[0]
-    total = 0.0
-    for stage in repair.stages:
-        total += mean_s(stage.lasts)
-        if stage.fixes >= 1.0:
-            break
-    return total

@@ -61,8 +61,8 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
     drawn_J = rng.lognormal(np.log(mix.run_median_s), mix.run_sigma, mix.jobs)
     run_s_J = np.clip(drawn_J, MIN_S, MAX_S)
     if mix.job_rate is None:
-        asked = float((gpus_J * run_s_J).sum())
-        span_s = asked / cluster.gpus / float(mix.load or 1.0)
+        gpu_seconds = float((gpus_J * run_s_J).sum())
+        span_s = gpu_seconds / cluster.gpus / float(mix.load or 1.0)
         _check_span(mix, span_s)
         submit_s_J = np.sort(rng.uniform(0.0, span_s, mix.jobs))
     else:

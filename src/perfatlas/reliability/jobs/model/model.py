@@ -118,25 +118,25 @@ class Jobs:
         Raises:
             InvalidSpecError: It exceeds the counters.
         """
-        asked = float(self.gpu_work()[self.running :].sum())
+        gpu_seconds = float(self.gpu_work()[self.running :].sum())
         span = float(self.submit_J[-1])
-        if not np.isfinite(asked):
+        if not np.isfinite(gpu_seconds):
             raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")
-        known = span > 0.0 and (stream or span >= np.asarray(self.run_J)[self.running :].max())
-        return asked / (cluster.gpus * span) if known else None
+        defined = span > 0.0 and (stream or span >= np.asarray(self.run_J)[self.running :].max())
+        return gpu_seconds / (cluster.gpus * span) if defined else None
 
     def row(self, j: int) -> int:
         """Return the input row of a job."""
         return j + 1 if self.row_J is None else int(self.row_J[j])
 
-    def take(self, kept_J: NDArray[np.bool_]) -> Jobs:
+    def take(self, selected_J: NDArray[np.bool_]) -> Jobs:
         """Return a selection of the jobs."""
         columns: dict[str, Any] = {
-            item.name: np.asarray(getattr(self, item.name))[kept_J]
+            item.name: np.asarray(getattr(self, item.name))[selected_J]
             for item in dataclasses.fields(self)
             if item.name.endswith("_J") and getattr(self, item.name) is not None
         }
-        running = int(np.count_nonzero(kept_J[: self.running]))
+        running = int(np.count_nonzero(selected_J[: self.running]))
         return dataclasses.replace(self, running=running, **columns)
 
     def arriving_at_once(self) -> Jobs:
@@ -158,7 +158,7 @@ class Jobs:
         return dataclasses.replace(self, **columns)
 
     def shrinking_to(self, share: float, cluster: Cluster) -> Jobs:
-        """Return the same jobs that may shrink to a share of their nodes, where none says so.
+        """Return the jobs with a minimum share of their nodes, unless they have minima.
 
         Args:
             share: Least share of the nodes of each job, rounded up.

@@ -54,7 +54,7 @@ def pack(
             )
     if plan_1[0]["backfill"] and jobs.limit_J is None:
         raise InvalidSpecError(
-            f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
+            f"backfill = {policy.backfill!r} needs time limits, which are missing: set limit_J"
             " or use jobs.with_limits(factor)"
         )
     return _state(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
@@ -117,8 +117,8 @@ def _plan(
 def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     size, gpus = jobs.size, cluster.gpus_per_node
     job_J = np.zeros(size, records.JOB)
-    asked_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
-    nodes_J = -(-asked_J // gpus)
+    requested_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
+    nodes_J = -(-requested_J // gpus)
     if jobs.nodes_J is not None:
         nodes_J = _column(jobs, "nodes_J", jobs.nodes_J, 1, 2**40)
     job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, records.MAX_INPUT_TICKS)
@@ -130,7 +130,7 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
         )
     job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, records.MAX_INPUT_TICKS)
     job_J["nodes"] = nodes_J
-    job_J["gpus"] = -(-asked_J // nodes_J)
+    job_J["gpus"] = -(-requested_J // nodes_J)
     optional = (
         ("limit", "limit_J", records.NEVER, 1, records.NEVER),
         ("user", "user_J", 0, 0, len(jobs.users) - 1),
@@ -299,12 +299,12 @@ def _checked(
     return whole
 
 
-def _index(name: str, value: str, known: Sequence[str]) -> int:
-    if value not in known:
+def _index(name: str, value: str, names: Sequence[str]) -> int:
+    if value not in names:
         raise InvalidSpecError(
-            f"{name} = {value!r} is not one of {', '.join(known)}{did_you_mean(value, known)}"
+            f"{name} = {value!r} is not one of {', '.join(names)}{did_you_mean(value, names)}"
         )
-    return known.index(value)
+    return names.index(value)
 
 
 def _within(name: str, value: int, least: int, most: int) -> int:

@@ -133,7 +133,7 @@ JOB: Final = np.dtype(
             "kill",  # end of the attempt by its time limit
             "mark",  # start of the current bucket
             "since",  # start of work
-            "held",  # nodes
+            "allocated",  # nodes
             "lost",  # nodes since the last restart
             "lost_node",
             "first",  # entry of its first node
@@ -160,7 +160,7 @@ _NODE_FIELDS: Final = (
     "until",
     "repair",
     "chosen",  # nodes of the last placement
-    "kept",  # GPUs reserved for the head of the queue
+    "reserved",  # GPUs reserved for the head of the queue
     "group",  # scratch of placements
     "spans",  # first time span of its free GPUs from now on
 )

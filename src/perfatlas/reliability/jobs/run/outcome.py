@@ -132,12 +132,12 @@ class ScheduleOutcome:
         Work that was not lost is `productive` in completed jobs, `under_way` in running ones, and
         `unfinished` in those that failed permanently, reached their time limit or were cancelled.
         """
-        found = dict(zip(BUCKETS, self.sim.state_1["bucket"][0].tolist(), strict=True))
+        buckets = dict(zip(BUCKETS, self.sim.state_1["bucket"][0].tolist(), strict=True))
         state_J = self.column("state")
         under_way = int(self.work_done_J[state_J < COMPLETED].sum())
         unfinished = int(self.work_done_J[state_J > COMPLETED].sum())
-        useful = found.pop("productive") - under_way - unfinished
-        ticks = {"productive": useful, "unfinished": unfinished, **found, "under_way": under_way}
+        useful = buckets.pop("productive") - under_way - unfinished
+        ticks = {"productive": useful, "unfinished": unfinished, **buckets, "under_way": under_way}
         if self.before is None:
             return ticks
         # in a stream, jobs under way replace one another: all work that is not lost is useful
@@ -212,10 +212,10 @@ class ScheduleOutcome:
                 None if missing and n < 0 else s for n, s in zip(value_J, seconds_J, strict=True)
             ]
 
-        def texts(code_J: Ints | None, known: Sequence[str]) -> list[str]:
+        def texts(code_J: Ints | None, names: Sequence[str]) -> list[str]:
             if code_J is None:
-                return [known[0]] * jobs.size
-            return [known[code] for code in np.asarray(code_J).tolist()]
+                return [names[0]] * jobs.size
+            return [names[code] for code in np.asarray(code_J).tolist()]
 
         lost_J = self.column("lost_work") / TICKS_PER_SECOND
         return {

@@ -62,9 +62,9 @@ def schedule(
     until = None if until_s is None else int(ticks(until_s))
     sim = pack(jobs, cluster, policy, failures, until)
     steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
-    interrupted, held = False, hold(sim)
+    interrupted, handle = False, hold(sim)
     try:
-        while not run_world(held, steps):
+        while not run_world(handle, steps):
             pass
     except KeyboardInterrupt:
         state = sim.state_1[0]
@@ -72,7 +72,7 @@ def schedule(
             raise  # discard the partial result
         interrupted = True
         sim.plan_1["until"] = state["now"]
-        while not run_world(held, STEPS):
+        while not run_world(handle, STEPS):
             pass
     now = int(sim.state_1["now"][0])
     if cluster.gpus * now >= 2**63:

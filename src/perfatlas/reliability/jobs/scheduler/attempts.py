@@ -33,7 +33,7 @@ def begin(sim: ScheduleState, j: int) -> None:
     job, state = sim.job_J[j], sim.state_1[0]
     for index in range(job.nodes):
         attach(sim, j, sim.node_N[index].chosen)
-    job.held, job.lost = job.nodes, 0
+    job.allocated, job.lost = job.nodes, 0
     job.begun = state.now
     job.kill = state.now + job.limit if job.limit < NEVER else NEVER
     if job.attempts == 0:
@@ -66,7 +66,7 @@ def resume(sim: ScheduleState, j: int, again: bool) -> None:  # noqa: FBT001 - c
     if again:
         job.restarts += 1
         job.since += job.overhead
-    finish = job.since + (job.work + job.held - 1) // job.held
+    finish = job.since + (job.work + job.allocated - 1) // job.allocated
     plan(sim.heap_H, sim.spot_J, sim.event_J, j, min(finish, job.kill))
 
 
@@ -74,7 +74,7 @@ def resume(sim: ScheduleState, j: int, again: bool) -> None:  # noqa: FBT001 - c
 def settle(sim: ScheduleState, j: int, done: bool) -> None:  # noqa: FBT001
     """Account for the GPU-time of a job since its last change."""
     job, state = sim.job_J[j], sim.state_1[0]
-    gpus = job.held * job.gpus
+    gpus = job.allocated * job.gpus
     spent = state.now - job.mark
     job.mark = state.now
     if job.state == STALLED:
@@ -85,13 +85,13 @@ def settle(sim: ScheduleState, j: int, done: bool) -> None:  # noqa: FBT001
         return
     worked = max(state.now - job.since, 0)
     state.bucket[RESTART] += (spent - worked) * gpus
-    kept = worked
+    saved = worked
     if not done:
-        kept = worked - worked % job.interval if job.interval else 0
-    job.work = max(job.work - kept * job.held, 0)
-    job.lost_work += (worked - kept) * gpus
-    state.bucket[PRODUCTIVE] += kept * gpus
-    state.bucket[LOST_WORK] += (worked - kept) * gpus
+        saved = worked - worked % job.interval if job.interval else 0
+    job.work = max(job.work - saved * job.allocated, 0)
+    job.lost_work += (worked - saved) * gpus
+    state.bucket[PRODUCTIVE] += saved * gpus
+    state.bucket[LOST_WORK] += (worked - saved) * gpus
 
 
 @inlined
@@ -101,7 +101,7 @@ def release(sim: ScheduleState, j: int) -> None:
     if job.state == WAITING:
         leave_waits(sim, j)
     detach(sim, j, -1)
-    job.held = 0
+    job.allocated = 0
     index = 0
     while sim.run_R[index] != j:
         index += 1
@@ -149,7 +149,7 @@ def stop(sim: ScheduleState, j: int) -> None:
 def regain(sim: ScheduleState, j: int, node: int) -> None:
     """Add a node to a settled job."""
     attach(sim, j, node)
-    sim.job_J[j].held += 1
+    sim.job_J[j].allocated += 1
 
 
 @part

@@ -29,7 +29,7 @@ def easy(sim: ScheduleState) -> None:
     position = state.head + 1
     last = min(state.tail, position + sim.plan_1[0].depth)
     if state.stale or head != state.last_head or sim.plan_1[0].order == FAIR_SHARE:
-        state.due = _promise(sim, head)
+        state.due = _reserve(sim, head)
         state.last_head, state.stale = head, 0
     else:
         position = max(position, state.fresh)
@@ -38,54 +38,54 @@ def easy(sim: ScheduleState) -> None:
     while position < last and state.free:
         j = sim.queue_Q[position]
         limit = sim.ask_J3[j, 2]
-        beside = int(state.due < NEVER and (limit == NEVER or state.now + limit > state.due))
-        if not _refused(sim, j, beside):
-            if _start_beside(sim, j, beside):
+        overlaps = int(state.due < NEVER and (limit == NEVER or state.now + limit > state.due))
+        if not _refused(sim, j, overlaps):
+            if _fits_reservation(sim, j, overlaps):
                 dequeue(sim, position)
                 begin(sim, j)
                 state.backfilled += 1
             else:
-                sim.free_F[sim.ask_J3[j, 1]].refused[beside] = sim.ask_J3[j, 0]
+                sim.free_F[sim.ask_J3[j, 1]].refused[overlaps] = sim.ask_J3[j, 0]
         position += 1
     state.fresh = last
 
 
 @inlined
-def _refused(sim: ScheduleState, j: int, beside: int) -> bool:
-    """Return whether as many nodes did not fit before in this pass, since when fewer are free."""
+def _refused(sim: ScheduleState, j: int, overlaps: int) -> bool:
+    """Return whether as many nodes already failed to fit in this pass."""
     nodes, gpus = sim.ask_J3[j, 0], sim.ask_J3[j, 1]
     return bool(
-        nodes >= sim.free_F[gpus].refused[0] or (beside and nodes >= sim.free_F[gpus].refused[1])
+        nodes >= sim.free_F[gpus].refused[0] or (overlaps and nodes >= sim.free_F[gpus].refused[1])
     )
 
 
 @part
-def _promise(sim: ScheduleState, head: int) -> int:
-    """Return the time of the head's reservation; `kept_N` and `future_N` then hold it."""
+def _reserve(sim: ScheduleState, head: int) -> int:
+    """Return the time of the head's reservation; fields `reserved` and `future_N` then hold it."""
     state, job, gpus = sim.state_1[0], sim.job_J[head], sim.plan_1[0].gpus
-    found, index = 0, 0
+    fitting, index = 0, 0
     for node in range(sim.open_N.shape[0]):
         sim.future_N[node] = sim.open_N[node]
-        sim.node_N[node].kept = 0
-        found += sim.open_N[node] >= job.gpus
+        sim.node_N[node].reserved = 0
+        fitting += sim.open_N[node] >= job.gpus
     while index < state.runs:
         due = sim.job_J[sim.run_R[index]].kill
         if due == NEVER:
             break
         while index < state.runs and sim.job_J[sim.run_R[index]].kill == due:
-            it = sim.job_J[sim.run_R[index]]
-            at = it.first
+            running = sim.job_J[sim.run_R[index]]
+            at = running.first
             while at >= 0:
                 node = at // gpus
                 if sim.node_N[node].up == UP:
                     was = sim.future_N[node]
-                    sim.future_N[node] = was + it.gpus
-                    found += was < job.gpus <= was + it.gpus
+                    sim.future_N[node] = was + running.gpus
+                    fitting += was < job.gpus <= was + running.gpus
                 at = sim.place_E[at].after
             index += 1
-        if found >= job.nodes and choose(sim, sim.future_N, head):
+        if fitting >= job.nodes and choose(sim, sim.future_N, head):
             for have in range(job.nodes):
-                sim.node_N[sim.node_N[have].chosen].kept = job.gpus
+                sim.node_N[sim.node_N[have].chosen].reserved = job.gpus
             if job.promised == NEVER:
                 job.promised = due
             return int(due)
@@ -93,16 +93,16 @@ def _promise(sim: ScheduleState, head: int) -> int:
 
 
 @part
-def _start_beside(sim: ScheduleState, j: int, beside: int) -> bool:
+def _fits_reservation(sim: ScheduleState, j: int, overlaps: int) -> bool:
     """Choose nodes for a job that respect the reservation; return whether there are any."""
     if not fits_by_count(sim, j):
         sim.free_F[sim.ask_J3[j, 1]].refused[0] = sim.ask_J3[j, 0]
         return False
-    if not beside:
+    if not overlaps:
         return bool(choose(sim, sim.open_N, j))
     job = sim.job_J[j]
     for node in range(sim.open_N.shape[0]):
-        spared = sim.future_N[node] - sim.node_N[node].kept
+        spared = sim.future_N[node] - sim.node_N[node].reserved
         sim.trial_N[node] = min(sim.open_N[node], spared)
     if not choose(sim, sim.trial_N, j):
         return False
@@ -132,7 +132,7 @@ def conservative(sim: ScheduleState) -> None:
     state, rules = sim.state_1[0], sim.plan_1[0]
     position, seen = state.planned, min(state.fresh, state.viewed)
     if state.stale or state.fresh < state.planned or rules.order == FAIR_SHARE:
-        _foresee(sim)
+        _plan_reservations(sim)
         position = seen = state.head
         state.stale = 0
     head, last = state.head, min(state.tail, state.head + rules.depth)
@@ -173,7 +173,7 @@ def _starts(sim: ScheduleState, j: int) -> bool:
 
 
 @part
-def _foresee(sim: ScheduleState) -> None:
+def _plan_reservations(sim: ScheduleState) -> None:
     """Write the future free GPUs of each node, assuming that running jobs reach their limits."""
     state, gpus = sim.state_1[0], sim.plan_1[0].gpus
     for node in range(sim.open_N.shape[0]):
@@ -228,11 +228,11 @@ def _slot(sim: ScheduleState, j: int, latest: int) -> int:
                 _write_free_time(sim, node, (time, latest), (job.gpus, job.limit))
                 if job.nodes == 1:
                     latest = min(latest, soonest_N[node])
-        found, soonest = 0, NEVER
+        fitting, soonest = 0, NEVER
         for node in range(soonest_N.shape[0]):
-            found += soonest_N[node] == time
+            fitting += soonest_N[node] == time
             soonest = min(soonest, soonest_N[node] if soonest_N[node] > time else NEVER)
-        if found >= job.nodes:
+        if fitting >= job.nodes:
             for node in range(soonest_N.shape[0]):
                 sim.trial_N[node] = sim.least_N[node] if soonest_N[node] == time else -1
             if choose(sim, sim.trial_N, j):

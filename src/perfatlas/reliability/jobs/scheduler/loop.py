@@ -32,8 +32,8 @@ from perfatlas.reliability.jobs.scheduler.node_failures import (
     apply_failure,
     come_back,
     notice,
+    on_wait_timeout,
     replace_nodes,
-    run_out_of_patience,
 )
 from perfatlas.reliability.jobs.scheduler.placement import choose, fits_by_count
 from perfatlas.reliability.jobs.scheduler.preemption import preempt
@@ -118,12 +118,12 @@ def _job_events(sim: ScheduleState) -> None:
         if job.state == HELD:
             requeue(sim, j)
         elif job.state == RUNNING or state.now >= job.kill:
-            done = job.state == RUNNING and (state.now - job.since) * job.held >= job.work
+            done = job.state == RUNNING and (state.now - job.since) * job.allocated >= job.work
             end(sim, j, COMPLETED if done else TIMEOUT)
         elif job.state == STALLED:
             notice(sim, j)
         else:
-            run_out_of_patience(sim, j)
+            on_wait_timeout(sim, j)
 
 
 @inlined

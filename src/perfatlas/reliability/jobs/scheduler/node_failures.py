@@ -35,14 +35,14 @@ def apply_failure(sim: ScheduleState, row: int) -> None:
     """Apply a failure or a drain."""
     event = sim.failure_X[row]
     for node in range(event.node, event.node + event.width):
-        it = sim.node_N[node]
+        node_state = sim.node_N[node]
         if event.drain:
             _drain(sim, node, event.repair)
             continue
-        if it.up == DOWN:
+        if node_state.up == DOWN:
             sim.state_1[0].unseen += 1
         else:
-            _disown(sim, node)
+            _release_node(sim, node)
         repair(sim, node, event.repair)
         gpus = sim.plan_1[0].gpus
         for index in range(node * gpus, (node + 1) * gpus):
@@ -51,11 +51,11 @@ def apply_failure(sim: ScheduleState, row: int) -> None:
                 if sim.plan_1[0].response == ELASTIC:
                     sim.lost_E2[index, 0] = j
                     sim.lost_E2[index, 1] = sim.job_J[j].attempts
-                _lose(sim, j, node)
+                _drop_node(sim, j, node)
 
 
 @part
-def _disown(sim: ScheduleState, node: int) -> None:
+def _release_node(sim: ScheduleState, node: int) -> None:
     gpus = sim.plan_1[0].gpus
     for index in range(node * gpus, (node + 1) * gpus):
         sim.lost_E2[index, 0] = -1
@@ -63,23 +63,23 @@ def _disown(sim: ScheduleState, node: int) -> None:
 
 @part
 def _drain(sim: ScheduleState, node: int, ticks: int) -> None:
-    it = sim.node_N[node]
-    if it.up != UP:
+    node_state = sim.node_N[node]
+    if node_state.up != UP:
         sim.state_1[0].unseen += 1
-    elif it.free == sim.plan_1[0].gpus:
+    elif node_state.free == sim.plan_1[0].gpus:
         repair(sim, node, ticks)
     else:
-        it.repair = ticks
+        node_state.repair = ticks
         set_up(sim, node, DRAINING)
 
 
 @part
-def _lose(sim: ScheduleState, j: int, node: int) -> None:
+def _drop_node(sim: ScheduleState, j: int, node: int) -> None:
     """Remove a failed node from a job; the job makes no progress until detection."""
     job, rules, now = sim.job_J[j], sim.plan_1[0], sim.state_1[0].now
     settle(sim, j, False)  # noqa: FBT003
     detach(sim, j, node)
-    job.held -= 1
+    job.allocated -= 1
     job.lost += 1
     job.lost_node = node
     if job.state == RUNNING:
@@ -94,14 +94,14 @@ def _lose(sim: ScheduleState, j: int, node: int) -> None:
 def notice(sim: ScheduleState, j: int) -> None:
     """Apply the response of the launcher when it detects a lost node."""
     job, rules = sim.job_J[j], sim.plan_1[0]
-    if rules.response == SHRINK and job.held >= max(job.fewest, 1):
+    if rules.response == SHRINK and job.allocated >= max(job.fewest, 1):
         settle(sim, j, False)  # noqa: FBT003
         resume(sim, j, True)  # noqa: FBT003
     elif rules.response == ELASTIC:
         job.counted += 1
         if job.counted > rules.most_restarts:
             fail(sim, j)
-        elif job.held >= max(job.fewest, 1):
+        elif job.allocated >= max(job.fewest, 1):
             settle(sim, j, False)  # noqa: FBT003
             resume(sim, j, True)  # noqa: FBT003
         else:
@@ -128,7 +128,7 @@ def _wait(sim: ScheduleState, j: int) -> None:
 
 
 @part
-def run_out_of_patience(sim: ScheduleState, j: int) -> None:
+def on_wait_timeout(sim: ScheduleState, j: int) -> None:
     """Stop a job that has waited for a node too long."""
     if sim.plan_1[0].response == ELASTIC:
         fail(sim, j)
@@ -146,12 +146,12 @@ def come_back(sim: ScheduleState, node: int) -> None:
     for index in range(node * gpus, (node + 1) * gpus):
         j = sim.lost_E2[index, 0]
         if j >= 0 and sim.job_J[j].attempts == sim.lost_E2[index, 1]:
-            _take_in(sim, j, node)
-    _disown(sim, node)
+            _rejoin_node(sim, j, node)
+    _release_node(sim, node)
 
 
 @part
-def _take_in(sim: ScheduleState, j: int, node: int) -> None:
+def _rejoin_node(sim: ScheduleState, j: int, node: int) -> None:
     """Add a lost node to an elastic job again, if it still needs it."""
     job = sim.job_J[j]
     if job.state not in (RUNNING, STALLED, WAITING):
@@ -160,7 +160,7 @@ def _take_in(sim: ScheduleState, j: int, node: int) -> None:
     regain(sim, j, node)
     if job.state == RUNNING:
         resume(sim, j, True)  # noqa: FBT003
-    elif job.state == WAITING and job.held >= job.fewest:
+    elif job.state == WAITING and job.allocated >= job.fewest:
         leave_waits(sim, j)
         resume(sim, j, True)  # noqa: FBT003
 
@@ -185,10 +185,10 @@ def replace_nodes(sim: ScheduleState) -> None:
 @part
 def _holds(sim: ScheduleState, j: int, node: int) -> bool:
     gpus = sim.plan_1[0].gpus
-    found = False
+    assigned = False
     for index in range(node * gpus, (node + 1) * gpus):
-        found = found or sim.place_E[index].job == j
-    return found
+        assigned = assigned or sim.place_E[index].job == j
+    return assigned
 
 
 @part

@@ -32,16 +32,16 @@ def _count_out(sim: ScheduleState, up: int, free: int) -> None:
 @inlined
 def set_free(sim: ScheduleState, node: int, free: int) -> None:
     """Set the free GPUs of a node."""
-    it = sim.node_N[node]
-    if free > it.free:
+    node_state = sim.node_N[node]
+    if free > node_state.free:
         sim.state_1[0].stale = 1
-    if it.up == UP:
-        _count(sim, it.free, -1)
+    if node_state.up == UP:
+        _count(sim, node_state.free, -1)
         _count(sim, free, 1)
         sim.open_N[node] = free
     else:
-        _count_out(sim, it.up, free - it.free)
-    it.free = free
+        _count_out(sim, node_state.up, free - node_state.free)
+    node_state.free = free
 
 
 @part
@@ -51,29 +51,29 @@ def set_up(sim: ScheduleState, node: int, up: int) -> None:
     Args:
         up: UP, DRAINING or DOWN.
     """
-    it = sim.node_N[node]
+    node_state = sim.node_N[node]
     sim.state_1[0].stale = 1
-    if it.up == UP:
-        _count(sim, it.free, -1)
+    if node_state.up == UP:
+        _count(sim, node_state.free, -1)
     else:
-        _count_out(sim, it.up, -it.free)
+        _count_out(sim, node_state.up, -node_state.free)
     if up == UP:
-        _count(sim, it.free, 1)
+        _count(sim, node_state.free, 1)
     else:
-        _count_out(sim, up, it.free)
-    sim.open_N[node] = it.free if up == UP else -1
-    it.up = up
+        _count_out(sim, up, node_state.free)
+    sim.open_N[node] = node_state.free if up == UP else -1
+    node_state.up = up
 
 
 @part
 def repair(sim: ScheduleState, node: int, ticks: int) -> None:
     """Start the repair of a node, or extend the current one."""
-    it = sim.node_N[node]
+    node_state = sim.node_N[node]
     until = NEVER if ticks < 0 else sim.state_1[0].now + ticks
-    if it.up == DOWN:
-        until = max(until, it.until)
+    if node_state.up == DOWN:
+        until = max(until, node_state.until)
     set_up(sim, node, DOWN)
-    it.until = until
+    node_state.until = until
     if until < NEVER:
         plan(sim.back_H, sim.back_N, sim.until_N, node, until)
     else:

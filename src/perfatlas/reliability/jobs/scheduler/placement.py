@@ -18,10 +18,10 @@ Ints = NDArray[np.int64]
 def fits_by_count(sim: ScheduleState, j: int) -> bool:
     """Return whether enough nodes have enough free GPUs now, in any location."""
     job = sim.job_J[j]
-    wanted, found = job.nodes, 0
+    wanted, fitting = job.nodes, 0
     for free in range(job.gpus, sim.plan_1[0].gpus + 1):
-        found += sim.free_F[free].count
-    return bool(found >= wanted)
+        fitting += sim.free_F[free].count
+    return bool(fitting >= wanted)
 
 
 @part
@@ -44,15 +44,15 @@ def choose(sim: ScheduleState, avail_N: Ints, j: int) -> bool:
             return bool(_take(sim, avail_N, ends, gpus, (0, wanted)) == wanted)
         if plan.required:
             return False
-    return bool(_scatter(sim, avail_N, gpus, wanted))
+    return bool(_spread(sim, avail_N, gpus, wanted))
 
 
 @inlined
 def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
-    found = 0
+    fitting = 0
     for node in range(ends[0], ends[1]):
-        found += avail_N[node] >= gpus
-    return found
+        fitting += avail_N[node] >= gpus
+    return fitting
 
 
 @part
@@ -95,7 +95,7 @@ def _take(
 
 
 @part
-def _scatter(sim: ScheduleState, avail_N: Ints, gpus: int, wanted: int) -> bool:
+def _spread(sim: ScheduleState, avail_N: Ints, gpus: int, wanted: int) -> bool:
     """Fill `chosen_N` from the domains with the most room."""
     plan = sim.plan_1[0]
     groups, total = 0, 0

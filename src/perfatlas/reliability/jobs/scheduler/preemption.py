@@ -58,8 +58,8 @@ def _pick(sim: ScheduleState, j: int) -> int:
         best = -1
         for index in range(state.runs):
             other = sim.run_R[index]
-            it = sim.job_J[other]
-            if it.priority < wanted and not it.chosen and _sooner(sim, other, best):
+            candidate = sim.job_J[other]
+            if candidate.priority < wanted and not candidate.chosen and _precedes(sim, other, best):
                 best = other
         if best < 0:
             break
@@ -76,7 +76,7 @@ def _pick(sim: ScheduleState, j: int) -> int:
 
 
 @part
-def _sooner(sim: ScheduleState, number: int, other: int) -> bool:
+def _precedes(sim: ScheduleState, number: int, other: int) -> bool:
     """Return whether a job is preempted before another, -1 for none."""
     if other < 0:
         return True

@@ -47,7 +47,7 @@ class Cells:
         if missing:
             raise InvalidSpecError(
                 f"{what} '{path}' lacks the columns {', '.join(missing)}"
-                f"{_meant(missing, tuple(table.columns), optional)}; it has"
+                f"{_suggestion(missing, tuple(table.columns), optional)}; it has"
                 f" {', '.join(list(table.columns)[:30])}"
             )
         for name in table.columns:
@@ -82,14 +82,14 @@ class Cells:
         return ["not recorded" if cell is None else str(cell) for cell in self._table.cells(name)]
 
 
-def _meant(missing: Sequence[str], columns: Sequence[str], known: Sequence[str]) -> str:
+def _suggestion(missing: Sequence[str], columns: Sequence[str], used: Sequence[str]) -> str:
     """Return suggestions for missing columns."""
     for name in missing:
         bare = name.removesuffix("_s")
         if bare != name and bare in columns:
             return f" (column {bare!r} has no unit: rename it {name!r} if it is in seconds)"
     for name in missing:
-        near = did_you_mean(name, [other for other in columns if other not in known])
+        near = did_you_mean(name, [other for other in columns if other not in used])
         if near:
             other = near.removeprefix("; did you mean ").removesuffix("?")
             return f" (is column {other} meant as {name}?)"

@@ -74,8 +74,8 @@ def read_job_table(path: str | Path) -> JobTrace:
     nodes_J = _counts(cells, "nodes", at_J)
     if nodes_J is not None and (nodes_J > gpus_J).any():
         row = int(np.argmax(nodes_J > gpus_J))
-        asked = f"{counted(nodes_J[row], 'node')} for {counted(gpus_J[row], 'GPU')}"
-        raise cells.wrong(int(at_J[row]), f"{asked}: expected at most one node per GPU")
+        request = f"{counted(nodes_J[row], 'node')} for {counted(gpus_J[row], 'GPU')}"
+        raise cells.wrong(int(at_J[row]), f"{request}: expected at most one node per GPU")
     requeue_J = None
     if "requeue" in cells.columns:
         requeue_J = cells.switches("requeue", empty=True)[at_J]

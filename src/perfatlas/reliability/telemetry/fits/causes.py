@@ -50,9 +50,9 @@ def rank_causes(
     counted_E = history.kind.is_any(kinds).tolist()
     total = sum(counted_E)
     if not total:
-        found = ", ".join(sorted(set(history.kind.text()))) or "the history is empty"
+        others = ", ".join(sorted(set(history.kind.text()))) or "the history is empty"
         raise InvalidSpecError(
-            f"no event of kind {', '.join(kinds)} among {counted(history.size, 'event')}: {found};"
+            f"no event of kind {', '.join(kinds)} among {counted(history.size, 'event')}: {others};"
             " kinds (--kinds) selects which count as failures"
         )
     named = zip(history.component.text(), history.cause.text(), counted_E, strict=True)

@@ -61,18 +61,18 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
     exposed_L = family.hazard_integral(seen.exit_L, inside_P)
     late_L = seen.entry_L > 0.0
     before_L = seen.weight_L[late_L] * family.hazard_integral(seen.entry_L[late_L], inside_P)
-    known = float(hazard_L.sum() - (seen.weight_L * exposed_L).sum() + before_L.sum())
+    exact = float(hazard_L.sum() - (seen.weight_L * exposed_L).sum() + before_L.sum())
     if seen.mixed is None:
-        return known
+        return exact
     mixed = seen.mixed
     density_L = -family.hazard_integral(mixed.exit_L[mixed.failed_L], inside_P)
     density_L -= np.log(family.mean(inside_P))
     rest_L = family.log_rest(mixed.exit_L[~mixed.failed_L], inside_P)
     failed_weight_L, rest_weight_L = mixed.weight_L[mixed.failed_L], mixed.weight_L[~mixed.failed_L]
-    return known + float(failed_weight_L @ density_L + rest_weight_L @ rest_L)
+    return exact + float(failed_weight_L @ density_L + rest_weight_L @ rest_L)
 
 
-def greatest(family: Family, seen: Lifetimes) -> Float:
+def most_likely(family: Family, seen: Lifetimes) -> Float:
     """Return the maximum-likelihood internal parameters (P,)."""
     if seen.mixed is None or len(family.parameters) == 1:
         return family.fit(seen)
@@ -81,20 +81,20 @@ def greatest(family: Family, seen: Lifetimes) -> Float:
     starts = [np.array([0.0, log_mean] if family.name == "weibull" else [log_mean - 0.5, 0.0])]
     with suppress(InfeasibleError):
         starts.append(family.fit(seen))
-    found = [_climbed(family, seen, start_P) for start_P in starts]
-    return max(found, key=lambda inside_P: log_likelihood(family, inside_P, seen))
+    optima = [_maximize(family, seen, start_P) for start_P in starts]
+    return max(optima, key=lambda inside_P: log_likelihood(family, inside_P, seen))
 
 
-def _climbed(family: Family, seen: Lifetimes, start_P: Float) -> Float:
+def _maximize(family: Family, seen: Lifetimes, start_P: Float) -> Float:
     def loss(inside_P: Float) -> float:
         value = -log_likelihood(family, inside_P, seen)
         return value if np.isfinite(value) else np.inf
 
     with np.errstate(all="ignore"):
-        found = minimize(
+        optimum = minimize(
             loss, start_P, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-7}
         )
-    inside_P: Float = found.x
+    inside_P: Float = optimum.x
     return inside_P
 
 
@@ -209,20 +209,20 @@ def _fit_lognormal(seen: Lifetimes) -> Float:
     # Start at the median of the exponential distribution with a spread of one e-fold.
     median = np.log(2.0) * seen.exposure / seen.failures
     start_P = np.array([np.log(median), 0.0])
-    found = minimize(
+    optimum = minimize(
         lambda p: -log_likelihood(LOGNORMAL, p, seen) / seen.failures,
         start_P,
         jac=lambda p: -_lognormal_gradient(p, seen) / seen.failures,
         method="BFGS",
         options={"gtol": 1e-9},
     )
-    slope_P = np.abs(_lognormal_gradient(found.x, seen)) / seen.failures
-    if not (np.isfinite(found.fun) and slope_P.max() < 1e-4):
+    slope_P = np.abs(_lognormal_gradient(optimum.x, seen)) / seen.failures
+    if not (np.isfinite(optimum.fun) and slope_P.max() < 1e-4):
         raise InfeasibleError(
             f"no lognormal fit for {counted(seen.failures, 'failure')} of"
             f" {counted(seen.units, 'unit')}: the likelihood has no clear maximum"
         )
-    inside_P: Float = found.x
+    inside_P: Float = optimum.x
     return inside_P
 
 

@@ -39,7 +39,7 @@ class Fitness:
 
     family: str
     edges_J: Float  # Cell boundaries, the first 0 (J+1,) [unit of the lifetimes]
-    found_J: Float  # Observed failures (J,)
+    observed_J: Float  # Observed failures (J,)
     expected_J: Float  # Expected failures of the units at risk (J,)
     statistic: float  # Chi-square statistic
     degrees: int  # Its degrees of freedom
@@ -47,10 +47,10 @@ class Fitness:
 
     def text(self) -> str:
         """Return a summary sentence."""
-        worst = int(np.argmax(np.abs(self.found_J - self.expected_J) / np.sqrt(self.expected_J)))
+        worst = int(np.argmax(np.abs(self.observed_J - self.expected_J) / np.sqrt(self.expected_J)))
         low, high = self.edges_J[worst], self.edges_J[worst + 1]
         cell = (
-            f"{counted(int(self.found_J[worst]), 'failure')}, expected"
+            f"{counted(int(self.observed_J[worst]), 'failure')}, expected"
             f" {significant(self.expected_J[worst])}"
         )
         verdict = "fits" if self.p_value >= 0.05 else "does not fit"
@@ -83,20 +83,20 @@ def fitness(fit: Fit, seen: Lifetimes) -> Fitness:
         )
     failed_L = seen.failed_L
     place_L = np.searchsorted(edges_J, seen.exit_L[failed_L], side="left") - 1
-    found_J = np.zeros(count)
-    np.add.at(found_J, np.minimum(place_L, count - 1), seen.weight_L[failed_L])
+    observed_J = np.zeros(count)
+    np.add.at(observed_J, np.minimum(place_L, count - 1), seen.weight_L[failed_L])
     expected_J = _expected(family, inside_P, seen, edges_J)
     covariance_JJ = _covariance(family, inside_P, seen, edges_J, expected_J)
-    excess_J = found_J - expected_J
+    excess_J = observed_J - expected_J
     values_J, vectors_JJ = np.linalg.eigh(covariance_JJ / expected_J.mean())
-    kept_J = values_J > 1e-6
-    along_J = vectors_JJ[:, kept_J].T @ excess_J
-    statistic = float(np.sum(along_J**2 / values_J[kept_J]) / expected_J.mean())
-    degrees = int(kept_J.sum())
+    regular_J = values_J > 1e-6
+    along_J = vectors_JJ[:, regular_J].T @ excess_J
+    statistic = float(np.sum(along_J**2 / values_J[regular_J]) / expected_J.mean())
+    degrees = int(regular_J.sum())
     return Fitness(
         family=fit.family,
         edges_J=edges_J,
-        found_J=found_J,
+        observed_J=observed_J,
         expected_J=expected_J,
         statistic=statistic,
         degrees=degrees,

@@ -82,7 +82,7 @@ class LemonNodes:
     ratio: float  # Rate over the median rate that defines a lemon
 
     @property
-    def are_apart(self) -> bool:
+    def separable(self) -> bool:
         """Whether nodes are flagged and the mixture has a separate lemon rate."""
         return self.flagged > 0 and math.isfinite(self.lemon_per_s)
 
@@ -118,7 +118,7 @@ def find_lemons(
     """
     _check(units, events_U, exposure_s_U, ratio, false_discovery)
     counts, group_U = _grouped(events_U, exposure_s_U)
-    mixtures = [_one_rate(counts), _gamma_rates(counts, ratio), _two_rates(counts, ratio)]
+    mixtures = [_single_rate(counts), _gamma_rates(counts, ratio), _two_rates(counts, ratio)]
     best = min(mixtures, key=lambda mixture: mixture.aic)
     weights = np.exp([0.5 * (best.aic - mixture.aic) for mixture in mixtures])
     weights /= weights.sum()
@@ -182,7 +182,7 @@ def _poisson(events_G: Int, mean_G: Float) -> Float:
     return log_G
 
 
-def _one_rate(counts: _Counts) -> _Mixture:
+def _single_rate(counts: _Counts) -> _Mixture:
     rate = counts.rate
     likelihood = float(counts.weight_G @ _poisson(counts.events_G, rate * counts.exposure_s_G))
     return _Mixture(
@@ -209,10 +209,10 @@ def _gamma_rates(counts: _Counts, ratio: float) -> _Mixture:
     middle = math.log(counts.rate)
     starts = [np.array([math.log(shape), middle]) for shape in (0.1, 1.0, 10.0)]
     bounds = [(-7.0, 12.0), (middle - 3.0, middle + 3.0)]
-    found = min(
+    optimum = min(
         (minimize(loss, s, method="L-BFGS-B", bounds=bounds) for s in starts), key=lambda r: r.fun
     )
-    shape, mean = np.exp(found.x)
+    shape, mean = np.exp(optimum.x)
     median = float(gamma_law.median(shape, scale=mean / shape))
     least = ratio * median
     posterior = {"a": events_G + shape, "scale": 1.0 / (exposure_s_G + shape / mean)}
@@ -220,7 +220,7 @@ def _gamma_rates(counts: _Counts, ratio: float) -> _Mixture:
     above = mean * float(gamma_law.sf(least, shape + 1.0, scale=mean / shape))
     return _Mixture(
         name="gamma_rates",
-        aic=4.0 + 2.0 * float(found.fun),
+        aic=4.0 + 2.0 * float(optimum.fun),
         others_per_s=(mean - above) / (1.0 - share),
         lemon_per_s=above / share if share > 0.0 else math.nan,
         lemon_share=share,
@@ -235,17 +235,17 @@ def _two_rates(counts: _Counts, ratio: float) -> _Mixture:
     guesses = [(high, share) for high in (3.0, 10.0, 50.0) for share in (0.02, 0.2)]
     starts = [(0.5 * rate, high * rate, share) for high, share in guesses]
     likelihood, low, high, share = max(
-        (_climb(counts, start) for start in starts), key=lambda found: found[0]
+        (_climb(counts, start) for start in starts), key=lambda optimum: optimum[0]
     )
     lemon_G = _responsibility(counts, (low, high, share))[0]
-    is_apart = high > ratio * low
+    separable = high > ratio * low
     return _Mixture(
         name="two_rates",
         aic=6.0 - 2.0 * likelihood,
         others_per_s=low,
-        lemon_per_s=high if is_apart else math.nan,
-        lemon_share=share if is_apart else 0.0,
-        lemon_G=lemon_G if is_apart else np.zeros(lemon_G.size),
+        lemon_per_s=high if separable else math.nan,
+        lemon_share=share if separable else 0.0,
+        lemon_G=lemon_G if separable else np.zeros(lemon_G.size),
         mean_G=lemon_G * high + (1.0 - lemon_G) * low,
     )
 

@@ -99,7 +99,7 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
 def of_accounting(history: History) -> Bool:
     """Return which events were observed because a job ran (E,).
 
-    States of nodes, beside runs of pods in Kubernetes objects, are those of idle nodes too.
+    Node states cover idle nodes too, also where Kubernetes objects contain runs of pods.
     """
     if history.occupancy is None:
         return np.zeros(history.size, bool)
@@ -147,25 +147,25 @@ class _Matching:
             if end in self.effects or not counts_E[end]:
                 continue
             nodes = self._nodes_of(jobs[end], end)
-            found = [
+            errors = [
                 device for device in self._causes_of(devices, end) if self.node[device] in nodes
             ]
-            if not found:
+            if not errors:
                 self.agreement.node_failures_only_in_accounting += int(is_host_E[end])
                 continue
-            used.update(found)
+            used.update(errors)
             self.effects.add(end)
             self.agreement.job_ends_explained += 1
-            for device in found:
+            for device in errors:
                 self.job.setdefault(device, jobs[end])
         occupancy = self.history.occupancy
         alone = [device for device in devices.tolist() if device not in used]
         if occupancy is None or not alone:
             return
         busy = occupancy.operating_time((-math.inf, math.inf))
-        place = {name: index for index, name in enumerate(busy.names)}
+        index_of = {name: index for index, name in enumerate(busy.names)}
         for device in alone:
-            node = place.get(self.node[device])
+            node = index_of.get(self.node[device])
             if node is not None and busy.is_busy(node, self.time_s[device]):
                 self.agreement.device_failures_without_job_end += 1
             else:
@@ -181,23 +181,23 @@ class _Matching:
             if planned_E[state]:
                 continue
             node = self.node[state]
-            found = [
+            ended = [
                 other
                 for other in self._causes_of(others, state)
                 if other not in self.effects and node in self._nodes_of(jobs[other], other)
             ]
-            if not found:
+            if not ended:
                 self.agreement.node_states_alone += int(failed_E[state])
                 continue
             self.agreement.node_states_explained += 1
-            if failed_E[state] and not any(device_E[other] for other in found):
+            if failed_E[state] and not any(device_E[other] for other in ended):
                 # accounting sees only busy nodes: the state stays, with the job that it ended
-                self.effects.update(found)
-                self.agreement.job_ends_explained += len(found)
-                self.job[state] = jobs[found[0]]
+                self.effects.update(ended)
+                self.agreement.job_ends_explained += len(ended)
+                self.job[state] = jobs[ended[0]]
                 continue
             self.effects.add(state)
-            for other in found:
+            for other in ended:
                 if math.isnan(at_E[other]) and not math.isnan(at_E[state]):
                     self.recovered_s.setdefault(other, float(at_E[state]))
 
@@ -214,10 +214,10 @@ class _Matching:
             recovered_s_E[event] = max(recovered_s, self.time_s[event])
         jobs = list(history.job.names)
         job_E = history.job.code_E.copy()
-        known = {name: code for code, name in enumerate(jobs)}
+        code_of = {name: code for code, name in enumerate(jobs)}
         for event, job in self.job.items():
             if not history.job.at(event):
-                job_E[event] = known[job]
+                job_E[event] = code_of[job]
         return replace(
             history,
             kind=Labels(code_E, names),

@@ -18,8 +18,8 @@ from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.reliability.telemetry.fits.distributions import (
     FAMILIES,
     Family,
-    greatest,
     log_likelihood,
+    most_likely,
 )
 from perfatlas.sampling import check_level
 
@@ -116,7 +116,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
             f"none of {counted(seen.units, 'unit')} failed in {seen.exposure:g} of exposure: no"
             " distribution can be fitted; use the upper bound of the rate"
         )
-    inside_P = greatest(family, seen)
+    inside_P = most_likely(family, seen)
     best = log_likelihood(family, inside_P, seen)
     mean = family.mean(inside_P)
     absurd = np.abs(inside_P).max() > _MAX_LOG_PARAMETER
@@ -209,16 +209,16 @@ def _end(above: Callable[[float], float], center: float, side: float) -> float:
 
 def _profile(family: Family, inside_P: Float, seen: Lifetimes, which: int, value: float) -> float:
     """Return the profile log-likelihood with one internal parameter fixed."""
-    held_P = inside_P.copy()
-    held_P[which] = value
+    trial_P = inside_P.copy()
+    trial_P[which] = value
     if len(inside_P) == 1:
-        return log_likelihood(family, held_P, seen)
+        return log_likelihood(family, trial_P, seen)
     other = 1 - which
 
     def loss(free: float) -> float:
-        held_P[other] = free
-        found = -log_likelihood(family, held_P, seen)
-        return found if math.isfinite(found) else _LOSS_AT_ZERO_LIKELIHOOD
+        trial_P[other] = free
+        negative = -log_likelihood(family, trial_P, seen)
+        return negative if math.isfinite(negative) else _LOSS_AT_ZERO_LIKELIHOOD
 
     start = float(inside_P[other])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):

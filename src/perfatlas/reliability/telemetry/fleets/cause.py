@@ -78,12 +78,12 @@ def rate_cause(
 
 def fit_cause(
     observed: records.Observed,
-    found: CauseRate,
+    observed_rate: CauseRate,
     watch: ObservationWindow,
     options: records.FleetOptions,
 ) -> records.CauseFit:
     """Return the fit of a cause."""
-    row, rate, intervals, under_jobs, events_E, loaded = found
+    row, rate, intervals, under_jobs, events_E, loaded = observed_rate
     history = observed.history
     operating_s = observed.operating.by_node() if observed.operating and under_jobs else None
     lemons = _lemons(observed, events_E, watch, operating_s, options)
@@ -91,16 +91,16 @@ def fit_cause(
     law, remarks = _chosen(intervals, comparison, None if row.component == JOB else lemons)
     if law is not None:
         is_long_in_use = options.repair == "as_new" and not watch.new_s
-        law, notes = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
+        law, notes = _scaled_to_rate(law, rate, is_long_in_use=is_long_in_use)
         remarks = [*notes, *remarks]
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     exposed = _exposure_remarks(observed, events_E, row, under_jobs=under_jobs)
     late_s_E = history.detected_s_E[events_E] - history.start_s_E[events_E]
-    told_s_E = late_s_E[late_s_E > 0.0]
+    delay_s_E = late_s_E[late_s_E > 0.0]
     detection = None
-    if told_s_E.size:
-        seen = lifetimes(told_s_E, np.ones(told_s_E.size, bool))
-        detection = durations(seen, late_s_E.size - told_s_E.size, options.level)
+    if delay_s_E.size:
+        seen = lifetimes(delay_s_E, np.ones(delay_s_E.size, bool))
+        detection = durations(seen, late_s_E.size - delay_s_E.size, options.level)
     # documented action of most events; of a tie the heavier one
     names = history.action.names
     count = np.bincount(history.action.code_E[events_E], minlength=len(names)).tolist()
@@ -114,7 +114,7 @@ def fit_cause(
         comparison=comparison,
         law=law,
         lemons=lemons,
-        repair=durations(repairs.seen, repairs.not_told, options.level),
+        repair=durations(repairs.seen, repairs.unrecorded, options.level),
         mean_down_s=repairs.mean_s,
         detection=detection,
         remarks=(*remarks, *(loaded or exposed)),
@@ -165,10 +165,10 @@ def _under_load(
     Otherwise all failures are returned, without a remark. With one rate on busy and idle nodes the
     number on busy ones is binomial, with the share of busy time.
     """
-    place = {name: index for index, name in enumerate(operating.names)}
+    index_of = {name: index for index, name in enumerate(operating.names)}
     busy_E = np.zeros_like(events_E)
     for event in np.flatnonzero(events_E).tolist():
-        node = place.get(observed.history.node.at(event))
+        node = index_of.get(observed.history.node.at(event))
         time_s = float(observed.history.start_s_E[event])
         busy_E[event] = node is not None and any(
             operating.is_busy(node, time_s - late_s) for late_s in (0.0, fits.LATE_S)
@@ -215,16 +215,16 @@ def _chosen(
 ) -> tuple[fits.Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
     remarks = _remarks(intervals)
-    if lemons is not None and lemons.are_apart:
+    if lemons is not None and lemons.separable:
         remarks.append(
             f"{counted(lemons.flagged, 'lemon node')}: the distribution is that of the other"
             " nodes, memoryless"
         )
         return None, remarks
     if comparison is None or intervals.seen is None:
-        known = 0 if intervals.seen is None else intervals.seen.failures
+        failures = 0 if intervals.seen is None else intervals.seen.failures
         remarks.append(
-            f"{counted(known, 'failure')} of known age, under {MIN_EVENTS}: memoryless by"
+            f"{counted(failures, 'failure')} of known age, under {MIN_EVENTS}: memoryless by"
             " assumption"
         )
         return None, remarks
@@ -240,7 +240,7 @@ def _chosen(
     return (None if best.family == "exponential" else best), remarks
 
 
-def _of_the_rate(
+def _scaled_to_rate(
     law: fits.Fit, rate: RatePosterior, *, is_long_in_use: bool
 ) -> tuple[fits.Fit, list[str]]:
     """Return a distribution scaled to the observed rate, and a remark on its fitted mean.
@@ -317,8 +317,8 @@ def _lemons(
     )
 
 
-def durations(seen: Lifetimes | None, not_told: int, level: float) -> records.Durations | None:
-    """Return durations with their distribution, None for none.
+def durations(seen: Lifetimes | None, unrecorded: int, level: float) -> records.Durations | None:
+    """Return durations with their distribution, None without durations.
 
     Args:
         seen: The durations [s].
@@ -327,4 +327,4 @@ def durations(seen: Lifetimes | None, not_told: int, level: float) -> records.Du
         return None
     comparison = _compared(seen, level)
     best = comparison.fits[0] if comparison is not None else None
-    return records.Durations(best=best, seen=seen, not_told=not_told)
+    return records.Durations(best=best, seen=seen, unrecorded=unrecorded)

@@ -80,10 +80,10 @@ def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict
             for index in range(lemons.flagged)
         ]
     remarks = list(cause.remarks)
-    not_told = repair.not_told if repair else intervals.failures
-    if not_told and taken != "none":
+    unrecorded = repair.unrecorded if repair else intervals.failures
+    if unrecorded and taken != "none":
         whose = "all causes" if taken == laws.ANY_REPAIR else "the others of this cause"
-        text = counted(not_told, "failure")
+        text = counted(unrecorded, "failure")
         remarks.insert(
             0, f"{text} without a recorded repair time: the fleet assumes those of {whose}"
         )
@@ -96,9 +96,9 @@ def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict
         "mean_time_between": laws.time_text(1.0 / rate.observed_per_s),
         "mean_time_between_interval": laws.ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         "mean_time_between_without_lemons": laws.time_text(1.0 / cause.without_lemons_per_s)
-        if cause.lemons_apart
+        if cause.separable_lemons
         else None,
-        "lemon_factor": laws.short(cause.lemon_factor) if cause.lemons_apart else None,
+        "lemon_factor": laws.short(cause.lemon_factor) if cause.separable_lemons else None,
         "share": laws.short(row.share),
         "share_interval": [laws.short(row.share_low), laws.short(row.share_high)],
         "more_frequent_than_next": None
@@ -110,7 +110,7 @@ def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict
         "law_interval": laws.law_interval(cause.law) if cause.law else None,
         "aic": {fit.family: laws.short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,
-        "repairs_not_told": not_told,
+        "repairs_not_told": unrecorded,
         "repair_interval": laws.law_interval(repair.best) if repair and repair.best else None,
         "lemon_nodes": lemon_nodes or None,
         "remarks": remarks,
@@ -120,7 +120,7 @@ def _evidence(fit: FleetFit, cause: CauseFit, row: CauseRow, taken: str) -> dict
 def availability_fields(fit: FleetFit) -> dict[str, Any]:
     """Return the availability of a node, "unknown" where no log has repair times.
 
-    Logs that report only failures after which the node goes on say nothing of its availability.
+    Logs that report only failures that leave the node up do not determine its availability.
     """
     taken = laws.repairs_taken(fit)
     by_name = {cause.name: cause.repair for cause in fit.causes if cause.repair is not None}

@@ -39,28 +39,28 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
     """
     fleet = fleet_document(fit)
     header = _HEADER if "repair" in fleet else _HEADER + _NO_REPAIRS
-    beside = Path(path).with_suffix(".evidence.toml")
-    text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
+    evidence_path = Path(path).with_suffix(".evidence.toml")
+    text = header.replace("{evidence}", evidence_path.name) + "\n" + format_toml(fleet)
     about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
-    write_atomic(beside, format_toml(about | evidence_document(fit)))
+    write_atomic(evidence_path, format_toml(about | evidence_document(fit)))
     write_atomic(path, text)
-    return beside
+    return evidence_path
 
 
 def fleet_document(fit: FleetFit) -> dict[str, Any]:
     """Return a fitted fleet as the document that `write_fleet` writes."""
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
-    kept, rest = fit.causes[: laws.MAX_CAUSES], fit.causes[laws.MAX_CAUSES :]
+    listed, rest = fit.causes[: laws.MAX_CAUSES], fit.causes[laws.MAX_CAUSES :]
     taken = laws.repairs_taken(fit)
-    own = [cause for cause in kept if taken[cause.name] == cause.name]
-    repairs = [_repair(cause.name, cause.repair) for cause in own if cause.repair]
+    repaired = [cause for cause in listed if taken[cause.name] == cause.name]
+    repairs = [_repair(cause.name, cause.repair) for cause in repaired if cause.repair]
     if fit.repair is not None:
         repairs = [_repair(laws.ANY_REPAIR, fit.repair), *repairs]
     document: dict[str, Any] = {"units": fit.nodes}
     if gpus and gpus.is_integer():
         document["gpus_per_unit"] = int(gpus)
-    named = {cause.name for cause in own}
-    document["cause"] = [_cause(cause, fit, named) for cause in kept] + _others(rest, fit)
+    named = {cause.name for cause in repaired}
+    document["cause"] = [_cause(cause, fit, named) for cause in listed] + _others(rest, fit)
     return document | ({"repair": repairs} if repairs else {})
 
 
@@ -71,13 +71,13 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     if cause.law is None:
         mean = laws.time_text(1.0 / cause.without_lemons_per_s)
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
-        if lemons := cause.lemons_apart:
+        if lemons := cause.separable_lemons:
             # per node: the parts of a node share its rate
             share = laws.short(lemons.lemon_share)
             table["lemons"] = {"share": share, "factor": laws.short(cause.lemon_factor)}
     else:
         table |= {"lifetime": laws.fit_law(cause.law)} | _age(cause, fit)
-    table |= place_of(cause.component, parts) | _taken(cause)
+    table |= component_fields(cause.component, parts) | _effect_fields(cause)
     if cause.detection is not None:
         table["detection"] = laws.duration_law(cause.detection)
     if cause.name in named:
@@ -85,7 +85,7 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     return table
 
 
-def _taken(cause: CauseFit) -> dict[str, Any]:
+def _effect_fields(cause: CauseFit) -> dict[str, Any]:
     """Return what a failure takes and loses, by the action that is documented for it.
 
     A restart of the program keeps the node, a reset of a GPU the memory of the host.
@@ -97,7 +97,7 @@ def _taken(cause: CauseFit) -> dict[str, Any]:
     return {"takes": "unit", "loses": "process" if cause.action == GPU_RESET else "unit"}
 
 
-def place_of(component: str, parts: float) -> dict[str, Any]:
+def component_fields(component: str, parts: float) -> dict[str, Any]:
     """Return the fields that place a component: parts per unit, or one per job that takes no unit.
 
     Args:
@@ -126,7 +126,7 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
         {
             "name": f"{component}_others",
             "lifetime": {"law": "exponential", "mean": laws.time_text(1.0 / rate)},
-            **place_of(component, fit.watches[component].units / fit.nodes),
+            **component_fields(component, fit.watches[component].units / fit.nodes),
         }
         for component, rate in rates.items()
     ]

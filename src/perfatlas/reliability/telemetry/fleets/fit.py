@@ -78,8 +78,8 @@ def fit_fleet(
     """
     seen = _seen(history, watches, nodes, options)
     fits = [
-        fit_cause(seen.observed, found, watches[found.row.component], options)
-        for found in _rates(seen, watches, options)
+        fit_cause(seen.observed, rate, watches[rate.row.component], options)
+        for rate in _rates(seen, watches, options)
     ]
     # those of all causes except the ones that a restart of the program ends
     history = seen.observed.history
@@ -92,7 +92,7 @@ def fit_fleet(
         nodes=nodes,
         watches=watches,
         causes=tuple(fits),
-        repair=durations(repairs.seen, repairs.not_told, options.level),
+        repair=durations(repairs.seen, repairs.unrecorded, options.level),
         ranking=seen.ranking,
         options=options,
         history=history,

@@ -24,11 +24,11 @@ def repairs_taken(fit: FleetFit) -> dict[str, str]:
     A failure that a restart of the program ends needs no repair.
     """
     of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
-    known = {cause.name for cause in fit.causes[:MAX_CAUSES] if cause.repair is not None}
-    own = [cause.name for cause in of_nodes if cause.name in known][:MAX_REPAIRS]
+    with_repair = {cause.name for cause in fit.causes[:MAX_CAUSES] if cause.repair is not None}
+    separate = [cause.name for cause in of_nodes if cause.name in with_repair][:MAX_REPAIRS]
     others = ANY_REPAIR if fit.repair is not None else ""
     taken = {cause.name: "" for cause in fit.causes}
-    return taken | {cause.name: others for cause in of_nodes} | {name: name for name in own}
+    return taken | {cause.name: others for cause in of_nodes} | {name: name for name in separate}
 
 
 def time_text(value: float) -> str:

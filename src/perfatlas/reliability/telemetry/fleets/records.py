@@ -53,7 +53,7 @@ class Durations:
 
     best: Fit | None  # Fit with the smallest AIC, None where there are too few durations
     seen: Lifetimes  # The durations [s]
-    not_told: int  # Events without a recorded duration
+    unrecorded: int  # Events without a recorded duration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +82,15 @@ class CauseFit:
         return f"{self.component}_{self.cause}"
 
     @property
-    def lemons_apart(self) -> LemonNodes | None:
+    def separable_lemons(self) -> LemonNodes | None:
         """Lemon nodes excluded from the distribution; None for causes of the job."""
-        known = self.lemons is not None and self.lemons.are_apart and self.component != JOB
-        return self.lemons if known else None
+        separable = self.lemons is not None and self.lemons.separable and self.component != JOB
+        return self.lemons if separable else None
 
     @property
     def lemon_factor(self) -> float:
         """Failure rate of lemons relative to the other nodes; 1 for none."""
-        lemons = self.lemons_apart
+        lemons = self.separable_lemons
         return 1.0 if lemons is None else lemons.lemon_per_s / lemons.others_per_s
 
     @property
@@ -99,7 +99,7 @@ class CauseFit:
 
         Together with the share and factor of the lemons it gives `rate` over all nodes.
         """
-        share = self.lemons_apart.lemon_share if self.lemons_apart else 0.0
+        share = self.separable_lemons.lemon_share if self.separable_lemons else 0.0
         return self.rate.observed_per_s / (1.0 + share * (self.lemon_factor - 1.0))
 
 

@@ -43,11 +43,11 @@ _NO_OPTIONS: Final = ImportOptions()
 @cache
 def _modules() -> Mapping[str, str]:
     """Return the module of each format by its name."""
-    found = {}
+    modules = {}
     for file in sorted(resources.files(_FOLDER).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".py") and (match := _NAMED.search(file.read_text("utf-8"))):
-            found[match[1]] = file.name.removesuffix(".py")
-    return found
+            modules[match[1]] = file.name.removesuffix(".py")
+    return modules
 
 
 def format_names() -> tuple[str, ...]:
@@ -96,17 +96,17 @@ def import_logs(
     if not paths:
         raise InvalidSpecError(f"no log file of format {name!r} was specified")
     module = importlib.import_module(f"{_FOLDER}.{_modules()[name]}")
-    found: Imported = module.read(paths, options)
-    if not found.history.size and found.history.occupancy is None:
-        for file in found.history.files:
+    imported: Imported = module.read(paths, options)
+    if not imported.history.size and imported.history.occupancy is None:
+        for file in imported.history.files:
             _check_recognized(name, file)
-    known: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     # several tables may contain different events of one log
-    for file in found.history.files if name != "table" else ():
-        if file.total and file.data_hash and file.data_hash in known:
+    for file in imported.history.files if name != "table" else ():
+        if file.total and file.data_hash and file.data_hash in path_of:
             raise InvalidSpecError(
-                f"'{file.path}' is the same log as '{known[file.data_hash]}', byte for byte: its"
+                f"'{file.path}' is the same log as '{path_of[file.data_hash]}', byte for byte: its"
                 " events would count twice; pass each log once"
             )
-        known[file.data_hash] = file.path
-    return found
+        path_of[file.data_hash] = file.path
+    return imported

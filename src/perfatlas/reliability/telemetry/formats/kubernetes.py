@@ -107,8 +107,8 @@ class _Reader:
         if kind == "Node" and reason == _READY:
             self._returns(name, time_s, item.number, tally)
             return
-        found = reason_of("kubernetes", reason)
-        if found is None or kind not in ("Node", "Pod"):
+        entry = reason_of("kubernetes", reason)
+        if entry is None or kind not in ("Node", "Pod"):
             tally.ignore(f"reason {reason or 'none'} of a {kind or 'nameless object'}", item.number)
             return
         source = item.inner("source")
@@ -116,8 +116,8 @@ class _Reader:
         component = history.NODE_STATE if kind == "Node" else history.JOB
         job = "" if kind == "Node" else f"{target.text('namespace') or 'default'}/{name}"
         event = history.Event(
-            time_s, component, found.cause, found.kind, item.number, node=node, job=job,
-            detected_s=time_s, action=found.action,
+            time_s, component, entry.cause, entry.kind, item.number, node=node, job=job,
+            detected_s=time_s, action=entry.action,
         )  # fmt: skip
         if kind == "Pod" and not node:
             self.waiting.append(event)
@@ -137,9 +137,9 @@ class _Reader:
         if ready.text("status") == "True":
             self._returns(name, time_s, item.number, tally)
             return
-        found = reason_of("kubernetes", ready.text("reason") or "NodeNotReady")
-        cause = found.cause if found else "not_ready"
-        action = found.action if found else ""
+        entry = reason_of("kubernetes", ready.text("reason") or "NodeNotReady")
+        cause = entry.cause if entry else "not_ready"
+        action = entry.action if entry else ""
         event = history.Event(
             time_s, history.NODE_STATE, cause, "failure", item.number, node=name, detected_s=time_s,
             action=action,
@@ -158,9 +158,9 @@ class _Reader:
             code, reason = ended.get("exitCode"), ended.text("reason")
             if code in (0, None):
                 continue
-            found = reason_of("kubernetes", reason)
-            cause = found.cause if found and reason != "Error" else f"exit_{code}"
-            kind = found.kind if found else "unclear"
+            entry = reason_of("kubernetes", reason)
+            cause = entry.cause if entry and reason != "Error" else f"exit_{code}"
+            kind = entry.kind if entry else "unclear"
             time_s = ended.time_s("finishedAt", None)
             events.append(
                 history.Event(

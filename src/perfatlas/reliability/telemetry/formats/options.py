@@ -1,4 +1,4 @@
-"""What every log format takes and returns."""
+"""Options and results of every log format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reason in a log says about a failure: cause, kind and documented action, from data."""
+"""Cause, kind and documented action of the reasons in logs, from data."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def run_failures(runs: history.JobRuns) -> history.History:
 
 
 def _no_events(runs: history.JobRuns) -> tuple[Int, tuple[str, ...]]:
-    """Return why each run is not an event, as an index (R,), -1 where it is one; the reasons."""
+    """Return an index (R,) of the reason that a run is no event, -1 for events; the reasons."""
     of_state = [_no_event(state) for state in runs.state.names]
     reasons = tuple(dict.fromkeys([*filter(None, of_state), _NO_END]))
     of_state_S = np.array([reasons.index(why) if why else -1 for why in of_state], np.int64)

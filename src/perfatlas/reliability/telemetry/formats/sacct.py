@@ -89,7 +89,7 @@ def _run(path: str | Path, record: SacctRecord, zone: str, tally: Tally) -> hist
     elapsed_s = field.read(
         "ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", slurm_fields.duration_s
     )
-    start_s, end_s = _settled(start, end, elapsed_s, tally, record.line)
+    start_s, end_s = _unambiguous(start, end, elapsed_s, tally, record.line)
     if end_s < start_s:
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: slurm_fields.local_time(text, zone))
@@ -127,7 +127,7 @@ class _Fields:
             raise refuse(self.path, self.record.line, str(problem), column=name) from problem
 
 
-def _settled(
+def _unambiguous(
     start: slurm_fields.LocalTime,
     end: slurm_fields.LocalTime | None,
     elapsed_s: float,

@@ -125,7 +125,7 @@ class _Assembler:
                 yield self._record(skipped, cells)
                 return
         for skipped in self._starts(wanted):
-            mended = self._mended(self.pending[skipped:])
+            mended = self._restored(self.pending[skipped:])
             if mended is not None:
                 yield self._record(skipped, mended)
                 return
@@ -146,24 +146,24 @@ class _Assembler:
         """Raise for an incomplete record at the end of the file."""
         if not self.pending:
             return
-        found = len(self._split(self.pending))
+        count = len(self._split(self.pending))
         first, last = self.pending[0], self.pending[-1]
         wanted = len(self.header.names)
-        misfit = self._misfit()
+        misfit = self._first_invalid()
         if misfit:
             problem = f"{misfit} does not fit its column"
-        elif found > wanted:
+        elif count > wanted:
             problem = "more fields than columns"
         else:
             problem = "the file is truncated, or ends in text of no record"
         raise refuse(
             self.file.path,
             first.number,
-            f"a record of {found} fields up to line {last.number} where the header has {wanted}:"
+            f"a record of {count} fields up to line {last.number} where the header has {wanted}:"
             f" {problem}; write the log again, or delete these lines",
         )
 
-    def _misfit(self) -> str:
+    def _first_invalid(self) -> str:
         """Return the first invalid field of a line with the right number of fields, or ""."""
         for line in self.pending:
             cells = self._split([line])
@@ -195,7 +195,7 @@ class _Assembler:
             text = text.removesuffix(self.header.bar)
         return text.split(self.header.bar)
 
-    def _mended(self, lines: Sequence[LogLine]) -> list[str] | None:
+    def _restored(self, lines: Sequence[LogLine]) -> list[str] | None:
         """Return the fields with delimiters restored in free text, if unambiguous."""
         cells = self._split(lines)
         extra = len(cells) - len(self.header.names)

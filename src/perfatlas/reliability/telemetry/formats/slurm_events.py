@@ -69,10 +69,10 @@ def _header(path: str | Path, line: LogLine, tally: Tally) -> tuple[dict[str, in
     names = line.text.rstrip("|").split("|")
     index_of = {}
     for key, spelled in _COLUMNS.items():
-        found = [names.index(name) for name in spelled if name in names]
-        if not found:
+        columns = [names.index(name) for name in spelled if name in names]
+        if not columns:
             raise refuse(path, 1, f"no column {spelled[0]} in the first line; {_ASK}")
-        index_of[key] = found[0]
+        index_of[key] = columns[0]
     tally.ignore("header", 1)
     return index_of, len(names)
 
@@ -174,11 +174,11 @@ def node_event(
     is_planned = bool(flags & set(_PLANNED))
     if not (is_down or is_drained or is_planned):
         return None
-    told = reason_of("slurm", reason)
+    entry = reason_of("slurm", reason)
     cause = "down" if is_down else "drained"
     kind, action = (history.FAILURE if is_down else history.UNCLEAR), ""
-    if told is not None:
-        cause, kind, action = told
+    if entry is not None:
+        cause, kind, action = entry
         named = _XID.search(reason) if kind == history.FAILURE else None
         if named and not action:
             action = history.xid_code(int(named[1])).action

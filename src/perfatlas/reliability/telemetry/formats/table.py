@@ -9,10 +9,8 @@ from perfatlas.reliability.telemetry.formats.options import Imported, ImportOpti
 from perfatlas.reliability.telemetry.history import joined, read_history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from perfatlas.reliability.telemetry.history import History
 
 FORMAT_NAME: Final = "table"
 
@@ -24,7 +22,10 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     seen: dict[tuple[object, ...], int] = {}
     for number, history in enumerate(histories if len(histories) > 1 else ()):
         shared, first = 0, number
-        for event in _identities(history):
+        names = [getattr(history, name).text() for name in ("component", "cause", "node", "device")]
+        hashes = [history.files[index].data_hash for index in history.file_E.tolist()]
+        rows = zip(hashes, history.line_E.tolist(), history.start_s_E.tolist(), *names, strict=True)
+        for event in (row for row in rows if row[0]):
             other = seen.setdefault(event, number)
             if other != number:
                 shared, first = shared + 1, min(first, other)
@@ -34,11 +35,3 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
                 " same lines of the same logs, which would count twice: pass each log once"
             )
     return Imported(joined(histories))
-
-
-def _identities(history: History) -> Iterator[tuple[object, ...]]:
-    """Yield the identity of each event: hash of its log, line, time and names."""
-    names = [getattr(history, name).text() for name in ("component", "cause", "node", "device")]
-    hashes = [history.files[index].data_hash for index in history.file_E.tolist()]
-    rows = zip(hashes, history.line_E.tolist(), history.start_s_E.tolist(), *names, strict=True)
-    return (row for row in rows if row[0])

@@ -265,8 +265,8 @@ class _XidLog:
 
         Lines are compared in time order, as logs may be rotated, joined or shuffled.
         """
-        known: dict[tuple[str, str, int], int] = {}
-        of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
+        code_of: dict[tuple[str, str, int], int] = {}
+        of_fault = [code_of.setdefault(fault[:3], len(code_of)) for fault in self.faults]
         code_L = np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
         order_L = np.lexsort((time_s_L, code_L))
         begins_L = np.ones(time_s_L.size, bool)

@@ -52,17 +52,17 @@ def observation_windows(
             f"the observation window ends at {utc(window_s[1])}, not after its start at"
             f" {utc(window_s[0])}"
         )
-    found = {}
+    windows = {}
     for component in sorted(set(history.component.text()) | {"gpu"}):
         if component not in counts:
             raise InvalidSpecError(
                 f"the history has events of component {component!r}: set their number with --units"
                 f" {component}=NUMBER"
             )
-        found[component] = ObservationWindow(
+        windows[component] = ObservationWindow(
             start_s=window_s[0], end_s=window_s[1], units=counts[component]
         )
-    return found
+    return windows
 
 
 def utc(time_s: float) -> str:

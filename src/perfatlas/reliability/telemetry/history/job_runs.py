@@ -148,12 +148,12 @@ class RunsBuilder:
         state = self._labels["state"]
         end_s = self._times["end_s"][row]
         same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
-        return same_end and state.codes[row] == state.known.get(run.state, -1)
+        return same_end and state.codes[row] == state.code_of.get(run.state, -1)
 
     def _replace(self, row: int, run: JobRun) -> None:
         for name, labels in self._labels.items():
             value = getattr(run, name)
-            labels.codes[row] = labels.known.setdefault(value, len(labels.known))
+            labels.codes[row] = labels.code_of.setdefault(value, len(labels.code_of))
         for name, times in self._times.items():
             times[row] = getattr(run, name)
         for name, counts in self._counts.items():

@@ -44,22 +44,22 @@ class LabelBuilder:
     """A column of names while it grows."""
 
     codes: array[int] = field(default_factory=lambda: array("i"))
-    known: dict[str, int] = field(default_factory=dict)
+    code_of: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
         """Append one row."""
-        self.codes.append(self.known.setdefault(name, len(self.known)))
+        self.codes.append(self.code_of.setdefault(name, len(self.code_of)))
 
     def close(self, order_E: NDArray[np.int64]) -> Labels:
         """Return the column."""
-        return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.known))
+        return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.code_of))
 
 
 def joined_labels(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labels:
     """Return several columns of names as one."""
-    known: dict[str, int] = {}
+    code_of: dict[str, int] = {}
     parts = []
     for column in columns:
-        codes = [known.setdefault(name, len(known)) for name in column.names]
+        codes = [code_of.setdefault(name, len(code_of)) for name in column.names]
         parts.append(np.array(codes, np.int32)[column.code_E] if codes else column.code_E)
-    return Labels(np.concatenate(parts)[order_E].astype(np.int32), tuple(known))
+    return Labels(np.concatenate(parts)[order_E].astype(np.int32), tuple(code_of))

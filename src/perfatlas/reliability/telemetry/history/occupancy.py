@@ -61,17 +61,17 @@ class Occupancy:
             window_s: Start and end of the window [s since 1970-01-01 UTC].
         """
         start_s_R, end_s_R = self._clipped(window_s)
-        known: dict[str, int] = {}
+        codes: dict[str, int] = {}
         nodes_of = [
-            np.array([known.setdefault(name, len(known)) for name in expand_hosts(text)], np.int64)
+            np.array([codes.setdefault(name, len(codes)) for name in expand_hosts(text)], np.int64)
             for text in self.hosts.names
         ]
-        kept_R = np.flatnonzero(end_s_R > start_s_R)
-        of_R = [nodes_of[code] for code in self.hosts.code_E[kept_R].tolist()]
+        inside_R = np.flatnonzero(end_s_R > start_s_R)
+        of_R = [nodes_of[code] for code in self.hosts.code_E[inside_R].tolist()]
         count_R = np.array([nodes.size for nodes in of_R], np.int64)
         node_I = np.concatenate([np.zeros(0, np.int64), *of_R])
-        run_I = np.repeat(kept_R, count_R)
-        return _united(tuple(known), node_I, start_s_R[run_I], end_s_R[run_I])
+        run_I = np.repeat(inside_R, count_R)
+        return _united(tuple(codes), node_I, start_s_R[run_I], end_s_R[run_I])
 
     def _clipped(self, window_s: tuple[float, float]) -> tuple[Float, Float]:
         """Return starts and ends inside a window (R,); runs without an end last until its end."""
@@ -153,7 +153,7 @@ class OccupancyBuilder:
         self._line.append(line)
 
     def close(self) -> Occupancy | None:
-        """Return the runs sorted by start, None for none."""
+        """Return the runs sorted by start, None without runs."""
         if not self._line:
             return None
         start_s_R, end_s_R = (np.array(times, np.float64) for times in self._times)

@@ -272,10 +272,10 @@ class _Cut:
         """
         if not self.exit_s:
             return None
-        known = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
+        unmixed = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
         if not (are_mixed and self.mixed_s):
-            return known
-        return replace(known, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
+            return unmixed
+        return replace(unmixed, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
 
     def _spell(self, zero_s: float | None, up_s: float, end_s: float, *, failed: bool) -> None:
         self.up_s += max(end_s - up_s, 0.0)
@@ -296,7 +296,7 @@ class Repairs(NamedTuple):
     # Times from the event to recovery [s], censored where not recovered; None where no recovery is
     # recorded
     seen: Lifetimes | None
-    not_told: int  # Excluded events, of unknown recovery
+    unrecorded: int  # Excluded events, of unknown recovery
     # Observed time down per event [s], with that of events still down, None for none
     mean_s: float | None = None
 
@@ -315,12 +315,12 @@ def repair_times(
     Limits: events of zero duration are excluded, as a distribution of durations cannot include
         them.
     """
-    told_E = np.isfinite(history.recovered_s_E[events_E])
+    recorded_E = np.isfinite(history.recovered_s_E[events_E])
     end_E = _down_until(history, end_s, open_is_down=open_is_down)[events_E]
     length_E = end_E - history.start_s_E[events_E]
-    kept_E = np.isfinite(length_E) & (length_E > 0.0)
-    not_told = int(np.count_nonzero(~kept_E))
-    mean_s = float(length_E[kept_E].mean()) if kept_E.any() else None
-    if not (kept_E & told_E).any():
-        return Repairs(None, not_told, mean_s)
-    return Repairs(lifetimes(length_E[kept_E], told_E[kept_E]), not_told, mean_s)
+    timed_E = np.isfinite(length_E) & (length_E > 0.0)
+    unrecorded = int(np.count_nonzero(~timed_E))
+    mean_s = float(length_E[timed_E].mean()) if timed_E.any() else None
+    if not (timed_E & recorded_E).any():
+        return Repairs(None, unrecorded, mean_s)
+    return Repairs(lifetimes(length_E[timed_E], recorded_E[timed_E]), unrecorded, mean_s)

@@ -45,9 +45,9 @@ def xid_code(xid: int) -> XidCode:
         >>> xid_code(79).title, sorted(xid_code(48).causes)
         ('fallen off the bus', ['hw_error'])
     """
-    known = _codes().get(xid)
-    if known is not None:
-        return known
+    entry = _codes().get(xid)
+    if entry is not None:
+        return entry
     return XidCode(xid=xid, title="", component="gpu", kind=UNCLEAR, causes=frozenset())
 
 
