@@ -107,7 +107,7 @@ OF_KERNELS: Final = (
 )
 OF_TPUS: Final = (
     "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"
-    " only published network, is predicted 4.2% too slow (TPU v5e) and 4.5% too fast (v6e); others"
+    " only published network, is predicted 12.6% too fast (TPU v5e) and 5.5% too slow (v6e); others"
     " are not validated on TPUs (python -m validation networks). Activations pass through HBM"
     " between operators: where XLA keeps them in vector memory, small batches are faster; where"
     " operators take time to start, they are slower"
