@@ -429,10 +429,10 @@ def _chunks(
     """Return the chunks of prompts that are prefilled together, and the number of prompts.
 
     A static batch prefills all its prompts. With continuous batching, as many prompts start
-    together as sequences of a micro-batch end from one read of new requests to the next, (B - 1)/(m
-    steps) per step of m micro-batches, at least one if any; with attention data parallelism, those
-    of the busiest rank. Engines with mixed steps decode all running sequences, padded like a decode
-    step, and fill the rest of the budget with prompts.
+    together as sequences end from one read of new requests to the next, (B - 1)/steps per step, at
+    least one if any; with attention data parallelism, those of the busiest rank. Engines with mixed
+    steps decode all running sequences, padded like a decode step, and fill the rest of the budget
+    with prompts.
 
     Args:
         counts: Sequences of the replica, of a rank and of a micro-batch, each (C,).
@@ -449,14 +449,13 @@ def _chunks(
     unused = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
     room = prompt_room(question, unused)
     reads = question.limits.scheduler_recv_interval
-    micro_batches = np.minimum(question.plan.pp, on_rank)
-    ending = (on_rank - 1.0) / micro_batches * question.tokens_per_step / osl * reads
+    ending = (on_rank - 1.0) * question.tokens_per_step / osl * reads
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     together = np.where(question.aggregated_C, arriving, on_rank)
     prompts = RankPrompts(together, _all_ranks(question, served, on_rank), np.ones_like(room))
     staggered, equal = kind
     if staggered.any():
-        per_rank = (served - 1.0) / question.plan.attention_dp / micro_batches
+        per_rank = (served - 1.0) / question.plan.attention_dp
         ending = per_rank * question.tokens_per_step / osl * reads
         of_ranks = _among_ranks(question, served, (ending, room / new), equal)
         prompts = RankPrompts(
