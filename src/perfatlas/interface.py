@@ -19,20 +19,22 @@ def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
 
     Args:
         package: Its `__name__`.
-        file: Its `__file__`.
+        file: Its `__file__`, which lists plain names, without `as` and comments.
     """
+    listed = Path(file).read_text(encoding="utf-8").partition("\nif TYPE_CHECKING:\n")[2]
     homes = {
         name.strip(): module
-        for module, grid, line in _IMPORT.findall(Path(file).read_text(encoding="utf-8"))
+        for module, grid, line in _IMPORT.findall(listed)
         for name in (grid or line).split(",")
         if name.strip()
     }
+    if unread := [name for name in homes if not name.isidentifier()]:
+        raise SyntaxError(f"{file}: list {unread[0]!r} as a plain name, without `as` or a comment")
 
     def get(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)
-        return value
+        setattr(sys.modules[package], name, getattr(import_module(homes[name]), name))
+        return vars(sys.modules[package])[name]
 
     return get, lambda: sorted(homes), sorted(homes)

@@ -66,7 +66,6 @@ class Launch:
         """Return the scheduler limits without a vocabulary name.
 
         Args:
-            run: A matching run.
             limits: Default limits.
         """
         found = {name: self.limits[name] for name in SWITCHES if name in self.limits}

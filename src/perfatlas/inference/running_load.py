@@ -193,7 +193,7 @@ def held_prompts(
         rate: Prompts of all ranks per decode step (C,).
         iters: Maximum steps from one step with prompts to the next, T (C,).
         ranks: Attention-data-parallel ranks, R (C,).
-        held: Share of prompts that come to a rank which decodes other requests, h (C,).
+        share: Share of prompts that come to a rank which decodes other requests, h (C,).
 
     Source: derived; the rule is that of `serving.engine.balance`.
 
@@ -538,9 +538,8 @@ def served_sequences(question: Candidates, memory: MemoryColumns) -> FloatArray:
 
     If prefills and decodes share steps, B running sequences cause B isl/osl prompt tokens per step,
     which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
-    Each micro-batch of a pipeline has a budget of its own. An engine that does not split prompts
-    starts one only where it fits whole beside the decodes. With speculative decoding a request
-    takes fewer steps, of several tokens each.
+    Each micro-batch of a pipeline has its own budget. An engine that does not split prompts starts
+    one only where it fits whole beside the decodes. Speculative decoding takes fewer steps.
     """
     load, limits = question.load, question.limits
     on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)

@@ -145,7 +145,7 @@ def of_one_operator(kind: type[Record], size: int, **columns: Values | tuple[Any
     """Return the record of one operator at many shapes, each a candidate (U, 1).
 
     Args:
-        **given: Columns (U,), values per operator (1,), and parts; the others are unpriced.
+        **columns: Columns (U,), values per operator (1,), and parts; the others are unpriced.
     """
     fields = columns_of(kind)
     shaped = {

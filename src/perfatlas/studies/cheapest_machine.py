@@ -84,7 +84,7 @@ def read_unknowns(texts: Sequence[str], system: System) -> tuple[Unknown, ...]:
     """Return the fields to solve.
 
     Args:
-        asked: Names, each with a range if wanted: "device.l2=20MB:200MB"; "device.*" is all that
+        texts: Names, each with a range if wanted: "device.l2=20MB:200MB"; "device.*" is all that
             can be solved.
 
     Raises:

@@ -75,7 +75,7 @@ def form_of(command: str, values: Mapping[str, str]) -> Form:
     """Return the form of a command.
 
     Args:
-        given: What the client has set, by field.
+        values: What the client has set, by field.
     """
     fields, example = form_fields(command), typical_fields(command)
     first = {name for name, field in fields.items() if field.required} | set(example)

@@ -98,7 +98,7 @@ def command_words(command: str, values: Mapping[str, str]) -> list[str]:
     """Return the command line of a question, checked; it opens no file of the client's choice.
 
     Args:
-        given: Values by field, as text; empty ones are unset.
+        values: Values by field, as text; empty ones are unset.
 
     Raises:
         UsageError: A field is unknown or cannot be set here.

@@ -48,7 +48,7 @@ class Answering:
         """Return a function of the folder.
 
         Args:
-            place: As "module:function".
+            path: As "module:function".
         """
         return _found(self.command, path)
 

@@ -40,7 +40,7 @@ def relative_error(outputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]
     """Return the largest relative Frobenius error of several outputs; NaN if one is poisoned.
 
     Args:
-        found: Outputs in float64.
+        outputs: Outputs in float64.
     """
     import torch
 

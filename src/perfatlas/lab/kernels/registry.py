@@ -34,7 +34,7 @@ def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:
 
     Args:
         kernel: A row of the registry.
-        asked: Targets, options and launch.
+        compilation: Targets, options and launch.
 
     Raises:
         InvalidSpecError: It has no tile for a target.

@@ -112,7 +112,7 @@ def inspect(path: Path, compilation: Compilation) -> Inspection:
 
     Args:
         path: A cubin, fat binary, PTX, AMD assembly, CUDA C++, Triton or Gluon source.
-        asked: Targets, kernel and launch.
+        compilation: Targets, kernel and launch.
 
     Raises:
         InvalidSpecError: The file cannot be read, is damaged, does not compile, or has no such

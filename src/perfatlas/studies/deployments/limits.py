@@ -259,7 +259,7 @@ class Judged:
         """Return the share of time in which enough replicas of some points work (C,).
 
         Args:
-            places: The points (C,).
+            indices: The points (C,).
         """
         replicas, spares = self.replicas[indices], self.spares[indices]
         each = self.points.question.plan.gpus_per_replica[indices] / _gpus_per_node(self.points)

@@ -97,7 +97,7 @@ def needs_text(condition: conditions.Condition | None, names: Collection[str] = 
     """Return the condition for a field to have an effect, "" for none.
 
     Args:
-        known: Fields of the verb; others are not named. By default all are named.
+        names: Fields of the verb; others are not named. By default all are named.
 
     Example:
         >>> from perfatlas.vocabulary.fields import AttentionShape, ScheduledFailures
