@@ -135,6 +135,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: simulated(e, model=GPT, scheduler="sglang", request_rate=None, concurrency=8),
         lambda e: simulated(e, model=GPT, scheduler="sglang", request_rate=None, concurrency=4),
         lambda e: sending(e).results,
+        lambda e: simulated(e, isl=4000, turns=4, host_cache_bytes="100 GB", kv_blocks=1200),
     ),
     "disaggregated serving": (
         lambda e: estimated(e, **POOLS, concurrency=1).results,
@@ -161,6 +162,9 @@ FIRST: Final = {
         ("continuous batching", 7): "recipe[].scheduler_recv_interval.many_from",
         ("continuous batching", 8): "recipe[].scheduler_recv_interval.few",
         ("continuous batching", 9): "front.assumed",
+        ("continuous batching", 10): (
+            "kv_offload.stores kv_offload.store_waits kv_offload.layerwise"
+        ),
         ("disaggregated serving", 2): "memory.reserved_blocks scheduler.rules.value",
         ("host time of steps", 3): "host.per_expert_layer_prefill",
         ("memory", 4): (

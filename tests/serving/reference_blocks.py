@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 
@@ -85,9 +85,12 @@ class Pool:
         self.cached: dict[Hashable, list[int]] = {}
         self.caching = caching
         self.unnamed_first = unnamed_first
+        self.evicted: Callable[[Hashable], object] = bool
 
     def take(self) -> int:
         block = self.free.pop(0)
+        if block in self.key_of:
+            self.evicted(self.key_of[block])
         self.forget(block)
         self.references[block] = 1
         return block

@@ -38,8 +38,8 @@ def _chunk(prices: StepPrices, table: Ticks, queries: int, before: int) -> int:
     return ends[0] + (ends[1] - ends[0]) * (before - p0) // (p1 - p0)
 
 
-def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
-    """Return the time of the slowest rank."""
+def step_time(prices: StepPrices, ranks: list[list[Part]], layers: int = 0) -> int:
+    """Return the time of the slowest rank, which may load layers while it computes others."""
     mixed = any(not part.decodes for rank in ranks for part in rank)
     linear = prices.mixed_linear_T if mixed else prices.decode_linear_B
     experts = prices.mixed_experts_T if mixed else prices.decode_experts_B
@@ -47,7 +47,7 @@ def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
     most = max(sizes)
     padded = prices.padded_mixed if mixed else prices.padded_decode
     if len(ranks) == 1 or most * (1 if mixed else prices.tokens_per_decode) <= padded:
-        return max(_rank_time(prices, rank, int(linear[most])) for rank in ranks)
+        return max(_rank_time(prices, rank, int(linear[most]), layers) for rank in ranks)
     sizes = [max(size, 1) for size in sizes]  # a rank without requests runs one token
     mean, more = divmod(sum(sizes), len(ranks))
     shared = int(experts[mean])
@@ -55,11 +55,12 @@ def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
         shared += (int(experts[mean + 1]) - shared) * more // len(ranks)
     own = [int(linear[size]) - int(experts[size]) for size in sizes]
     return max(
-        _rank_time(prices, rank, shared + part) for rank, part in zip(ranks, own, strict=True)
+        _rank_time(prices, rank, shared + part, layers)
+        for rank, part in zip(ranks, own, strict=True)
     )
 
 
-def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
+def _rank_time(prices: StepPrices, parts: list[Part], linear: int, layers: int) -> int:
     chunks = [part for part in parts if not part.decodes]
     decodes = [part for part in parts if part.decodes]
     rows = sum(part.tokens if part.decodes else part.samples for part in parts)
@@ -76,7 +77,10 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
     if chunks:
         last = prices.prefill_last_QP
         device += max(_chunk(prices, last, part.tokens, part.before) for part in chunks)
-    device += sum(part.moves for part in parts)
+    moves = sum(part.moves for part in parts)
+    if layers:
+        moves = max(moves - device * (layers - 1) // layers, 0) + moves // layers
+    device += moves
     host = prices.host_step + prices.host_sequence * len(parts)
     host += prices.host_prefill if chunks else 0
     return max(device, host) if prices.host_overlapped else device + host
@@ -224,7 +228,13 @@ class Simulation:
     def runs(self, sequence: Sequence, group: ReplicaGroup) -> bool:
         limits = group.limits
         osl = min(sequence.osl, 1) if group.role == "prefill" else sequence.osl
-        most = sequence.isl + osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
+        tokens = sequence.isl + osl
+        more = limits.draft_tokens
+        if limits.rules == "vllm":
+            more = 2 * more - 1
+        elif limits.rules == "sglang":
+            more = (1 + more) * (2 if more and limits.async_scheduling else 1) - 1
+        most = tokens + more
         whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
         whole = whole or group.role == "decode"
         fits = most <= limits.kv_blocks * limits.block_size
@@ -232,7 +242,7 @@ class Simulation:
             room = limits.kv_blocks * limits.block_size
             fits = most + limits.block_size < room
             if group.role == "decode":
-                whole_pages = -(-most // limits.block_size) * limits.block_size
+                whole_pages = -(-tokens // limits.block_size) * limits.block_size
                 fits = fits and whole_pages + limits.reserved_decode_tokens <= room
         return bool(sequence.isl > 0 and sequence.osl > 0 and whole and fits)
 
@@ -270,6 +280,7 @@ class Simulation:
         sequence.handed = now
         sequence.finished = -1
         sequence.generated = sequence.num_computed = sequence.num_registered = sequence.target = 0
+        sequence.placeholders = sequence.below = 0
         if self.fleet.first_from != "prefill":
             sequence.first_token = -1
         self.comes.append((now, sequence.index))
@@ -333,7 +344,8 @@ class Simulation:
         decodes = [[part for part in rank if part.decodes] for rank in replica.running]
         extra = 0
         if decodes != replica.running and any(decodes):
-            extra = now - replica.start - step_time(replica.group.prices, decodes)
+            layers = replica.group.limits.load_layers
+            extra = now - replica.start - step_time(replica.group.prices, decodes, layers)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
             # preempted while the step ran, not finished
@@ -365,7 +377,8 @@ class Simulation:
                 self.plan(replica, now)
         replica.running, replica.planned = replica.planned, []
         if any(replica.running):
-            replica.end = now + step_time(replica.group.prices, replica.running)
+            layers = replica.group.limits.load_layers
+            replica.end = now + step_time(replica.group.prices, replica.running, layers)
             self.steps += 1
             replica.steps += 1
             replica.busy += replica.end - now

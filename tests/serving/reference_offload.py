@@ -20,15 +20,17 @@ class Shelf:
         self.keys: OrderedDict[Hashable, None] = OrderedDict()
         self.came = self.went = self.loaded = 0
 
-    def put(self, key: Hashable) -> None:
-        """Add a new key, evicting the oldest one if full."""
+    def put(self, key: Hashable) -> Hashable | None:
+        """Add a new key; return the one that has no room any more."""
         if self.room == 0:
-            return
+            return key
+        old = None
         if len(self.keys) == self.room:
-            self.keys.popitem(last=False)
+            old, _ = self.keys.popitem(last=False)
             self.went += 1
         self.keys[key] = None
         self.came += 1
+        return old
 
 
 class Tiers:
@@ -69,7 +71,7 @@ class Tiers:
         by_ssd = ssd[max(hits - len(host), 0) :]
         for key in by_ssd:
             if key not in self.host.keys:
-                self.host.put(key)
+                self.sink(self.host.put(key))
         self.host.loaded += len(by_host)
         self.ssd.loaded += len(by_ssd)
         if first:
@@ -79,10 +81,25 @@ class Tiers:
         time = len(by_host) * self.limits.host_move
         return time + len(by_ssd) * (self.limits.host_move + self.limits.ssd_move)
 
+    def sink(self, key: Hashable | None) -> None:
+        """Put a block that leaves host memory onto the SSD, where the engine does so."""
+        if key is None or not self.limits.stores_evicted:
+            return
+        if key in self.ssd.keys:
+            self.ssd.keys.move_to_end(key)
+        else:
+            self.ssd.put(key)
+
+    def evict(self, key: Hashable) -> None:
+        """Take a block that the GPU evicts, where the engine stores those."""
+        if self.limits.offloads and self.limits.stores_evicted and key not in self.host.keys:
+            self.stored += 1
+            self.sink(self.host.put(key))
+
     def store(self, sequence: Sequence, tokens: int) -> int:
         """Write new blocks of a prompt to both tiers; return the time of the copy."""
         time = 0
-        if not self.limits.offloads:
+        if not self.limits.offloads or self.limits.stores_evicted:
             return time
         while (sequence.below + 1) * self.limits.block_size <= min(tokens, sequence.isl):
             key = sequence.key(sequence.below)
@@ -94,5 +111,5 @@ class Tiers:
                 self.ssd.put(key)
             sequence.below += 1
             self.stored += 1
-            time += self.limits.host_move
+            time += self.limits.host_move if self.limits.store_waits else 0
         return time

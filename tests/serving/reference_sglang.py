@@ -67,9 +67,25 @@ class SglangScheduler(Scheduler):
                 self.mix()
         else:
             self.decode()
-        for part in self.scheduled:
-            part.sequence.num_computed = part.before + part.tokens
+        self.keep()
         self.last_mode = "extend" if prompts else "decode" if self.scheduled else ""
+
+    def keep(self) -> None:
+        """Count the tokens that the step computes and keeps."""
+        for part in self.scheduled:
+            one = part.sequence
+            if part.decodes:
+                part.gives = self.accepts(one) if one.generated + one.placeholders < one.osl else 1
+            one.num_computed = part.before + (part.gives if part.decodes else part.tokens)
+            one.placeholders += part.gives if part.samples else 0
+
+    def step_slots(self) -> int:
+        drafts = self.limits.draft_tokens
+        return (1 + drafts) * (2 if self.limits.async_scheduling and drafts else 1)
+
+    def decode_one(self, one: Sequence) -> None:
+        self.extend(one, one.num_computed + self.step_slots())
+        self.put(one, 1 + self.limits.draft_tokens)
 
     def receive(self) -> None:
         """The recv skipper of the engine: a decode-only step counts 1, any other 1,000."""
@@ -84,13 +100,13 @@ class SglangScheduler(Scheduler):
         self.batch = [one for one in self.batch if one.finished < 0]
         if sum(self.page_needed(one) for one in self.batch) <= len(self.pool.free):
             for one in self.batch:
-                self.extend(one, one.num_computed + 1)
-                self.put(one, 1)
+                self.decode_one(one)
             self.last += self.batch
             self.batch = []
 
-    def page_needed(self, one: Sequence) -> bool:
-        return one.num_computed % self.limits.block_size == 0
+    def page_needed(self, one: Sequence) -> int:
+        pages = -(-(one.num_computed + self.step_slots()) // self.limits.block_size)
+        return max(pages - len(one.blocks), 0)
 
     def decode(self) -> None:
         if not self.batch:
@@ -107,8 +123,7 @@ class SglangScheduler(Scheduler):
         if len(self.batch) < before:
             self.full = False
         for one in self.batch:
-            self.extend(one, one.num_computed + 1)
-            self.put(one, 1)
+            self.decode_one(one)
 
     def retract(self) -> None:
         order = sorted(self.batch, key=lambda one: (one.generated, -one.isl), reverse=True)
@@ -116,6 +131,7 @@ class SglangScheduler(Scheduler):
             victim = order.pop()
             self.batch.remove(victim)
             self.running.remove(victim)
+            victim.placeholders = 0  # the tokens of the running step are lost
             self.preempt(victim)
             self.put_back(self.waiting.pop(0))
         given = sum(one.generated for one in self.batch) + RETRACT_STEPS * len(self.batch)
@@ -126,7 +142,7 @@ class SglangScheduler(Scheduler):
         self.waiting.append(victim)
 
     def extend(self, one: Sequence, tokens: int) -> None:
-        need = -(-tokens // self.limits.block_size) - len(one.blocks)
+        need = max(-(-tokens // self.limits.block_size) - len(one.blocks), 0)
         assert need <= len(self.pool.free)
         one.blocks += [self.pool.take() for _ in range(need)]
 
@@ -140,7 +156,8 @@ class SglangScheduler(Scheduler):
                 continue
             if not part.decodes:
                 self.register(one, part.target)
-            one.generated += 1
+            one.generated += part.gives
+            one.placeholders -= part.gives
             if one.first_token < 0:
                 one.first_token = now
             if one.generated == one.osl:
@@ -211,10 +228,12 @@ class Adder:
     def add_one(self, one: Sequence) -> bool:
         scheduler = self.scheduler
         hits = scheduler.pool.lookup(one, self.size)
+        found = scheduler.found(one, hits)
         locked = sum(scheduler.pool.references[block] == 0 for block in hits) * self.size
-        chunk = whole = one.num_tokens - len(hits) * self.size
+        chunk = whole = one.num_tokens - found * self.size
+        loaded = (found - len(hits)) * self.size
         left = self.total - locked
-        if chunk + min(one.osl - one.generated, CLIP) + self.size >= left:
+        if loaded + chunk + min(one.osl - one.generated, CLIP) + self.size >= left:
             scheduler.full = True
             return False
         if self.paged(chunk) > self.tokens:
@@ -225,15 +244,18 @@ class Adder:
         scheduler.running.append(one)
         for block in hits:
             scheduler.pool.touch(block)
-        one.blocks = hits
+        one.blocks = hits.copy()
         one.num_registered = len(hits)
-        one.num_computed = len(hits) * self.size
         one.target = one.num_tokens
-        if one.scheduled < 0:
+        first = one.scheduled < 0
+        if first:
             one.scheduled = self.now
-            one.cached = one.num_computed
-        self.launch(one, chunk)
-        self.total = left - self.paged(chunk) - self.size
+            one.cached = len(hits) * self.size
+        loads = scheduler.tiers.load(one, len(hits), first=first)
+        scheduler.extend(one, found * self.size)
+        one.num_computed = found * self.size
+        self.launch(one, chunk, loads)
+        self.total = left - loaded - self.paged(chunk) - self.size
         self.tokens -= self.paged(chunk)
         if chunk == whole:
             self.total -= min(one.osl, CLIP)
@@ -243,9 +265,12 @@ class Adder:
             scheduler.full = True
         return self.total > 0 and self.tokens > 0
 
-    def launch(self, one: Sequence, chunk: int) -> None:
+    def launch(self, one: Sequence, chunk: int, loads: int = 0) -> None:
         self.scheduler.extend(one, one.num_computed + chunk)
-        self.parts.append(Part(one, chunk, one.num_computed, one.target))
+        part = Part(one, chunk, one.num_computed, one.target)
+        part.moves = loads + self.scheduler.tiers.store(one, part.before + chunk)
+        one.moved += part.moves if one.first_token < 0 else 0
+        self.parts.append(part)
 
 
 class SglangDecodeScheduler(SglangScheduler):
@@ -281,8 +306,7 @@ class SglangDecodeScheduler(SglangScheduler):
             self.away.remove(one)
             self.merge(one, now)
         self.decode()
-        for part in self.scheduled:
-            part.sequence.num_computed = part.before + part.tokens
+        self.keep()
         self.last_mode = "decode" if self.scheduled else ""
 
     def fill(self, one: Sequence) -> int:

@@ -31,35 +31,44 @@ class TrtllmScheduler(Scheduler):
         taken = [part.sequence.index for part in self.scheduled]
         self.micro_batch([one for one in chosen if one.index not in taken], now)
         for part in self.scheduled:
-            part.sequence.num_computed += part.tokens
+            kept = part.tokens
+            if part.decodes:
+                kept = part.gives = self.accepts(part.sequence)
+            part.sequence.num_computed += kept
             if part.samples:
-                part.sequence.placeholders += 1
+                part.sequence.placeholders += part.gives
+
+    def step_slots(self) -> int:
+        return 1 + self.limits.draft_tokens
+
+    def at_end(self, one: Sequence) -> int:
+        return self.blocks_of(one.isl + one.osl + self.limits.draft_tokens)
 
     def decode(self, going: list[Sequence], now: int) -> list[Sequence]:
         """Add decoding sequences to the step; return those that join them."""
         started = [one for one in going if one.num_computed < one.target]
         for one in going:
             if one not in started:
-                assert self.give(one, one.num_computed + 1)
-                self.put(one, 1)
+                assert self.give(one, one.num_computed + self.step_slots())
+                self.put(one, self.step_slots())
         joined = 0 if started else self.join(self.limits.max_num_seqs - len(going), now)
         return [part.sequence for part in self.scheduled[len(self.scheduled) - joined :]]
 
     def guaranteed(self, going: list[Sequence], now: int) -> list[Sequence]:
         left = len(self.pool.free)
-        left -= sum(self.blocks_of(one.isl + one.osl) - len(one.blocks) for one in self.away)
+        left -= sum(self.at_end(one) - len(one.blocks) for one in self.away)
         chosen = []
         pending = []
         for sequence in going:
             if sequence.num_computed >= sequence.target:
                 chosen.append(sequence)
-                left -= self.blocks_of(sequence.isl + sequence.osl) - len(sequence.blocks)
+                left -= self.at_end(sequence) - len(sequence.blocks)
             else:
                 pending.append(sequence)
         if self.limits.rules == "static" and chosen:
             return chosen
         for sequence in pending + list(self.waiting):
-            need = self.blocks_of(sequence.isl + sequence.osl) - len(sequence.blocks)
+            need = self.at_end(sequence) - len(sequence.blocks)
             if len(chosen) >= self.limits.max_num_seqs or need > left:
                 break
             if sequence.stage:
@@ -86,7 +95,10 @@ class TrtllmScheduler(Scheduler):
             if sequence not in going:
                 need = self.blocks_of(sequence.num_tokens)
             elif sequence.num_computed >= sequence.target:
-                need = self.blocks_of(sequence.num_computed + 1) - len(sequence.blocks)
+                need = self.blocks_of(sequence.num_computed + self.step_slots()) - len(
+                    sequence.blocks
+                )
+                need = max(need, 0)
             if len(chosen) < self.limits.max_num_seqs and taken + need <= free:
                 chosen.append(sequence)
                 taken += need
@@ -107,14 +119,14 @@ class TrtllmScheduler(Scheduler):
         return chosen
 
     def micro_batch(self, chosen: list[Sequence], now: int) -> None:
-        budget = self.limits.max_num_batched_tokens - len(self.scheduled)
+        budget = self.limits.max_num_batched_tokens - len(self.scheduled) * self.step_slots()
         size = self.limits.block_size
         contexts = []
         for sequence in chosen:
             if sequence in self.running and sequence.num_computed >= sequence.target:
-                assert self.give(sequence, sequence.num_computed + 1)
-                self.put(sequence, 1)
-                budget -= 1
+                assert self.give(sequence, sequence.num_computed + self.step_slots())
+                self.put(sequence, self.step_slots())
+                budget -= self.step_slots()
             else:
                 contexts.append(sequence)
         if self.limits.batch_wait_timeout_iters and self.alone and self.waits(contexts, budget):
@@ -122,7 +134,7 @@ class TrtllmScheduler(Scheduler):
         for sequence in contexts:
             started = sequence in self.running
             hits = [] if started else self.pool.lookup(sequence, size)
-            done = sequence.num_computed if started else len(hits) * size
+            done = sequence.num_computed if started else self.found(sequence, hits) * size
             target = sequence.target if started else sequence.num_tokens
             chunk = wanted = target - done
             if wanted > budget:
@@ -131,9 +143,8 @@ class TrtllmScheduler(Scheduler):
                     break
             if chunk == 0:
                 break
-            if not started:
-                self.start(sequence, hits, now)
-            self.put(sequence, chunk)
+            loads = 0 if started else self.start(sequence, hits, now)
+            self.put(sequence, chunk, loads)
             budget -= chunk
             if chunk < wanted:
                 break
@@ -147,7 +158,7 @@ class TrtllmScheduler(Scheduler):
             done = sequence.num_computed
             target = sequence.target if started else sequence.num_tokens
             if not started:
-                done = len(self.pool.lookup(sequence, size)) * size
+                done = self.found(sequence, self.pool.lookup(sequence, size)) * size
             wanted = target - done
             chunk = wanted if wanted <= budget else budget // size * size
             small = target <= self.limits.max_num_batched_tokens
@@ -161,29 +172,35 @@ class TrtllmScheduler(Scheduler):
                 break
         if not tokens or not self.scheduled:
             return False
-        full = tokens + len(self.scheduled) >= self.limits.batch_wait_max_tokens
+        decodes = len(self.scheduled) * self.step_slots()
+        full = tokens + decodes >= self.limits.batch_wait_max_tokens
         if self.held >= self.limits.batch_wait_timeout_iters or full:
             self.held = 0
             return False
         self.held += 1
         return True
 
-    def start(self, sequence: Sequence, hits: list[int], now: int) -> None:
+    def start(self, sequence: Sequence, hits: list[int], now: int) -> int:
         self.waiting.remove(sequence)
         self.running.append(sequence)
+        found = self.found(sequence, hits)
         for block in hits:
             self.pool.touch(block)
-        sequence.blocks = hits
+        sequence.blocks = hits.copy()
         sequence.num_registered = len(hits)
-        sequence.num_computed = len(hits) * self.limits.block_size
         sequence.target = sequence.num_tokens
-        if sequence.scheduled < 0:
+        first = sequence.scheduled < 0
+        if first:
             sequence.scheduled = now
-            sequence.cached = sequence.num_computed
+            sequence.cached = len(hits) * self.limits.block_size
+        loads = self.tiers.load(sequence, len(hits), first=first)
+        sequence.num_computed = found * self.limits.block_size
+        assert self.give(sequence, sequence.num_computed)
         assert self.give(sequence, sequence.target)
+        return loads
 
     def give(self, sequence: Sequence, tokens: int) -> bool:
-        need = self.blocks_of(tokens) - len(sequence.blocks)
+        need = max(self.blocks_of(tokens) - len(sequence.blocks), 0)
         if need > len(self.pool.free):
             return False
         sequence.blocks += [self.pool.take() for _ in range(need)]

@@ -40,6 +40,7 @@ class Scheduler:
         self.held = 0
         self.alone = True
         self.tiers = Tiers(limits)
+        self.pool.evicted = self.tiers.evict
 
     def idle(self) -> None:
         """Return whether nothing runs or is scheduled."""
@@ -53,6 +54,8 @@ class Scheduler:
     def accepts(self, sequence: Sequence) -> int:
         """Return the tokens of a decode step: drafts before the first rejection, plus 1."""
         output = sequence.generated + sequence.placeholders
+        if output == 0:  # its first token comes from the last one of its prompt
+            return 1
         state = _hash(_hash(_hash(self.limits.draft_seed) + sequence.index) + output)
         tokens = 1
         for chance in self.limits.acceptance:
@@ -146,7 +149,7 @@ class Scheduler:
         while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
             sequence = self.waiting[0]
             hits = self.pool.lookup(sequence, size)
-            found = max(len(hits), sum(map(len, self.tiers.lookup(sequence))))
+            found = self.found(sequence, hits)
             if sequence.stage == "handed":
                 idle = sum(self.pool.references[block] == 0 for block in hits)
                 if -(-self.places(sequence) // size) - len(hits) + idle > len(self.pool.free):
@@ -169,6 +172,11 @@ class Scheduler:
             self.put(sequence, tokens, loads)
             budget -= tokens
 
+    def found(self, sequence: Sequence, hits: list[int]) -> int:
+        """Return the leading blocks on the GPU or below it."""
+        below = sum(map(len, self.tiers.lookup(sequence))) if self.limits.offloads else 0
+        return max(len(hits), below)
+
     def hold(self, sequence: Sequence, hits: list[int], found: int, now: int) -> int:
         """Use the hits on the GPU and below it; return the time of the loads."""
         size = self.limits.block_size
@@ -188,7 +196,11 @@ class Scheduler:
         return loads
 
     def places(self, sequence: Sequence) -> int:
-        return sequence.isl + (sequence.osl > 1 and not self.again)
+        return sequence.isl + (sequence.osl > 1 and not self.again) + self.step_slots() - 1
+
+    def step_slots(self) -> int:
+        """Return the slots of a decode step and of drafts after it."""
+        return 1 + 2 * self.limits.draft_tokens
 
     def fetch(self, hits: list[int], now: int) -> None:
         sequence = self.waiting.pop(0)
@@ -216,7 +228,7 @@ class Scheduler:
             if not self.again and not self.early:
                 sequence.first_token = sequence.last_token = now
             self.running.append(sequence)
-            self.put(sequence, 1)
+            self.put(sequence, 1 + self.limits.draft_tokens)
             joined += 1
         return joined
 
@@ -240,7 +252,8 @@ class Scheduler:
         return done
 
     def leave(self, sequence: Sequence) -> None:
-        if sequence.answer_keys and sequence.blocks and sequence.finished >= 0:
+        named = sequence.answer_keys or self.limits.stores_evicted
+        if named and sequence.blocks and sequence.finished >= 0:
             first = sequence.isl // self.limits.block_size
             for block in sequence.blocks[first:]:
                 self.pool.forget(block)

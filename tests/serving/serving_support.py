@@ -89,7 +89,7 @@ def random_limits(draw: np.random.Generator) -> config.SchedulerLimits:
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
     rules = str(draw.choice(["vllm", "sglang", *policy_names()]))
-    drafts = int(draw.choice([0, 0, 1, 3])) if rules == "vllm" else 0
+    drafts = int(draw.choice([0, 0, 1, 3]))
     return config.SchedulerLimits(
         max_num_seqs=seqs,
         draft_tokens=drafts,
@@ -102,7 +102,7 @@ def random_limits(draw: np.random.Generator) -> config.SchedulerLimits:
         prefix_caching=bool(draw.integers(2)),
         async_scheduling=bool(draw.integers(2)),
         rules=rules,
-        mixed_chunk=bool(draw.integers(2)),
+        mixed_chunk=bool(draw.integers(2)) and not drafts,
         new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
         chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
         scheduler_recv_interval=int(draw.choice([1, 1, 2, 5, 30])),
@@ -171,9 +171,7 @@ def random_pools(draw: np.random.Generator) -> config.EngineFleet:
     fleet = random_fleet(draw, groups=2)
     groups = []
     for group, role in zip(fleet.groups, ("prefill", "decode"), strict=True):
-        limits = group.limits._replace(
-            draft_tokens=0, acceptance=(), rules=_drawn_rules(draw, role)
-        )
+        limits = group.limits._replace(rules=_drawn_rules(draw, role))
         if limits.rules in ("vllm", "sglang"):
             limits = limits._replace(chunked_prefill=True)
         if role == "decode":

@@ -163,7 +163,6 @@ def test_an_endless_host_finds_what_was_ever_there() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({"rules": "sglang"}, UnsupportedError, "by rules sglang"),
         ({"prefix_caching": False}, InvalidSpecError, "requires prefix_caching"),
         ({"ssd_blocks": -1}, InvalidSpecError, "ssd_blocks is -1"),
         ({"host_move": 10**17}, InvalidSpecError, "host_move is 100000000000000000 ps"),
@@ -177,16 +176,17 @@ def test_options_not_supported_with_tiers(
         run(_requests(ROWS, HASHES), PRICES, limits)
 
 
-def test_tiers_of_pools_and_of_replicas_that_fail_are_refused() -> None:
+def test_decode_engines_have_no_tiers() -> None:
     requests, limits = _requests(ROWS, HASHES), _limits(20, host_blocks=8)
     pools = tuple(ReplicaGroup(PRICES, limits, role=role) for role in ("prefill", "decode"))
-    with pytest.raises(UnsupportedError, match="in role prefill"):
+    with pytest.raises(UnsupportedError, match="decode engines load no KV cache"):
         run_fleet(requests, EngineFleet(pools))
-    failing = EngineFleet(
-        (ReplicaGroup(PRICES, limits),), availability=Availability((Outage(0, 5, 9),))
-    )
-    with pytest.raises(UnsupportedError, match="outages or autoscaling"):
-        run_fleet(requests, failing)
-    unlike = (ReplicaGroup(PRICES, limits), ReplicaGroup(PRICES, limits._replace(host_blocks=0)))
-    with pytest.raises(UnsupportedError, match="all engine types or none"):
-        run_fleet(requests, EngineFleet(unlike))
+
+
+def test_a_replica_that_fails_loses_its_tiers() -> None:
+    # one prompt three times: the second finds its blocks, the third comes after the failure
+    rows = [(0, 29, 1), (500, 29, 1), (1500, 29, 1)]
+    requests = _requests(rows, [[0, 1, 2, 3, 4, 5, 6, 7]] * 3)
+    outage = Availability((Outage(0, 1000, 1200),))
+    fleet = EngineFleet((ReplicaGroup(PRICES, _limits(9, host_blocks=100)),), availability=outage)
+    assert run_fleet(requests, fleet).cached_N.tolist() == [0, 28, 0]

@@ -88,12 +88,6 @@ def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
         ({"rules": "vlm"}, InvalidSpecError, "unknown rules 'vlm'.*did you mean 'vllm'"),
         ({"rules": "sglang", "chunked_prefill": False}, UnsupportedError, "chunked_prefill"),
         ({"rules": "static", "block_size": 65}, InvalidSpecError, "no chunk of whole blocks fits"),
-        (
-            {"rules": "static", "draft_tokens": 1, "acceptance": (0.5,)},
-            UnsupportedError,
-            "use rules vllm",
-        ),
-        ({"rules": "sglang", "host_blocks": 9}, UnsupportedError, "use rules vllm"),
     ],
 )
 def test_unsupported_options_of_a_policy_are_refused(

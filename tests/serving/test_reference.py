@@ -99,13 +99,14 @@ def _with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> Scheduler
     rooms = (0, 1, limits.kv_blocks // 2, limits.kv_blocks, 4 * limits.kv_blocks, 100_000)
     host, ssd = (int(draw.choice(rooms)) for _ in range(2))
     return limits._replace(
-        rules="vllm",
-        chunked_prefill=True,
         prefix_caching=True,
         host_blocks=max(host, 1 - min(ssd, 1)),
         ssd_blocks=ssd,
         host_move=int(draw.choice([0, 1, 20, 300])),
         ssd_move=int(draw.choice([0, 3, 100])),
+        stores_evicted=bool(draw.integers(2)),
+        store_waits=bool(draw.integers(2)),
+        load_layers=int(draw.choice([0, 1, 7])),
     )
 
 
@@ -116,3 +117,12 @@ def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
     fleet = random_fleet(draw, groups=int(draw.choice([1, 1, 2])))
     groups = [group._replace(limits=_with_tiers(draw, group.limits)) for group in fleet.groups]
     compare(draw, fleet._replace(groups=tuple(groups)))
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=MANY)
+def test_tiers_of_prefill_engines_serve_as_in_the_slow_simulation(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    fleet = random_pools(draw)
+    prefill = fleet.groups[0]._replace(limits=_with_tiers(draw, fleet.groups[0].limits))
+    compare(draw, fleet._replace(groups=(prefill, fleet.groups[1])))

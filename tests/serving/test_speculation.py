@@ -10,6 +10,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import Control, SchedulerLimits
+from perfatlas.serving.policies import find_policy
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
@@ -107,7 +108,16 @@ def test_contradicting_drafts_are_refused(changes: dict[str, object], message: s
         run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)
 
 
-def test_drafts_under_other_rules_are_refused() -> None:
-    limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,), rules="sglang")
-    with pytest.raises(UnsupportedError, match=r"draft_tokens 1 .*sglang"):
-        run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)
+def test_sglang_does_not_mix_drafts_into_prompts() -> None:
+    limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,), rules="sglang", mixed_chunk=True)
+    with pytest.raises(UnsupportedError, match=r"SGLang does not mix .*draft_tokens 1"):
+        run(requests_of([(0, 4, 4)]), flat_prices(10, 100)._replace(tokens_per_decode=2), limits)
+
+
+@pytest.mark.parametrize(
+    ("rules", "ahead", "slots"),
+    [("vllm", True, 7), ("sglang", False, 4), ("sglang", True, 8), ("static", True, 4)],
+)
+def test_engines_reserve_slots_for_drafts(rules: str, slots: int, *, ahead: bool) -> None:
+    assert find_policy(rules).decode_slots(3, ahead) == slots
+    assert find_policy(rules).decode_slots(0, ahead) == 1

@@ -116,7 +116,6 @@ def test_combinations_that_are_not_simulated_are_refused() -> None:
     for fleet, told in (
         (fleet_of((1, 1))._replace(availability=out), "outages and autoscaling"),
         (fleet_of((1, 1), LIMITS._replace(async_scheduling=True)), "asynchronous scheduling"),
-        (fleet_of((1, 1), LIMITS._replace(host_blocks=9)), "KV cache offloading"),
     ):
         with pytest.raises(UnsupportedError, match=f"pp = 2: {told} with pipeline stages"):
             run_fleet(rows, fleet)

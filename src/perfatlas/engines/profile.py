@@ -344,6 +344,18 @@ class Disaggregation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KvOffload:
+    """Behavior with a KV cache in host memory and on SSDs."""
+
+    name: str  # What moves the blocks
+    # Blocks that enter host memory: "computed" ones, or those "evicted" from the GPU
+    stores: Literal["computed", "evicted"]
+    store_waits: bool  # Whether a step waits until the blocks that it computes are stored
+    layerwise: bool  # Whether layers are loaded while those before them are computed
+    source: str  # Documentation reference
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunsOn:
     """Vendors whose devices the engine runs on."""
 
@@ -386,6 +398,7 @@ class EngineProfile:
     memory: EngineMemory  # Device memory used by the engine itself
     scheduler: SchedulerDefaults  # Default limits
     disaggregation: Disaggregation  # Behavior with separate prefill and decode workers
+    kv_offload: KvOffload  # Behavior with a KV cache below the GPU
     # Launch settings that the engine's documentation gives for models and devices
     recipes: tuple[Recipe, ...]
     # Speed of its attention over that of the measured kernels, None for theirs

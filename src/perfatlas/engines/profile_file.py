@@ -487,6 +487,20 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
             build=profile.Disaggregation,
         )
     ),
+    "kv_offload": field_readers.needed(
+        files.Record(
+            fields={
+                "name": field_readers.needed(field_readers.NAME),
+                "stores": field_readers.needed(
+                    files.Text(choices=("computed", "evicted")), *field_readers.BATCHING
+                ),
+                "store_waits": field_readers.needed(files.Flag(), *field_readers.BATCHING),
+                "layerwise": field_readers.needed(files.Flag(), *field_readers.BATCHING),
+                "ref": field_readers.REF,
+            },
+            build=profile.KvOffload,
+        )
+    ),
     "recipe": field_readers.perhaps(files.Array(of=_RECIPE), into="recipes"),
     "full_attention": field_readers.perhaps(
         files.Record(

@@ -301,10 +301,10 @@ def _refuse_tokens(question: Candidates, requests: Requests) -> None:
 def _refuse_stages(question: Candidates, *, pooled: bool) -> None:
     """Refuse combinations with pipeline stages that are not simulated."""
     stages = int(question.plan.pp[0])
-    told = "with two pools" if pooled else f"with speculative_depth = {question.drafts}"
-    if stages > 1 and (pooled or question.drafts):
+    if stages > 1 and pooled:
         raise UnsupportedError(
-            f"pp = {stages} is not simulated {told}; use pp = 1, or estimate with method = formula"
+            f"pp = {stages} is not simulated with two pools; use pp = 1, or estimate with method ="
+            " formula"
         )
 
 
@@ -383,7 +383,6 @@ def _limits(
     shared = traffic.prefix_caching
     profile = question.profile.scheduler
     rules = traffic.scheduler or profile.rules
-    _refuse_drafts(question.drafts, rules)
     chunked = profile.chunked_prefill
     if traffic.scheduler is not None or traffic.chunked_prefill is not None:
         chunked = traffic.chunked_prefill is not False
@@ -421,16 +420,3 @@ def _reads(rules: str, name: str) -> bool:
     from perfatlas.serving.policies import POLICIES
 
     return any(policy.name == rules and name in policy.reads for policy in POLICIES)
-
-
-def _refuse_drafts(drafts: int, rules: str) -> None:
-    if drafts == 0:
-        return
-    from perfatlas.serving.policies import names_where
-
-    drafting = names_where(lambda policy: policy.supports_drafts)
-    if rules not in drafting:
-        raise UnsupportedError(
-            f"speculative_depth = {drafts} is not simulated with scheduler {rules}, only with"
-            f" {' or '.join(drafting)}; use estimate with method = formula"
-        )

@@ -21,7 +21,7 @@ from perfatlas.scenario.resolution import split_pools
 from perfatlas.serving.config import Control, EngineFleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
-from perfatlas.vocabulary.fields import MAX_COUNT, Pools, fields_of
+from perfatlas.vocabulary.fields import MAX_COUNT, KvOffloading, Pools, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,13 +116,14 @@ class Service:
             return kinds_notes(self.pools)
         if self.item:
             return (DYNAMIC_BATCHING,)
+        below = (self.entry.tiers.note,) if self.entry.tiers.note else ()
         if len(self.pools) == 1:
-            below, held = self.entry.tiers.note, self.entry.limits.rank_balance_iters
-            return (rules, *((below,) if below else ()), *held_prompts_note(held))
+            return (rules, *below, *held_prompts_note(self.entry.limits.rank_balance_iters))
         own = policies_named(self.decoding.limits.rules)[0].description
         return (
             f"prefill workers: {rules}",
             *((f"decode workers: {own}",) if own != rules else ()),
+            *(f"prefill workers: {note}" for note in below),
             TRANSFER,
             f"{FIRST_TOKEN[self.handover.first_from]} ({self.handover.source})",
         )
@@ -146,12 +147,9 @@ def service(
         return _kinds_service(scenario, traffic, resolved, {} if known is None else known)
     if scenario.mode != "disaggregated":
         return Service(pools=(deployment(scenario, traffic, resolved, known),))
-    if scenario.speculative_depth:
-        raise UnsupportedError(
-            f"speculative_depth = {scenario.speculative_depth} is not simulated with two pools;"
-            " use estimate with method = formula"
-        )
     split = split_pools(scenario)
+    # decode workers load nothing from tiers below their GPUs
+    of_role = {"prefill": {}, "decode": dict.fromkeys(fields_of(KvOffloading))}
     pools = []
     for role, worker in ((role, getattr(split, role)) for role in POOLS):
         name = f"{role}_workers"
@@ -160,7 +158,7 @@ def service(
             pools.append(
                 deployment(
                     _pool(scenario, worker, role),
-                    traffic,
+                    traffic.model_copy(update=of_role[role]),
                     resolved,
                     known,
                     most_running=_most_running(scenario, worker, role),

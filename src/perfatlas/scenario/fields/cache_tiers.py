@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.parallelism import kv_bytes_per_sequence
+from perfatlas.parallelism import kv_bytes_per_sequence, stage_layers
 from perfatlas.quantities import InvalidSpecError, format_quantity
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
     from perfatlas.step import Candidates
 
-SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"
+STORES: Final = {
+    "computed": "blocks are stored when they are computed",
+    "evicted": "the GPU evicts blocks to host memory, which evicts them to an SSD,",
+}
 
 
 class CacheTiers(InputFields, KvOffloading):
@@ -70,7 +73,14 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
     link = tiers.host_bandwidth
     catalog_link = float(question.placement.devices().gather("host_link_bandwidth")[0])
     over = catalog_link if link is None else link
-    limits: dict[str, Any] = {"host_move": _ticks(part_bytes / over)}
+    policy = question.profile.kv_offload
+    layers = stage_layers(question.model.network, int(question.plan.pp[0]))
+    limits: dict[str, Any] = {
+        "host_move": _ticks(part_bytes / over),
+        "stores_evicted": policy.stores == "evicted",
+        "store_waits": policy.store_waits,
+        "load_layers": max(layers) if policy.layerwise else 0,
+    }
     for name in ("host", "ssd"):
         room = getattr(tiers, f"{name}_cache_bytes")
         if room is None:
@@ -90,10 +100,14 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
         for name, words in (("host", "in host memory"), ("ssd", "on the SSD"))
         if f"{name}_blocks" in limits
     )
+    waits = "the step that admits a request waits for its copies"
+    if policy.store_waits:
+        waits = "the step that computes or admits a request waits for its copies"
+    if policy.layerwise:
+        waits = "each layer is loaded while the one before it is computed"
     note = (
-        f"KV cache offloading, per scheduler {held}, as in {SOURCE}: blocks are written through"
-        f" when computed and evicted in LRU order; the step that computes or admits a request"
-        f" waits for its copies, at {rate} per GPU ({known})"
+        f"KV cache offloading, per scheduler {held}, as in {policy.name}: {STORES[policy.stores]}"
+        f" and evicted in LRU order; {waits}, at {rate} per GPU ({known})"
     )
     return TierSizes(limits, float(whole_bytes), note)
 

@@ -110,8 +110,7 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) 
     matters_C = others_C * prompt.engine_s >= WAITING * prompt.request_s
     auto_C = columns.equals("method", "auto") & (concurrency_C > 0.0)
     simulated_C: BoolArray = columns.equals("method", "simulate")
-    if prefill.drafts == 0:
-        simulated_C |= auto_C & matters_C & known_C
+    simulated_C |= auto_C & matters_C & known_C
     return simulated_C
 
 
@@ -144,8 +143,6 @@ def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     known_C: BoolArray = blocks_C <= MAX_BLOCKS
     known_C &= _least_steps(question, in_flight_C, load.osl) <= MAX_STEPS
     known_C &= plan.dp <= MAX_ENGINES
-    if question.drafts:
-        known_C &= (plan.pp == 1.0) & _drafts_are_simulated(question)
     return known_C
 
 
@@ -157,10 +154,3 @@ def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> Bo
     sends_s_C = on_rank_C * client_side(question).gap_s
     held_C: BoolArray = (gaps_C > 0.0) & (gaps_C * sends_s_C > HELD_BACK * between_s_C)
     return held_C
-
-
-def _drafts_are_simulated(question: Candidates) -> bool:
-    """Return whether simulation supports drafts with the engine's scheduler."""
-    from perfatlas.serving.policies import names_where
-
-    return question.profile.scheduler.rules in names_where(lambda policy: policy.supports_drafts)

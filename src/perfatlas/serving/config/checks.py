@@ -50,8 +50,6 @@ def check_stages(fleet: EngineFleet) -> None:
     for name, setting in (
         ("several engine types", len(fleet.groups) > 1),
         ("outages and autoscaling", fleet.availability.varies),
-        ("speculative decoding", limits.draft_tokens > 0),
-        ("KV cache offloading", limits.offloads),
         ("asynchronous scheduling", limits.async_scheduling),
     ):
         if setting:
@@ -130,12 +128,6 @@ def _check_roles(fleet: EngineFleet) -> None:
             f"first_from {repr_for_error(fleet.first_from)} is unknown; choose one of"
             f" {', '.join(FIRST_FROM)}{did_you_mean(fleet.first_from, FIRST_FROM)}"
         )
-    for group in fleet.groups:
-        drafts = group.limits.draft_tokens
-        if group.role != "both" and drafts:
-            raise UnsupportedError(
-                f"draft_tokens {drafts} is not supported in role {group.role}; set it to 0"
-            )
 
 
 def check_links(fleet: EngineFleet, requests: Requests) -> None:

@@ -73,6 +73,13 @@ class SchedulerLimits(NamedTuple):
     ssd_blocks: int = 0  # KV cache blocks on an SSD, 0 for none
     host_move: int = 0  # Transfer time of a block between GPU and host memory [ps]
     ssd_move: int = 0  # Transfer time of a block from SSD to host memory [ps]
+    # Blocks enter host memory when the GPU evicts them, and the SSD when host memory does;
+    # otherwise both when they are computed
+    stores_evicted: bool = False
+    store_waits: bool = True  # A step waits until the blocks that it computes are stored
+    # Layers, each of which is loaded from host memory while the one before is computed; 0 if a step
+    # waits for all of its loads first
+    load_layers: int = 0
 
     @property
     def offloads(self) -> bool:

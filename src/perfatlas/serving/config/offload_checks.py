@@ -23,7 +23,7 @@ def check_offload(fleet: EngineFleet, requests: Requests) -> None:
 
     Raises:
         InvalidSpecError: A size or a time is out of range.
-        UnsupportedError: Tiers without prefix caching, or with two pools, outages or autoscaling.
+        UnsupportedError: A decode engine has tiers.
     """
     for group in fleet.groups:
         limits = group.limits
@@ -35,20 +35,9 @@ def check_offload(fleet: EngineFleet, requests: Requests) -> None:
                 "KV cache offloading requires prefix_caching, which is off; enable it or remove the"
                 " cache tiers"
             )
-        if group.role != "both":
+        if group.role == "decode":
             raise UnsupportedError(
-                f"KV cache offloading is not supported in role {group.role}; remove the cache tiers"
-                " or use one pool"
-            )
-        if fleet.availability.varies:
-            raise UnsupportedError(
-                "KV cache offloading is not supported with outages or autoscaling, as the contents"
-                " of host and SSD then depend on the deployment; remove one of them"
-            )
-        if len({replica_group.limits.offloads for replica_group in fleet.groups}) > 1:
-            raise UnsupportedError(
-                "KV cache offloading is supported only for all engine types or none; set the same"
-                " tiers for all"
+                "decode engines load no KV cache from host memory or SSDs; remove their cache tiers"
             )
 
 

@@ -26,7 +26,7 @@ from perfatlas.serving.engine.arrival_queue import on_request_end
 from perfatlas.serving.engine.async_scheduling import plan_ahead
 from perfatlas.serving.engine.prefix_routing import drop_replica
 from perfatlas.serving.engine.step_batching import truncate_batch
-from perfatlas.serving.sequences import batch_time, schedule_arrival, steps_until
+from perfatlas.serving.sequences import batch_time, clear_tiers, schedule_arrival, steps_until
 from perfatlas.serving.state import LOST, NEVER, NO_INDEX, OUT, UP
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def _lose(sim: SimulationState, i: int, now: int) -> None:
     request.computed = 0
     request.placed = 0
     request.registered = 0
+    request.offloaded = 0
     loss = sim.loss_N[i]
     loss.gone = 0
     loss.since = 0
@@ -167,6 +168,8 @@ def clear(sim: SimulationState, r: int) -> None:
             for u in range(sim.bucket_SU.shape[1]):
                 sim.bucket_SU[s, u].head = NO_INDEX
                 sim.bucket_SU[s, u].tail = NO_INDEX
+        if sim.offloads:
+            clear_tiers(sim, s)
         rows = sim.spare_SH.shape[1]
         for h in range(rows):
             sim.spare_SH[s, h] = rows - 1 - h

@@ -196,10 +196,9 @@ def _start_fresh(sim: SimulationState, s: int, now: int) -> None:
             scheduler.learning += 1
         else:
             blocks.cache_prompt(sim, i)
-        steps = request.osl - request.generated - 1
         if sim.draft_tokens > 0:
             request.generated += 1
-            steps = decode_steps(sim, i, request.generated)
-        start_decoding(sim, i, steps)
+        output = request.generated + (1 if sim.draft_tokens == 0 else 0)
+        start_decoding(sim, i, decode_steps(sim, i, output))
         i = request.after
     scheduler.fresh = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.policies.table import find_policy, names_where
+from perfatlas.serving.policies.table import find_policy
 
 if TYPE_CHECKING:
     from perfatlas.serving.config import EngineFleet
@@ -35,14 +35,8 @@ def check_policies(fleet: EngineFleet) -> None:
                 f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
                 f"{limits.block_size}: no chunk of whole blocks fits; increase the former"
             )
-        if limits.draft_tokens and not policy.supports_drafts:
-            named = " or ".join(names_where(lambda row: row.supports_drafts))
+        if limits.draft_tokens and limits.mixed_chunk and "mixed_chunk" in policy.reads:
             raise UnsupportedError(
-                f"draft_tokens {limits.draft_tokens} is not supported by rules {policy.name}; use"
-                f" rules {named}"
-            )
-        if limits.offloads and not policy.supports_offload:
-            named = " or ".join(names_where(lambda row: row.supports_offload))
-            raise UnsupportedError(
-                f"KV cache offloading is not supported by rules {policy.name}; use rules {named}"
+                f"{policy.title} does not mix decodes into prefill steps with speculative decoding:"
+                f" draft_tokens {limits.draft_tokens}; set mixed_chunk to false"
             )

@@ -46,8 +46,13 @@ def do_nothing(sim: SimulationState, index: int) -> None:
 
 @part
 def fits_in_cache(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
-    """Return whether the KV cache has blocks for all tokens of a request."""
-    return bool(blocks.count(sim, tokens) <= sim.kv_blocks)
+    """Return whether the KV cache has blocks for a request and the drafts of a step."""
+    return bool(blocks.count(sim, tokens + sim.draft_tokens) <= sim.kv_blocks)
+
+
+def one_step_of_drafts(drafts: int, ahead: bool) -> int:  # noqa: ARG001, FBT001 - part of the protocol
+    """Return the slots of one step: a token and its drafts."""
+    return 1 + drafts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +76,6 @@ class BatchingPolicy:
     reads: frozenset[str] = frozenset()  # Limits that this scheduler reads and some others do not
     # Limits that must have this value in a pool, by role
     fixed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    supports_drafts: bool = False  # Supports speculative decoding
-    supports_offload: bool = False  # Supports cache tiers below the GPU
     requires_chunks: bool = False  # Prompts that do not fit always run in chunks
     chunks_whole_blocks: bool = False  # A truncated chunk is a multiple of the block size
     reserves_blocks: bool = False  # A starting request reserves all blocks it will ever need
@@ -90,6 +93,9 @@ class BatchingPolicy:
     overlaps_chunks: bool = False
     # With pipeline stages, `max_num_seqs` is divided by the batches in flight
     divides_sequences: bool = False
+    # (drafts, ahead): slots that a decoding sequence has from its last computed token on, for the
+    # tokens of a step and drafts after it, with asynchronous scheduling or without; not compiled
+    decode_slots: Callable[[int, bool], int] = one_step_of_drafts
     idle_passes: int = 1  # Scheduling passes of an idle engine at the same time
     # (sim, s, now): schedules the step of scheduler s that starts at `now` [ps]: admits requests,
     # runs chunks, allocates blocks, preempts

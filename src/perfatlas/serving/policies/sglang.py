@@ -38,7 +38,9 @@ from perfatlas.serving.config import DECODE, PREFILL
 from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     admit_head,
+    allocate_decodes,
     blocks,
+    decode_blocks,
     preempt_uncached,
     queue_at_socket,
     queue_last,
@@ -91,8 +93,8 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
         decode_batch(sim, s)
     elif sim.mixed_chunk:
         scheduler.ended = 0
-        if sim.growth_SB[s, -scheduler.step % sim.block_size] <= scheduler.free:
-            blocks.allocate_steps(sim, s, 1)
+        if decode_blocks(sim, s) <= scheduler.free:
+            allocate_decodes(sim, s)
             scheduler.decodes = scheduler.decoding
 
 
@@ -121,16 +123,15 @@ def decode_batch(sim: SimulationState, s: int) -> None:
     scheduler = sim.scheduler_S[s]
     left = scheduler.ended > 0
     scheduler.ended = 0
-    residue = -scheduler.step % sim.block_size
-    if sim.growth_SB[s, residue] > scheduler.free:
-        while sim.growth_SB[s, residue] > scheduler.free:
+    if decode_blocks(sim, s) > scheduler.free:
+        while decode_blocks(sim, s) > scheduler.free:
             _retract(sim, s)
         _estimate(sim, s)
         left = True
     elif scheduler.decoding > 0:
         scheduler.decays += 1
     scheduler.full = 0 if left or scheduler.decoding == 0 else scheduler.full
-    blocks.allocate_steps(sim, s, 1)
+    allocate_decodes(sim, s)
     scheduler.decodes = scheduler.decoding
 
 
@@ -139,7 +140,10 @@ def output_of(sim: SimulationState, i: int) -> int:
     """Return the known number of output tokens of a sequence."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
-    return int(request.osl - (request.finish - scheduler.step) - unreported_tokens(sim, i))
+    output = request.generated
+    if sim.draft_tokens == 0:
+        output = request.osl - (request.finish - scheduler.step)
+    return int(output - unreported_tokens(sim, i))
 
 
 @part
@@ -240,14 +244,14 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
             break
         i = scheduler.waiting_head
         cached = blocks.find_cached(sim, i)
-        room -= cached[1] * size
+        room -= cached.idle * size
         charge = _try_head(sim, i, cached, (budget, room), now)
         if charge <= 0:
             scheduler.full = 1 if charge < 0 else scheduler.full
             break
         taken += 1
         room -= charge
-        budget -= blocks.count(sim, sim.request_N[i].computed - cached[0] * size) * size
+        budget -= blocks.count(sim, sim.request_N[i].computed - cached.found * size) * size
         if room <= 0:
             scheduler.full = 1
         if room <= 0 or budget <= 0:
@@ -256,9 +260,11 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
 
 @part
 def _try_head(
-    sim: SimulationState, i: int, cached: tuple[int, int], left: tuple[int, float], now: int
+    sim: SimulationState, i: int, cached: blocks.Cached, left: tuple[int, float], now: int
 ) -> int:
-    """Start the head of the queue if it fits; return its chunk and maximum output in tokens.
+    """Start the head of the queue if it fits; return the tokens that it may take.
+
+    They are those to load or compute in this step and its maximum output.
 
     Returns:
         0 if the token budget is exhausted, -1 if the KV cache has no space.
@@ -266,9 +272,10 @@ def _try_head(
     request = sim.request_N[i]
     size = sim.block_size
     budget, room = left
-    chunk = request.isl + request.generated - cached[0] * size
+    chunk = request.isl + request.generated - cached.found * size
+    loads = (cached.found - cached.hits) * size
     may_give = min(request.osl - request.generated, MAX_EXPECTED)
-    if chunk + may_give + size >= room:
+    if loads + chunk + may_give + size >= room:
         return -1
     may_give = min(request.osl, MAX_EXPECTED)
     if blocks.count(sim, chunk) * size > budget:
@@ -278,7 +285,7 @@ def _try_head(
         return 0
     admit_head(sim, i, cached, now)
     run_chunk(sim, i, chunk)
-    return int(blocks.count(sim, chunk) * size + may_give + size)
+    return int(loads + blocks.count(sim, chunk) * size + may_give + size)
 
 
 @part
@@ -308,7 +315,8 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
     """Keep a finished sequence in the batch until the next decode step."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
-    if sim.async_scheduling and scheduler.decodes > 0:  # decodes once more if the next step does
+    once_more = sim.async_scheduling and scheduler.decodes > 0  # if the next step decodes
+    if once_more and sim.draft_tokens == 0:
         request.placed += 1
     if sim.async_scheduling or sim.role == DECODE or request.joined != scheduler.beat:
         scheduler.ended += 1
@@ -319,7 +327,12 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
 @part
 def fits_with_spare_block(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
     """Return whether an empty KV cache holds a request and the extra block it requires."""
-    return bool(tokens + sim.block_size < sim.kv_blocks * sim.block_size)
+    return bool(tokens + sim.decode_slots - 1 + sim.block_size < sim.kv_blocks * sim.block_size)
+
+
+def slots_of_steps(drafts: int, ahead: bool) -> int:  # noqa: FBT001 - part of the protocol
+    """Return the slots of a step, or of two with the overlap scheduler and drafts."""
+    return (1 + drafts) * (2 if ahead and drafts else 1)
 
 
 SGLANG: Final = BatchingPolicy(
@@ -342,5 +355,6 @@ SGLANG: Final = BatchingPolicy(
     steady_steps=_steady_steps,
     on_last_token=keep_in_batch,
     on_idle=reset_ratio,
+    decode_slots=slots_of_steps,
     can_hold=fits_with_spare_block,
 )

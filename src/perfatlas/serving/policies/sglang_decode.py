@@ -37,6 +37,7 @@ from perfatlas.serving.policies.sglang import (
     keep_in_batch,
     output_of,
     reset_ratio,
+    slots_of_steps,
 )
 from perfatlas.serving.sequences import (
     blocks,
@@ -152,7 +153,7 @@ def _take(sim: SimulationState, s: int, now: int) -> None:
         if need > scheduler.free * size - max(_reserved(sim, s), longest - freed):
             break
         # blocks for its output are allocated as it decodes
-        start_transfer(sim, i, (0, 0), prompt, now)
+        start_transfer(sim, i, blocks.Cached(0, 0, 0, 0, 0), prompt, now)
 
 
 @part
@@ -198,5 +199,6 @@ SGLANG_DECODE: Final = BatchingPolicy(
     steady_steps=_steady_steps,
     on_last_token=keep_in_batch,
     on_idle=reset_ratio,
+    decode_slots=slots_of_steps,
     can_hold=_can_hold,
 )

@@ -66,8 +66,8 @@ def names_where(holds: Callable[[BatchingPolicy], bool]) -> tuple[str, ...]:
 
     Example:
         >>> from perfatlas.serving.policies import names_where
-        >>> names_where(lambda policy: policy.supports_drafts)
-        ('vllm',)
+        >>> names_where(lambda policy: policy.divides_sequences)
+        ('sglang',)
     """
     return tuple(dict.fromkeys(policy.name for policy in policies_where(holds)))
 

@@ -36,7 +36,9 @@ from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     UNLIMITED_STEPS,
     admit_head,
+    allocate_decodes,
     blocks,
+    decode_blocks,
     has_ended,
     is_handed,
     join,
@@ -72,14 +74,13 @@ def decode_all(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    residue = -scheduler.step % sim.block_size
-    while sim.growth_SB[s, residue] > scheduler.free:
+    while decode_blocks(sim, s) > scheduler.free:
         i = scheduler.running_tail
         while has_ended(sim, i):  # the last started request that is not ending is paused
             i = sim.request_N[i].before
         preempt(sim, i)
         queue_first(sim, i)
-    blocks.allocate_steps(sim, s, 1)
+    allocate_decodes(sim, s)
     if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
         join(sim, s, sim.max_num_seqs - (scheduler.running - scheduler.leaving), now)
     scheduler.decodes = scheduler.decoding
@@ -93,7 +94,7 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    budget = sim.max_num_batched_tokens - scheduler.decoding
+    budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
     if sim.rank_balance_iters > 0 and sim.replica_R[s // sim.ranks].holds > 0:
         return
     if sim.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
@@ -125,7 +126,7 @@ def _wait(sim: SimulationState, s: int, budget: int) -> bool:
         return False
     if (
         scheduler.batch_waits >= sim.batch_wait_timeout_iters
-        or tokens + scheduler.decodes >= sim.batch_wait_max_tokens
+        or tokens + scheduler.decodes * sim.tokens_per_decode >= sim.batch_wait_max_tokens
     ):
         scheduler.batch_waits = 0
         return False
@@ -156,7 +157,7 @@ def _fitting(sim: SimulationState, s: int, budget: int) -> int:
             left -= blocks.reserved_at_end(sim, i)
         else:
             left -= blocks.count(sim, total)
-        wanted = total - blocks.find_cached(sim, i)[0] * sim.block_size
+        wanted = total - blocks.find_cached(sim, i).found * sim.block_size
         chunk = _chunk_tokens(sim, wanted, budget)
         if left < 0 or running >= sim.max_num_seqs or chunk <= 0:
             break
@@ -191,7 +192,7 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
             start_transfer(sim, i, cached, tokens_to_allocate(sim, i), now)
             left = scheduler.spare
             continue
-        wanted = total - cached[0] * sim.block_size
+        wanted = total - cached.found * sim.block_size
         chunk = _chunk_tokens(sim, wanted, budget)
         cut = chunk < wanted
         if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs or chunk == 0:

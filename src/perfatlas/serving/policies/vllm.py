@@ -27,7 +27,6 @@ from perfatlas.serving.sequences import (
     UNLIMITED_STEPS,
     admit_head,
     blocks,
-    find_offloaded,
     is_handed,
     join,
     preempt,
@@ -107,24 +106,19 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
         i = scheduler.waiting_head
         request = sim.request_N[i]
         total = request.isl + request.generated
-        hits, idle_hits = blocks.find_cached(sim, i)
+        cached = blocks.find_cached(sim, i)
+        room = scheduler.free + cached.hits - cached.idle
         if is_handed(sim, i):
-            if blocks.count(sim, tokens_to_allocate(sim, i)) - hits + idle_hits > scheduler.free:
+            if blocks.count(sim, tokens_to_allocate(sim, i)) > room:
                 break
-            start_transfer(sim, i, (hits, idle_hits), tokens_to_allocate(sim, i), now)
+            start_transfer(sim, i, cached, tokens_to_allocate(sim, i), now)
             continue
-        cached = hits
-        below = (0, 0)
-        if sim.offloads:
-            below = find_offloaded(sim, i)
-            cached = max(hits, below[0])
-        chunk = min(total - cached * sim.block_size, budget)
-        tokens = total if sim.reserve_full_isl else cached * sim.block_size + chunk
-        if blocks.count(sim, tokens) - hits + idle_hits > scheduler.free:
+        computed = cached.found * sim.block_size
+        chunk = min(total - computed, budget)
+        tokens = total if sim.reserve_full_isl else computed + chunk
+        if blocks.count(sim, tokens) > room:
             break
-        admit_head(sim, i, (hits, idle_hits), now)
-        if sim.offloads:
-            blocks.load_tiers(sim, i, hits, below)
+        admit_head(sim, i, cached, now)
         run_chunk(sim, i, chunk)
         budget -= chunk
 
@@ -158,7 +152,12 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
 @part
 def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
     """Return whether the KV cache holds a request, with drafts but without its last token."""
-    return bool(blocks.count(sim, tokens + 2 * sim.draft_tokens - 1) <= sim.kv_blocks)
+    return bool(blocks.count(sim, tokens + sim.decode_slots - 2) <= sim.kv_blocks)
+
+
+def _decode_slots(drafts: int, ahead: bool) -> int:  # noqa: ARG001, FBT001 - part of the protocol
+    """Return the slots of a step and of the next drafts (num_lookahead_tokens)."""
+    return 1 + 2 * drafts
 
 
 VLLM: Final = BatchingPolicy(
@@ -169,8 +168,7 @@ VLLM: Final = BatchingPolicy(
         " cache in blocks, the last admitted request preempted and recomputed when none is free"
     ),
     roles=("both", "prefill", "decode"),
-    supports_drafts=True,
-    supports_offload=True,
+    decode_slots=_decode_slots,
     requires_chunks=True,
     shares_scheduled=True,
     overlaps_chunks=True,

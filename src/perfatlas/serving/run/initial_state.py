@@ -121,6 +121,7 @@ def _group_state(
         "reuses_unnamed": policy.reuses_unnamed,
         # transfers hold blocks: the last sequence may be preempted although others can run
         "idle_passes": max(policy.idle_passes, 1 if group.role == "both" else 2),
+        "decode_slots": policy.decode_slots(limits.draft_tokens, limits.async_scheduling),
         "stages": stages,
         "chunks_overlap": policy.overlaps_chunks,
         "stage_layers_P": np.array(group.stage_layers, np.int64),
@@ -187,7 +188,9 @@ def _shared_state(
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
-        loaded_N=np.zeros(count if fleet.groups[0].limits.offloads else 0, state.LOADED),
+        loaded_N=np.zeros(
+            count if any(group.limits.offloads for group in fleet.groups) else 0, state.LOADED
+        ),
         series_WV=np.zeros((series_rows, 6), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
@@ -232,7 +235,7 @@ def _engine_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, A
         leaving_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         **named,
-        **_offload_state(requests, limits, schedulers),
+        **_offload_state(requests, limits, owners),
     )
 
 
@@ -241,9 +244,9 @@ def _offload_state(
 ) -> dict[str, Any]:
     """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
-    A tier is limited to the number of blocks of all prompts.
+    A tier is limited to the number of blocks of all requests.
     """
-    every = int((requests.isl_N // limits.block_size).sum())
+    every = int(((requests.isl_N + requests.osl_N) // limits.block_size).sum())
     host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)
     rooms = max(host, ssd)
     stock_S2 = np.zeros((schedulers, 2), state.STOCK)
@@ -278,7 +281,8 @@ def _named_blocks(
     blocks, rows, longest = 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
-        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
+        drafts = 2 * (1 + limits.draft_tokens) if limits.draft_tokens else 0  # slots of two steps
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + drafts
         longest = min(-(-tokens // size), blocks)
     if not limits.async_scheduling:  # sequences leave before others start
         rows //= 2

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.serving.sequences.offload import find_offloaded
+    from perfatlas.serving.sequences.tier_blocks import clear_tiers
     from perfatlas.serving.sequences.pools import (
         continues_elsewhere, first_output, free_prefill_blocks, hand_over, is_handed, join,
         join_one, schedule_arrival, start_transfer, tokens_to_allocate,
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         take_finishing, unreported_tokens,
     )
     from perfatlas.serving.sequences.shared_queue import take_shared
-    from perfatlas.serving.sequences.speculation import advance_each, decode_steps, reserve
+    from perfatlas.serving.sequences.speculation import (
+        advance_each, allocate_decodes, decode_blocks, decode_steps, reserve,
+    )
     from perfatlas.serving.sequences.stages import first_batch, in_flight, queue_owner
     from perfatlas.serving.sequences.step_energy import batch_energy, decode_energy, rank_energy
     from perfatlas.serving.sequences.step_time import (

@@ -5,15 +5,25 @@ Shape legend: N requests, S schedulers, B token slots of a block.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import prefix
-from perfatlas.serving.sequences.offload import load_offloaded, offload_prompt
+from perfatlas.serving.sequences.offload import find_offloaded, load_offloaded
 from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
+
+
+class Cached(NamedTuple):
+    """Leading blocks of a request that need not be computed."""
+
+    hits: int  # On the GPU
+    idle: int  # Those of them that no request references
+    found: int  # On the GPU or in a tier below it
+    below: int  # In a tier below it
+    host: int  # In host memory
 
 
 @part
@@ -27,9 +37,10 @@ def reserved_at_end(sim: SimulationState, i: int) -> int:
     """Return the blocks a request needs until its end, for engines that reserve them.
 
     Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp,
-    getRemainingBlocksToCompletion(): prompt and all new tokens, although the last is never stored.
+    getRemainingBlocksToCompletion(): prompt and all new tokens, although the last is never stored,
+    and the drafts of a step.
     """
-    return int(count(sim, sim.request_N[i].isl + sim.request_N[i].osl))
+    return int(count(sim, sim.request_N[i].isl + sim.request_N[i].osl + sim.draft_tokens))
 
 
 @part
@@ -69,13 +80,17 @@ def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
 
 
 @part
-def find_cached(sim: SimulationState, i: int) -> tuple[int, int]:
-    """Return the leading cached blocks of a request, and how many of them are unreferenced."""
+def find_cached(sim: SimulationState, i: int) -> Cached:
+    """Return the leading blocks of a request in the prefix cache and in the tiers below the GPU."""
     hits = 0
     idle = 0
     if sim.prefix_caching:
         hits, idle = prefix.find_prefix(sim, i)
-    return hits, idle
+    below = 0
+    host = 0
+    if sim.offloads:
+        below, host = find_offloaded(sim, i)
+    return Cached(hits, idle, max(hits, below), below, host)
 
 
 @part
@@ -89,13 +104,12 @@ def reference_cached(sim: SimulationState, i: int, hits: int) -> None:
 
 
 @part
-def load_tiers(sim: SimulationState, i: int, hits: int, cached: tuple[int, int]) -> None:
+def load_tiers(sim: SimulationState, i: int, cached: Cached) -> None:
     """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks."""
-    load_offloaded(sim, i, hits, cached)
-    below = cached[0]
-    if below > hits:
-        extend(sim, i, below * sim.block_size)
-        sim.request_N[i].computed = below * sim.block_size
+    load_offloaded(sim, i, cached.hits, (cached.below, cached.host))
+    if cached.below > cached.hits:
+        extend(sim, i, cached.below * sim.block_size)
+        sim.request_N[i].computed = cached.below * sim.block_size
 
 
 @part
@@ -108,8 +122,6 @@ def extend(sim: SimulationState, i: int, tokens: int) -> None:
     request = sim.request_N[i]
     if sim.prefix_caching:
         prefix.extend_named(sim, i, tokens)
-        if sim.offloads:
-            offload_prompt(sim, i, tokens)
     else:
         scheduler = sim.scheduler_S[request.scheduler]
         scheduler.free -= count(sim, tokens) - count(sim, request.placed)
@@ -135,13 +147,17 @@ def cache_prompt(sim: SimulationState, i: int) -> None:
     """Register the full blocks of a finished prompt in the prefix cache, if not done yet."""
     request = sim.request_N[i]
     if sim.prefix_caching and not sim.shares_scheduled and request.placed > 0:
-        prefix.register(sim, i, request.isl + request.generated)
+        prefix.register(sim, i, request.computed)
 
 
 @part
 def cache_output(sim: SimulationState, i: int) -> None:
-    """Register the full blocks of a request's output for its next turn, if there is one."""
-    if sim.prefix_caching and sim.request_N[i].next_turn_prefix_owner != NO_INDEX:
+    """Register the full blocks of a request's output for its next turn, if there is one.
+
+    Where evicted blocks are stored, those that no request can find take room too.
+    """
+    found = sim.stores_evicted or sim.request_N[i].next_turn_prefix_owner != NO_INDEX
+    if sim.prefix_caching and found:
         prefix.hash_output(sim, i)
     elif sim.prefix_caching:
         prefix.mark_output_hashed(sim, i)

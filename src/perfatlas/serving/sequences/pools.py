@@ -32,6 +32,7 @@ from perfatlas.compiled import part
 from perfatlas.serving.config import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.running import leave_running, run_last, start_decoding
+from perfatlas.serving.sequences.speculation import decode_steps
 from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NO_INDEX, put
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
     travel.placed = request.placed
     travel.registered = request.registered
     request.osl = sim.osl_N[i]
+    request.generated = 0
     request.computed = 0
     request.placed = 0
     request.registered = 0
@@ -118,7 +120,7 @@ def tokens_to_allocate(sim: SimulationState, i: int) -> int:
     """Return the tokens for which a prefilled request is allocated blocks before it decodes."""
     request = sim.request_N[i]
     more = 0 if sim.first_from == RECOMPUTED else min(request.osl - 1, 1)
-    return int(request.isl + more)
+    return int(request.isl + more + sim.decode_slots - 1)
 
 
 @part
@@ -129,13 +131,13 @@ def first_output(sim: SimulationState) -> int:
 
 @part
 def start_transfer(
-    sim: SimulationState, i: int, cached: tuple[int, int], tokens: int, now: int
+    sim: SimulationState, i: int, cached: blocks.Cached, tokens: int, now: int
 ) -> None:
     """Dequeue the head of a queue, allocate its blocks and start its KV cache transfer.
 
     Args:
         i: The request at the head; there are enough blocks.
-        cached: Leading cached blocks, and how many of them are unreferenced.
+        cached: Leading blocks in the prefix cache.
         tokens: Tokens for which blocks are allocated.
         now: Start of the step [ps].
     """
@@ -146,12 +148,11 @@ def start_transfer(
     scheduler.waiting -= 1
     if scheduler.waiting == 0:
         scheduler.waiting_tail = NO_INDEX
-    hits, idle = cached
     if sim.reserves_blocks:
-        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
-    blocks.reference_cached(sim, i, hits)
+        scheduler.spare -= blocks.reserved_at_end(sim, i) - cached.hits + cached.idle
+    blocks.reference_cached(sim, i, cached.hits)
     blocks.extend(sim, i, tokens)
-    travel.tokens = request.isl - hits * sim.block_size
+    travel.tokens = request.isl - cached.hits * sim.block_size
     travel.stage = FETCHED
     scheduler.away += 1
     schedule_arrival(sim, i, now)
@@ -194,7 +195,7 @@ def join_one(sim: SimulationState, i: int, now: int) -> None:
     if first:
         request.generated = first_output(sim)
     request.computed = request.isl + request.generated - 1
-    start_decoding(sim, i, request.osl - request.generated)
+    start_decoding(sim, i, decode_steps(sim, i, request.generated))
     request.joined += 1  # not in the running step
     if first:
         travel.stage = LOCAL

@@ -28,6 +28,7 @@ import numpy as np
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE
 from perfatlas.serving.sequences.stages import cache_owner
+from perfatlas.serving.sequences.tier_blocks import store
 from perfatlas.serving.state import LOCAL, NO_INDEX
 
 if TYPE_CHECKING:
@@ -216,6 +217,8 @@ def _take(sim: SimulationState, s: int) -> int:
     _leave_free(sim, s, block)
     row = sim.block_SK[owner, block]
     if row.hashed:
+        if sim.stores_evicted:
+            store(sim, owner, row.key)
         _forget(sim, owner, block)
     row.references = 1
     return int(block)

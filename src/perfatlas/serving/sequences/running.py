@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
+from perfatlas.serving.sequences.offload import offload_prompt
 from perfatlas.serving.sequences.stages import queue_owner
 from perfatlas.serving.sequences.step_time import NEVER, UNLIMITED_STEPS, add_chunk
 from perfatlas.serving.state import NO_INDEX, drop, put
@@ -44,19 +45,19 @@ def clear_step(sim: SimulationState, s: int, now: int) -> None:
 
 
 @part
-def admit_head(sim: SimulationState, i: int, cached: tuple[int, int], now: int) -> None:
-    """Start the head of a queue with its cached blocks.
+def admit_head(sim: SimulationState, i: int, cached: blocks.Cached, now: int) -> None:
+    """Start the head of a queue with its cached blocks; there are free ones for those to load.
 
     Args:
-        cached: Leading cached blocks, and how many of them are unreferenced.
+        cached: Leading blocks that need not be computed.
         now: Start of the step [ps].
     """
     request = sim.request_N[i]
     request.scheduler = queue_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[request.scheduler]
-    hits, idle = cached
+    hits = cached.hits
     if sim.reserves_blocks:
-        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
+        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + cached.idle
     if sim.scheduled_N[i] == NO_INDEX:
         sim.scheduled_N[i] = now
         if hits > 0:
@@ -67,6 +68,8 @@ def admit_head(sim: SimulationState, i: int, cached: tuple[int, int], now: int) 
         scheduler.waiting_tail = NO_INDEX
     run_last(sim, i)
     blocks.reference_cached(sim, i, hits)
+    if sim.offloads:
+        blocks.load_tiers(sim, i, cached)
 
 
 @part
@@ -96,6 +99,8 @@ def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
     scheduler.tokens += chunk
     scheduler.chunks += 1
     request.computed += chunk
+    if sim.offloads:
+        offload_prompt(sim, i, request.computed)
     if request.computed < request.isl + request.generated:
         scheduler.partial = i
         return
@@ -105,12 +110,13 @@ def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
 
 @part
 def unreported_tokens(sim: SimulationState, i: int) -> int:
-    """Return 1 if the running step produces a token of a decoding sequence, otherwise 0."""
+    """Return the tokens of a decoding sequence that the running step produces."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     runs = sim.replica_R[request.scheduler // sim.ranks].steps > 0
     was = request.joined <= scheduler.beat  # rather than joining in the step being scheduled
-    return 1 if runs and was and (scheduler.ran or request.joined == scheduler.beat) else 0
+    produces = runs and was and (scheduler.ran or request.joined == scheduler.beat)
+    return int(request.gave) if produces else 0
 
 
 @part

@@ -10,9 +10,12 @@ Sequences advance individually, and steps are simulated one by one.
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, schedule() with num_lookahead_tokens and
 update_from_output(), which takes rejected drafts from the computed tokens.
 
-Limits: vLLM scheduler only. All sequences draft the same number of tokens from their first decode
-step. With asynchronous scheduling, acceptance in the previous step is known, so no step is wasted
-after the end of a sequence.
+Each scheduler reserves slots for the tokens of a step and for some of the drafts after it; see
+`decode_slots` of its policy. A sequence that a decode engine gets without its first token drafts
+nothing in its first step.
+
+Limits: All sequences draft the same number of tokens. With asynchronous scheduling, acceptance in
+the previous step is known, so no step is wasted after the end of a sequence.
 
 Shape legend: N requests, S schedulers, D positions of a draft.
 """
@@ -41,8 +44,10 @@ def tokens_produced(sim: SimulationState, i: int, output: int) -> int:
     """Return the number of tokens that a decode step of a request produces.
 
     Args:
-        output: Output tokens so far, at least 1 and not all.
+        output: Output tokens so far, not all; without any, there is nothing to draft from.
     """
+    if output == 0:
+        return 1
     drawn = mixed(mixed(np.uint64(sim.draft_seed)) + np.uint64(i))  # seeds share no draws
     draw = mixed(drawn + np.uint64(output))
     tokens = 1
@@ -59,13 +64,25 @@ def decode_steps(sim: SimulationState, i: int, output: int) -> int:
     """Return the number of decode steps until a request ends.
 
     Args:
-        output: Output tokens so far, at least 1.
+        output: Output tokens so far.
     """
+    if sim.draft_tokens == 0:
+        return int(sim.request_N[i].osl - output)
     steps = 0
     while output < sim.request_N[i].osl:
         output += tokens_produced(sim, i, output)
         steps += 1
     return steps
+
+
+@part
+def _decodes_next(sim: SimulationState, i: int) -> bool:
+    """Return whether a running request decodes in the next step, possibly past its known end."""
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    return bool(
+        i != scheduler.partial and not (sim.foresees_ends and request.finish <= scheduler.step)
+    )
 
 
 @part
@@ -80,8 +97,8 @@ def reserve(sim: SimulationState, s: int) -> None:
         i = sim.request_N[i].before
     while i != NO_INDEX:
         request = sim.request_N[i]
-        if i != scheduler.partial and request.finish > scheduler.step:
-            tokens = request.computed + 1 + 2 * sim.draft_tokens
+        if _decodes_next(sim, i):
+            tokens = request.computed + sim.decode_slots
             need = blocks.count(sim, tokens) - blocks.count(sim, request.placed)
             while need > scheduler.free:
                 victim = scheduler.running_tail
@@ -92,6 +109,32 @@ def reserve(sim: SimulationState, s: int) -> None:
             if tokens > request.placed:
                 blocks.extend(sim, i, tokens)
         i = request.after
+
+
+@part
+def decode_blocks(sim: SimulationState, s: int) -> int:
+    """Return the blocks that the next step of all decoding sequences needs."""
+    scheduler = sim.scheduler_S[s]
+    if sim.draft_tokens == 0:
+        return int(sim.growth_SB[s, -scheduler.step % sim.block_size])
+    need = 0
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        request = sim.request_N[i]
+        if _decodes_next(sim, i):
+            tokens = max(request.computed + sim.decode_slots, request.placed)
+            need += blocks.count(sim, tokens) - blocks.count(sim, request.placed)
+        i = request.before
+    return int(need)
+
+
+@part
+def allocate_decodes(sim: SimulationState, s: int) -> None:
+    """Allocate the blocks of the next step to all decoding sequences; there are enough."""
+    if sim.draft_tokens == 0:
+        blocks.allocate_steps(sim, s, 1)
+    else:
+        reserve(sim, s)
 
 
 @part

@@ -140,7 +140,7 @@ def rank_line(sim: SimulationState, scheduler: SchedulerState, linear: int) -> L
         + sim.head_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
     )
     if scheduler.chunks > 0:
-        base += scheduler.last + scheduler.moving
+        base += scheduler.last
     rise = 0
     room = UNLIMITED_STEPS
     if scheduler.decodes > 0:
@@ -151,9 +151,25 @@ def rank_line(sim: SimulationState, scheduler: SchedulerState, linear: int) -> L
         base += line.base
         rise = line.rise
         room = line.steps
+    if scheduler.chunks > 0:
+        base += _wait_for_tiers(sim, scheduler.moving, base)
     if not sim.host_overlapped:
         base += host_work(sim, scheduler)
     return Line(base, rise, room)
+
+
+@part
+def _wait_for_tiers(sim: SimulationState, moving: int, computing: int) -> int:
+    """Return how long a step waits for copies, which may overlap with the layers before [ps].
+
+    Args:
+        moving: Time of all copies of the step [ps].
+        computing: Time of the step without them [ps].
+    """
+    if sim.load_layers == 0:
+        return moving
+    before = computing * (sim.load_layers - 1) // sim.load_layers
+    return int(max(moving - before, 0) + moving // sim.load_layers)
 
 
 @part

@@ -102,12 +102,16 @@ class SimulationState(NamedTuple):
     rank_balance_iters: int
     batch_wait_max_tokens: int
     draft_tokens: int
+    decode_slots: int  # of a decoding sequence, from its last computed token on
     draft_seed: int
     accepted_D: NDArray[np.int64]  # draws below this accept a draft
     host_blocks: int
     ssd_blocks: int
     host_move: int
     ssd_move: int
+    stores_evicted: bool
+    store_waits: bool
+    load_layers: int
     offloads: bool  # whether there are tiers below the GPU
     ranks: int
     stages: int  # of the pipeline, 0 for one: rows of replicas, then those of further batches
