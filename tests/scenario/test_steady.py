@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate, estimate_table
 from tests.examples import few
 
@@ -100,13 +100,13 @@ def test_a_table_simulates_the_rows_that_ask_for_it() -> None:
     assert ttft[1] == estimate(**ASKED, concurrency=16, method="simulate").results["ttft_s"]
 
 
-def test_a_pipeline_with_draft_tokens_is_answered_by_closed_forms_alone() -> None:
-    piped = {**ASKED, "pp": 2, "concurrency": 64}
-    assert estimate(**piped).results["method"] == "simulate"
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_a_pipeline_with_draft_tokens_is_simulated(engine: str) -> None:
+    piped = {**ASKED, "engine": engine, "pp": 2, "concurrency": 64}
     drafts = {"speculative_depth": 2, "speculative_acceptance": 0.7}
-    assert estimate(**piped, **drafts).results["method"] == "formula"
-    with pytest.raises(UnsupportedError, match="pp = 2"):
-        estimate(**piped, **drafts, method="simulate")
+    plain, drafted = estimate(**piped), estimate(**piped, **drafts)
+    assert plain.results["method"] == drafted.results["method"] == "simulate"
+    assert drafted.results["tpot_s"] < plain.results["tpot_s"]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])

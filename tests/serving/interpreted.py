@@ -43,10 +43,20 @@ class Records:
         found = self.rows[place]
         return Record(found) if isinstance(found, np.void) else Records(found)
 
+    def __setitem__(self, place: Any, row: Record) -> None:  # noqa: ANN401 - an index
+        self.rows[place] = row._row
+
 
 def interpreted(requests: Requests, fleet: EngineFleet) -> SimulationState:
     """Return the results of requests, from the state of the first engine type."""
-    sims = initial_states(requests, fleet, concurrency=0, control=Control())
+    return interpreted_groups(requests, fleet)[0]
+
+
+def interpreted_groups(
+    requests: Requests, fleet: EngineFleet, concurrency: int = 0
+) -> tuple[SimulationState, ...]:
+    """Return the state of each engine type at the end."""
+    sims = initial_states(requests, fleet, concurrency=concurrency, control=Control())
     plain = []
     for sim in sims:
         tables: dict[str, Any] = {
@@ -56,4 +66,4 @@ def interpreted(requests: Requests, fleet: EngineFleet) -> SimulationState:
         }
         plain.append(sim._replace(**tables))
     assert advance.function(tuple(plain), LAST, LAST) > 0  # nothing more was to come
-    return sims[0]
+    return sims

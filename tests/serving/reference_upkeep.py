@@ -19,9 +19,10 @@ class ChangingSimulation(Simulation):
 
     def __init__(self, requests: Requests, fleet: EngineFleet, concurrency: int = 0) -> None:
         self.availability = fleet.availability
+        self.scaler = next(iter(fleet.availability.scalers), None)
         super().__init__(requests, fleet, concurrency)
         count = len(self.replicas)
-        first = count if self.availability.scaler is None else self.availability.scaler.initial
+        first = count if self.scaler is None else self.scaler.initial
         self.status = ["up" if index < first else "off" for index in range(count)]
         self.doomed: set[int] = set()
         self.returns: set[int] = set()
@@ -37,7 +38,7 @@ class ChangingSimulation(Simulation):
         self.turn = 0
         self.advice: list[tuple[int, int]] = []
         self.looked = False
-        self.due = 0 if self.availability.scaler is None else self.availability.scaler.period
+        self.due = 0 if self.scaler is None else self.scaler.period
         events = []
         for outage in self.availability.outages:
             events.append((outage.start, 2 if outage.drain else 1, outage.replica))
@@ -141,10 +142,10 @@ class ChangingSimulation(Simulation):
         while self.left() and self.events and self.events[0][0] <= now:
             _, what, index = self.events.pop(0)
             self.strike(what, index, now)
-        if self.availability.scaler is not None and self.left():
+        if self.scaler is not None and self.left():
             self.settle(now)
             if self.due <= now:
-                self.due += self.availability.scaler.period
+                self.due += self.scaler.period
                 self.look(now)
                 self.settle(now)
         if "up" in self.status:
@@ -162,7 +163,7 @@ class ChangingSimulation(Simulation):
                 self.empty(replica)
 
     def look(self, now: int) -> None:
-        scaler = self.availability.scaler
+        scaler = self.scaler
         assert scaler is not None
         current = sum(status in ("up", "starting") for status in self.status)
         serving = [one for one in self.replicas if self.status[one.index] == "up"]
@@ -203,7 +204,7 @@ class ChangingSimulation(Simulation):
         times = [one.end for one in self.replicas if one.end >= 0]
         times += [time for time, _ in self.comes]
         if self.left():
-            if times and self.availability.scaler is not None:
+            if times and self.scaler is not None:
                 times.append(self.due)
                 starting = [k for k, status in enumerate(self.status) if status == "starting"]
                 times += [self.ready_at[index] for index in starting]

@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 
 def _scaled(number: int, scaler: Scaler = SCALER) -> Replicas:
-    return Replicas(number, availability=Availability(scaler=scaler))
+    return Replicas(number, availability=Availability(scalers=(scaler,)))
 
 
 @BOTH
@@ -109,7 +109,7 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
     left = (first.came_N >= 0) & ~(done | rejected | lost)
     # every request has one fate; who has come and is left waits at the router
     assert (done.astype(int) + rejected + lost <= 1).all()
-    assert left.sum() == first.clock_1["door"][0]
+    assert left.sum() == first.door_P["waiting"].sum()
     came = (first.came_N >= 0).sum()
     assert came == (done | rejected | lost | left).sum()
     assert first.clock_1["left"][0] == requests.isl_N.shape[0] - (done | rejected | lost).sum()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving import config
 from perfatlas.serving.outcome import request_columns, summarize, tail_parts
 from perfatlas.serving.requests import Requests
@@ -203,6 +203,10 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
     )
 
 
+def _scaled(scaler: config.Scaler) -> config.Availability:
+    return config.Availability(scalers=(scaler,))
+
+
 @pytest.mark.parametrize(
     ("availability", "said"),
     [
@@ -224,20 +228,26 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
         (config.Availability(on_failure="resume"), "on_failure 'resume' is unknown"),
         (config.Availability(retry_after=-1), "retry_after is -1e-12 s"),
         (
-            config.Availability(scaler=config.Scaler(0, 1, 2.0)),
+            _scaled(config.Scaler(0, 1, 2.0)),
             "minimum 0, initial 1 and maximum 4",
         ),
         (
-            config.Availability(scaler=config.Scaler(2, 5, 2.0)),
+            _scaled(config.Scaler(2, 5, 2.0)),
             "minimum 2, initial 5 and maximum 4",
         ),
-        (config.Availability(scaler=config.Scaler(1, 1, 0.0)), "target is 0.0"),
-        (config.Availability(scaler=config.Scaler(1, 1, float("nan"))), "target is nan"),
-        (config.Availability(scaler=config.Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
-        (config.Availability(scaler=config.Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
-        (config.Availability(scaler=config.Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1e-12 s"),
+        (_scaled(config.Scaler(1, 1, 0.0)), "target is 0.0"),
+        (_scaled(config.Scaler(1, 1, float("nan"))), "target is nan"),
         (
-            config.Availability(scaler=config.Scaler(1, 1, 2.0, period=1, stable=10**9)),
+            _scaled(config.Scaler(1, 1, 2.0, tolerance=1.0)),
+            "tolerance is 1.0",
+        ),
+        (_scaled(config.Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
+        (
+            _scaled(config.Scaler(1, 1, 2.0, start_up=-1)),
+            "start_up is -1e-12 s",
+        ),
+        (
+            _scaled(config.Scaler(1, 1, 2.0, period=1, stable=10**9)),
             "use a longer period",
         ),
     ],
@@ -247,17 +257,14 @@ def test_contradictions_are_refused(availability: config.Availability, said: str
         run(requests_of([(0, 4, 1)]), FLAT, ROOMY, config.Replicas(4, availability=availability))
 
 
-def test_unsupported_combinations_are_refused() -> None:
-    requests = requests_of([(0, 4, 1)])
-    both = config.Availability((config.Outage(0, 0, 10),), scaler=config.Scaler(1, 1, 2.0))
-    with pytest.raises(UnsupportedError, match="autoscaler"):
-        run(requests, FLAT, ROOMY, config.Replicas(4, availability=both))
-    pools = (
-        config.ReplicaGroup(FLAT, ROOMY, role="prefill"),
-        config.ReplicaGroup(FLAT, ROOMY, role="decode"),
-    )
-    with pytest.raises(UnsupportedError, match="not supported with two pools"):
-        run_fleet(
-            requests,
-            config.EngineFleet(pools, availability=config.Availability((config.Outage(0, 0, 10),))),
-        )
+def test_the_pool_whose_replica_fails_starts_over() -> None:
+    # prompts take 100 ps on the prefill replica; the only decode replica fails while it decodes
+    requests = requests_of([(0, 4, 3)])
+    pools = tuple(config.ReplicaGroup(FLAT, ROOMY, role=role) for role in ("prefill", "decode"))
+    outage = config.Availability((config.Outage(1, 105, 500),))
+    outcome = run_fleet(requests, config.EngineFleet(pools, availability=outage))
+    whole = run_fleet(requests, config.EngineFleet(pools))
+    assert outcome.operated.tries_N.tolist() == [1]
+    assert outcome.operated.again_N.tolist() == [110]  # the end of its step
+    assert whole.finished_N.tolist() == [120]
+    assert outcome.finished_N.tolist() == [520]  # the prompt again, then as the replica returns

@@ -94,7 +94,7 @@ def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
     compare(draw, random_pools(draw))
 
 
-def _with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> SchedulerLimits:
+def with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> SchedulerLimits:
     """One or two tiers that are smaller than, equal to or larger than the GPU."""
     rooms = (0, 1, limits.kv_blocks // 2, limits.kv_blocks, 4 * limits.kv_blocks, 100_000)
     host, ssd = (int(draw.choice(rooms)) for _ in range(2))
@@ -115,7 +115,7 @@ def _with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> Scheduler
 def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_fleet(draw, groups=int(draw.choice([1, 1, 2])))
-    groups = [group._replace(limits=_with_tiers(draw, group.limits)) for group in fleet.groups]
+    groups = [group._replace(limits=with_tiers(draw, group.limits)) for group in fleet.groups]
     compare(draw, fleet._replace(groups=tuple(groups)))
 
 
@@ -124,5 +124,5 @@ def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
 def test_tiers_of_prefill_engines_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_pools(draw)
-    prefill = fleet.groups[0]._replace(limits=_with_tiers(draw, fleet.groups[0].limits))
+    prefill = fleet.groups[0]._replace(limits=with_tiers(draw, fleet.groups[0].limits))
     compare(draw, fleet._replace(groups=(prefill, fleet.groups[1])))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Availability, EngineFleet, Replicas, SchedulerLimits
+from perfatlas.serving.config import EngineFleet, Replicas, SchedulerLimits
 from perfatlas.serving.config.engines import equal_engines
 from perfatlas.serving.state import SimulationState
 from tests.examples import few
@@ -108,16 +108,19 @@ def test_no_more_sequences_run_than_the_limit() -> None:
 
 
 def test_combinations_that_are_not_simulated_are_refused() -> None:
-    from perfatlas.serving.config import Outage
     from perfatlas.serving.run.simulate import run_fleet
 
     rows = requests_of([(0, 8, 2)])
-    out = Availability(outages=(Outage(replica=0, start=5, end=9),))
-    for fleet, told in (
-        (fleet_of((1, 1))._replace(availability=out), "outages and autoscaling"),
-        (fleet_of((1, 1), LIMITS._replace(async_scheduling=True)), "asynchronous scheduling"),
-    ):
-        with pytest.raises(UnsupportedError, match=f"pp = 2: {told} with pipeline stages"):
-            run_fleet(rows, fleet)
+    with pytest.raises(UnsupportedError, match="pp = 2: asynchronous scheduling"):
+        run_fleet(rows, fleet_of((1, 1), LIMITS._replace(async_scheduling=True)))
     with pytest.raises(InvalidSpecError, match="at least one layer"):
         run_fleet(rows, fleet_of((1, 0)))
+
+
+def test_a_batch_takes_no_prompt_beyond_its_sequences() -> None:
+    # each batch runs one sequence: the long prompt stays in its batch while the other decodes
+    limits = LIMITS._replace(rules="sglang", max_num_seqs=2, kv_blocks=10_000)
+    rows = [(0, 300, 4)] * 6
+    state = simulated(rows, fleet_of((1, 1), limits))
+    assert state.scheduler_S["heap"].max() == 0
+    assert (state.finished_N > 0).all()

@@ -47,7 +47,7 @@ def random_scaler(draw: np.random.Generator, replicas: int) -> Availability:
         stable=int(draw.choice([0, 300, 600, 5000])),
         start_up=int(draw.choice([0, 1, 75, 1500])),
     )
-    return Availability(scaler=scaler)
+    return Availability(scalers=(scaler,))
 
 
 def random_scenario(

@@ -17,7 +17,7 @@ def schedule_newest(sim: SimulationState, s: int, now: int) -> None:
         i = scheduler.waiting_tail
         leave_queue(sim, i)
         queue_first(sim, i)
-        admit_head(sim, i, (0, 0), now)
+        admit_head(sim, i, blocks.find_cached(sim, i), now)
         run_chunk(sim, i, sim.request_N[i].isl)
 
 

@@ -398,9 +398,10 @@ class EngineProfile:
     memory: EngineMemory  # Device memory used by the engine itself
     scheduler: SchedulerDefaults  # Default limits
     disaggregation: Disaggregation  # Behavior with separate prefill and decode workers
-    kv_offload: KvOffload  # Behavior with a KV cache below the GPU
     # Launch settings that the engine's documentation gives for models and devices
     recipes: tuple[Recipe, ...]
+    # Behavior with a KV cache in host memory and on SSDs, None if the profile does not say
+    kv_offload: KvOffload | None = None
     # Speed of its attention over that of the measured kernels, None for theirs
     attention: AttentionSpeed | None = None
     # Kernels of graphs other than the measured ones, None for those

@@ -487,7 +487,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
             build=profile.Disaggregation,
         )
     ),
-    "kv_offload": field_readers.needed(
+    "kv_offload": field_readers.perhaps(
         files.Record(
             fields={
                 "name": field_readers.needed(field_readers.NAME),

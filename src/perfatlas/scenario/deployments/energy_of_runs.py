@@ -97,7 +97,7 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
     prompts_s_F = (outcome.energy.prompts_F - outcome.energy.prompt_waits_F) / TICKS_PER_SECOND
     kernels_s_F = busy_s_F - outcome.energy.waits_F / TICKS_PER_SECOND
     there_s_F = np.full_like(busy_s_F, makespan_s)
-    if ready.entry.replicas.availability.scaler is not None:
+    if ready.entry.replicas.availability.scalers:
         there_s_F = outcome.operated.allocated_F / TICKS_PER_SECOND
     energy = outcome.energy
     prefill_j = float((energy.prompt_j_F + on_w_F * prompts_s_F).sum())

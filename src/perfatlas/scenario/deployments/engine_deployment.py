@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas import inference
 from perfatlas.parallelism import plan_problems, stage_layers
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
@@ -237,7 +237,6 @@ def deployment(
     if problem is not None:
         raise InvalidSpecError(problem)
     _refuse_tokens(question, resolved.requests)
-    _refuse_stages(question, pooled=pooled)
     memory = candidate_memory(question)
     if derived_blocks(question, memory) <= question.profile.memory.reserved_blocks:
         sentence, advice = fitting_changes(scenario, question)
@@ -295,16 +294,6 @@ def _refuse_tokens(question: Candidates, requests: Requests) -> None:
         raise InvalidSpecError(
             f"requests of up to {most:,} tokens: a request of {question.model.name} is one"
             f" {question.model.network.item}; set isl and osl of a file to 1, and leave lengths out"
-        )
-
-
-def _refuse_stages(question: Candidates, *, pooled: bool) -> None:
-    """Refuse combinations with pipeline stages that are not simulated."""
-    stages = int(question.plan.pp[0])
-    if stages > 1 and pooled:
-        raise UnsupportedError(
-            f"pp = {stages} is not simulated with two pools; use pp = 1, or estimate with method ="
-            " formula"
         )
 
 

@@ -10,21 +10,17 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu, share
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.serving.outcome import Outcome
 
 
 def operation_results(
-    ready: Deployment, outcome: Outcome, found: Mapping[str, Any]
+    pools: Sequence[Deployment], outcome: Outcome, found: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return results of replicas that fail, start or stop; empty if none does.
-
-    Args:
-        ready: The deployment; the first one if there are several kinds.
-    """
-    availability = ready.replicas.availability
+    """Return results of replicas that fail, start or stop; empty if none does."""
+    availability = pools[0].replicas.availability
     if not availability.varies:
         return {}
     allocated_s = int(outcome.operated.allocated_F.sum()) / TICKS_PER_SECOND
@@ -35,20 +31,22 @@ def operation_results(
     )
     ended_s = int(last) / TICKS_PER_SECOND
     results: dict[str, Any] = {"replica_time_s": allocated_s}
-    if availability.scaler is not None:
-        each = int(ready.question.plan.ranks[0]) // int(ready.question.plan.dp[0])
-        gpus = each * ready.replicas.number
+    if availability.scalers:
+        each_F = np.repeat(
+            [int(pool.question.plan.ranks[0]) // int(pool.question.plan.dp[0]) for pool in pools],
+            [pool.replicas.number for pool in pools],
+        )
         tokens = found["output_tokens_per_s"]
-        used = allocated_s * each
+        used = int((outcome.operated.allocated_F * each_F).sum()) / TICKS_PER_SECOND
         results |= {
             "replicas_on_average": share(allocated_s, ended_s),
             "replicas_at_most": int(np.count_nonzero(outcome.operated.allocated_F)),
-            "gpus": gpus,
+            "gpus": int(each_F.sum()),
             "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(
                 tokens * found["makespan_s"] if tokens is not None and used else None, used
             ),
         }
-    else:
+    if availability.outages:
         results |= {
             "replica_availability": share(allocated_s, ended_s * outcome.operated.allocated_F.size),
             "requests_sent_again": int(np.count_nonzero(outcome.operated.again_N >= 0)),

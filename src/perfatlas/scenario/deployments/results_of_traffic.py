@@ -94,12 +94,12 @@ def traffic_results(
     results |= tier_results(entry.limits, entry.tiers.block_bytes, resolved.requests, outcome)
     if ready.heterogeneous:
         results |= kind_results(ready, resolved.requests, outcome, results["makespan_s"])
-    if not ready.named:
-        operated = operation_results(entry, outcome, results)
-        scaled = entry.replicas.availability.scaler is not None
-        held_s = operated["replica_time_s"] if scaled else None
-        return results | _utilization(outcome, results["makespan_s"], held_s) | operated
-    return results | _pool_results(ready, outcome, results["makespan_s"])
+    operated = operation_results(ready.pools, outcome, results)
+    scaled = bool(entry.replicas.availability.scalers)
+    if ready.named:
+        return results | _pool_results(ready, outcome, results["makespan_s"], scaled) | operated
+    held_s = operated["replica_time_s"] if scaled else None
+    return results | _utilization(outcome, results["makespan_s"], held_s) | operated
 
 
 def _utilization(
@@ -111,15 +111,23 @@ def _utilization(
     return {"utilization": metrics.utilization(busy_s, there_s)}
 
 
-def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, Any]:
+def _pool_results(
+    ready: Service,
+    outcome: Outcome,
+    makespan_s: float,
+    scaled: bool,  # noqa: FBT001 - whether replicas start and stop
+) -> dict[str, Any]:
     """Return the results of each of two pools."""
     found: dict[str, Any] = {}
     first = 0
     for role, pool in ready.named.items():
-        busy_F = outcome.busy_F[first : first + pool.replicas.number]
+        own = slice(first, first + pool.replicas.number)
         first += pool.replicas.number
-        busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
-        found[f"{role}_utilization"] = metrics.utilization(busy_s, makespan_s)
+        busy_s = float(outcome.busy_F[own].sum()) / TICKS_PER_SECOND
+        held_s = makespan_s * pool.replicas.number
+        if scaled:
+            held_s = float(outcome.operated.allocated_F[own].sum()) / TICKS_PER_SECOND
+        found[f"{role}_utilization"] = metrics.utilization(busy_s, held_s)
     return found | {
         "prefill_kv_capacity_tokens": ready.entry.capacity_tokens,
         "prefill_kv_blocks": ready.entry.limits.kv_blocks,

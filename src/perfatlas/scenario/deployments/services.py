@@ -255,6 +255,7 @@ def fleet_of(ready: Service) -> EngineFleet:
     )
     replicas = ready.entry.replicas
     entries = ready.pools if ready.heterogeneous else ready.pools[:1]
+    scalers = [scaler for pool in ready.pools for scaler in pool.replicas.availability.scalers]
     return EngineFleet(
         groups,
         replicas.routing,
@@ -263,7 +264,7 @@ def fleet_of(ready: Service) -> EngineFleet:
         ready.handover.latency,
         ready.handover.first_from,
         replicas.affinity,
-        replicas.availability,
+        replicas.availability._replace(scalers=tuple(scalers)),
         sum(pool.replicas.number * pool.replicas.readers for pool in entries),
         replicas.read_token,
     )

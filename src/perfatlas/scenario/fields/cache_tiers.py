@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_layers
-from perfatlas.quantities import InvalidSpecError, format_quantity
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, format_quantity
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import KvOffloading
@@ -57,10 +57,17 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
 
     Raises:
         InvalidSpecError: A tier is smaller than a block, or its bandwidth is unknown.
+        UnsupportedError: The profile of the engine does not describe tiers.
     """
     tiers.refuse_half()
     if tiers.host_cache_bytes is None and tiers.ssd_cache_bytes is None:
         return TierSizes({}, 0.0, "")
+    policy = question.profile.kv_offload
+    if policy is None:
+        raise UnsupportedError(
+            f"engine {question.profile.id} does not say what it stores in host memory; add table"
+            " [kv_offload] to its file, or leave the cache tiers out"
+        )
     block = int(question.limits.block_size[0])
     ranks = int(question.plan.attention_dp[0])
     tokens = np.full(1, max(round(float(requests.isl_N.mean())), 1), np.float64)
@@ -73,7 +80,6 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
     link = tiers.host_bandwidth
     catalog_link = float(question.placement.devices().gather("host_link_bandwidth")[0])
     over = catalog_link if link is None else link
-    policy = question.profile.kv_offload
     layers = stage_layers(question.model.network, int(question.plan.pp[0]))
     limits: dict[str, Any] = {
         "host_move": _ticks(part_bytes / over),

@@ -198,23 +198,23 @@ class Operation(InputFields, ReplicaOperation):
             outages=tuple(event.outage() for event in events),
             on_failure=self.on_failure or "retry",
             retry_after=int(whole_ticks(self.retry_after_s or 0.0)),
-            scaler=self._scaler(replicas),
+            scalers=()
+            if self.max_replicas is None
+            else (self._scaler(self.max_replicas, replicas),),
         )
 
-    def _scaler(self, replicas: int | None) -> Scaler | None:
-        if self.max_replicas is None:
-            return None
+    def _scaler(self, most: int, replicas: int | None) -> Scaler:
         if self.autoscale_target is None:
             raise InvalidSpecError(
-                f"max_replicas = {self.max_replicas} enables autoscaling: set autoscale_target,"
+                f"max_replicas = {most} enables autoscaling: set autoscale_target,"
                 " the target requests per replica"
             )
         low = self.min_replicas or 1
         initial = low if replicas is None else replicas
-        if not low <= initial <= self.max_replicas:
+        if not low <= initial <= most:
             raise InvalidSpecError(
                 f"min_replicas = {low}, dp = {initial} initially, max_replicas ="
-                f" {self.max_replicas}: these must not decrease"
+                f" {most}: these must not decrease"
             )
         given: dict[str, Any] = {
             name: int(whole_ticks(getattr(self, field)))

@@ -101,8 +101,7 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) 
     """
     prefill, prompt = rates.prefill[0], rates.prompt()
     concurrency_C = columns.numbers("concurrency", 0.0)
-    deepest_C = np.maximum(prefill.plan.pp, rates.decode[0].plan.pp)
-    known_C = (deepest_C == 1.0) & (_prefix_blocks(prefill, concurrency_C) <= MAX_BLOCKS)
+    known_C = _prefix_blocks(prefill, concurrency_C) <= MAX_BLOCKS
     osl_C = columns.numbers("osl")
     known_C &= _least_steps(prefill, concurrency_C, osl_C) <= MAX_STEPS
     known_C &= np.maximum(rates.load.prefill_workers, rates.load.decode_workers) <= MAX_ENGINES

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         check_requests,
     )
     from perfatlas.serving.config.engines import (
-        ARRIVAL, DECODE, FIRST_FROM, MAX_ENGINE_TYPES, PREFILL, RECOMPUTED, ROLES, EngineFleet,
-        Link, ReplicaGroup, equal_engines,
+        AGGREGATED_ROLE, ARRIVAL, DECODE, FIRST_FROM, MAX_ENGINE_TYPES, PREFILL, RECOMPUTED, ROLES,
+        EngineFleet, Link, ReplicaGroup, equal_engines,
     )
     from perfatlas.serving.config.limits import (
         MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control, Replicas,

@@ -40,9 +40,9 @@ class Availability(NamedTuple):
     # drops them
     on_failure: str = "retry"
     retry_after: int = 0  # Time from the failure to the retry [ps]
-    scaler: Scaler | None = None  # The autoscaler, if any
+    scalers: tuple[Scaler, ...] = ()  # The autoscaler of each pool, none without autoscaling
 
     @property
     def varies(self) -> bool:
         """Return whether there are outages or an autoscaler."""
-        return bool(self.outages) or self.scaler is not None
+        return bool(self.outages or self.scalers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.config.availability import FOREVER, ON_FAILURE
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -20,14 +20,13 @@ def _time(ticks: int) -> str:
 
 
 def check_availability(fleet: EngineFleet, last: int) -> None:
-    """Validate outages and autoscaler of a fleet.
+    """Validate the outages and the autoscalers of a fleet.
 
     Args:
         last: Maximum time of the clock [ps].
 
     Raises:
         InvalidSpecError: A replica, a time or a number is invalid for the fleet.
-        UnsupportedError: Outages or autoscaling with two pools, or both together.
     """
     availability = fleet.availability
     number = sum(group.number for group in fleet.groups)
@@ -39,15 +38,6 @@ def check_availability(fleet: EngineFleet, last: int) -> None:
     if not 0 <= availability.retry_after <= last:
         raise InvalidSpecError(
             f"retry_after is {_time(availability.retry_after)}; it must be 0 s to {_time(last)}"
-        )
-    if availability.varies and any(group.role != "both" for group in fleet.groups):
-        raise UnsupportedError(
-            "outages and autoscaling are not supported with two pools; remove one of them"
-        )
-    if availability.outages and availability.scaler is not None:
-        raise UnsupportedError(
-            "outages refer to fixed replicas and cannot be combined with an autoscaler; remove one"
-            " of them"
         )
     before: dict[int, Outage] = {}
     for outage in sorted(availability.outages, key=lambda outage: (outage.replica, outage.start)):
@@ -77,8 +67,13 @@ def check_availability(fleet: EngineFleet, last: int) -> None:
                 f" {_time(earlier.start)}, {back}; outages of a replica must not overlap"
             )
         before[outage.replica] = outage
-    if availability.scaler is not None:
-        _check_scaler(availability.scaler, number, last)
+    if len(availability.scalers) not in (0, len(fleet.pools)):
+        raise InvalidSpecError(
+            f"there are {len(availability.scalers)} autoscalers for {len(fleet.pools)} pools; each"
+            " pool needs one"
+        )
+    for scaler, groups in zip(availability.scalers, fleet.pools, strict=False):
+        _check_scaler(scaler, sum(group.number for group in groups), last)
 
 
 def _check_scaler(scaler: Scaler, number: int, last: int) -> None:

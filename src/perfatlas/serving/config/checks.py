@@ -38,25 +38,22 @@ MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these
 
 
 def check_stages(fleet: EngineFleet) -> None:
-    """Validate pipeline stages, which are simulated for identical replicas without outages."""
-    staged = [group for group in fleet.groups if group.stage_layers]
-    if not staged:
-        return
-    limits = staged[0].limits
-    if min(staged[0].stage_layers) < 1:
-        raise InvalidSpecError(
-            f"stage_layers {staged[0].stage_layers}: every pipeline stage needs at least one layer"
-        )
-    for name, setting in (
-        ("several engine types", len(fleet.groups) > 1),
-        ("outages and autoscaling", fleet.availability.varies),
-        ("asynchronous scheduling", limits.async_scheduling),
-    ):
-        if setting:
-            raise UnsupportedError(
-                f"pp = {len(staged[0].stage_layers)}: {name} with pipeline stages cannot be"
-                " simulated; use pp = 1"
+    """Validate pipeline stages, which are simulated for the identical replicas of a pool."""
+    for group in fleet.groups:
+        stages = group.stage_layers
+        if stages and min(stages) < 1:
+            raise InvalidSpecError(
+                f"stage_layers {stages}: every pipeline stage needs at least one layer"
             )
+        for name, setting in (
+            ("several engine types", max(map(len, fleet.pools)) > 1),
+            ("asynchronous scheduling", group.limits.async_scheduling),
+        ):
+            if stages and setting:
+                raise UnsupportedError(
+                    f"pp = {len(stages)}: {name} with pipeline stages cannot be simulated; use pp"
+                    " = 1"
+                )
 
 
 def check_fleet(fleet: EngineFleet, concurrency: int, control: Control) -> None:

@@ -98,6 +98,13 @@ class EngineFleet(NamedTuple):
     readers: int = 1  # Tokenization threads before the router; 0 for unlimited
     read_token: int = 0  # Time of a thread per prompt token [ps]; see `front`
 
+    @property
+    def pools(self) -> tuple[tuple[ReplicaGroup, ...], ...]:
+        """Engine types of each pool to which requests are routed: one, or prefill and decode."""
+        entry = tuple(group for group in self.groups if group.role != "decode")
+        decode = self.groups[len(entry) :]
+        return (entry, decode) if decode else (entry,)
+
 
 def equal_engines(prices: StepPrices, limits: SchedulerLimits, replicas: Replicas) -> EngineFleet:
     """Return a fleet of identical engines."""

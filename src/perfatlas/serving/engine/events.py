@@ -24,18 +24,20 @@ from typing import Final
 from perfatlas.compiled import entry, part
 from perfatlas.serving.config import DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.engine.arrival_queue import next_arrival, on_request_end, take_arrival
-from perfatlas.serving.engine.async_scheduling import end_overlapped, truncate_overlapped
+from perfatlas.serving.engine.async_scheduling import end_overlapped
 from perfatlas.serving.engine.front_end import is_read
 from perfatlas.serving.engine.replica_events import change, next_change, serves, wait_at_router
-from perfatlas.serving.engine.routing import queue_at, route
-from perfatlas.serving.engine.stages import make_idle_ready, make_ready
-from perfatlas.serving.engine.step_batching import begin, end, truncate_batch
+from perfatlas.serving.engine.routing import queue_at, retry_admission, route
+from perfatlas.serving.engine.stages import make_ready
+from perfatlas.serving.engine.step_batching import begin, end
 from perfatlas.serving.engine.step_end import cache_finished_prompts
 from perfatlas.serving.policies import can_hold, on_last_token
 from perfatlas.serving.sequences import (
     batch_energy,
     batch_time,
     blocks,
+    cache_owner,
+    cancel_transfer,
     continues_elsewhere,
     first_batch,
     free_prefill_blocks,
@@ -64,21 +66,6 @@ AFTER_END_PS: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clo
 
 
 @part
-def retry_admission(sim: SimulationState, r: int, now: int) -> None:
-    """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
-
-    Args:
-        now: Time [ps].
-    """
-    replica = sim.replica_R[r]
-    make_idle_ready(sim, r)
-    if sim.async_scheduling:
-        truncate_overlapped(sim, r, now)
-    elif replica.steps > 0:
-        truncate_batch(sim, r, now)
-
-
-@part
 def send_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     """Start a KV cache transfer as soon as both links are free.
 
@@ -88,7 +75,8 @@ def send_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     travel = groups[0].travel_N[i]
     here = groups[groups[0].group_F[travel.home]]
     there = groups[groups[0].group_F[travel.replica]]
-    home, scheduler = travel.scheduler, groups[0].request_N[i].scheduler
+    home = cache_owner(here, travel.scheduler)
+    scheduler = cache_owner(there, groups[0].request_N[i].scheduler)
     start = min(max(now, here.link_S[home], there.link_S[scheduler]), AFTER_END_PS)
     end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
     here.link_S[home] = end
@@ -125,11 +113,8 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
     r = travel.replica - sim.first_replica
     ends = request.osl == 1 and sim.first_from != RECOMPUTED
     if ends:
-        if sim.reserves_blocks:
-            scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
         blocks.cache_tokens(sim, i, request.isl)
-        blocks.release(sim, i)
-        scheduler.away -= 1
+        cancel_transfer(sim, i)
         sim.replica_R[r].load -= 1
         travel.stage = LOCAL
         travel.resumed = now
@@ -242,7 +227,7 @@ def energy_until(groups: tuple[SimulationState, ...], now: int) -> float:
 @part
 def _allocated(sim: SimulationState, r: int, now: int) -> int:
     """Return the time in which the GPUs of a replica were allocated [ps]."""
-    if sim.scaler_1.shape[0] == 0:
+    if sim.scaler_P.shape[0] == 0:
         return now
     replica = sim.replica_R[r]
     allocated = replica.allocated
@@ -342,11 +327,12 @@ def _arrive(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
             return
     if sim.role == PREFILL:
         request.osl = 1
-    if sim.varies and not serves(sim):
-        wait_at_router(sim, i)
+    if sim.varies and not serves(sim, 0):
+        sim.replica_N[i] = NO_INDEX
+        wait_at_router(sim, i, 0)
         return
     clock = sim.clock_1[0]
-    index, clock.turn = route(sim, i, (0, sim.entries), clock.turn)
+    index, clock.turn = route(sim, i, (sim.pool_P2[0, 0], sim.pool_P2[0, 1]), clock.turn)
     sim.replica_N[i] = index
     queue_at(groups[sim.group_F[index]], i, index, now)
 
@@ -357,8 +343,11 @@ def _advance_transfer(groups: tuple[SimulationState, ...], i: int, now: int) -> 
     sim = groups[0]
     travel = sim.travel_N[i]
     if travel.stage == HANDED:
+        if sim.varies and not serves(sim, 1):
+            wait_at_router(sim, i, 1)
+            return
         clock = sim.clock_1[0]
-        pool = (sim.entries, sim.end_F.shape[0])
+        pool = (sim.pool_P2[1, 0], sim.pool_P2[1, 1])
         index, clock.decode_turn = route(sim, i, pool, clock.decode_turn)
         travel.replica = index
         queue_at(groups[sim.group_F[index]], i, index, now)
@@ -408,7 +397,9 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
         used += groups[k].kv_blocks * (groups[k].scheduler_S.shape[0] // max(groups[k].stages, 1))
     sim.series_WV[clock.rows, 0] = now
     sim.series_WV[clock.rows, 1] = running
-    sim.series_WV[clock.rows, 2] = waiting + clock.door
+    for p in range(sim.door_P.shape[0]):
+        waiting += sim.door_P[p].waiting
+    sim.series_WV[clock.rows, 2] = waiting
     sim.series_WV[clock.rows, 3] = used
     sim.series_WV[clock.rows, 4] = up
     sim.series_WV[clock.rows, 5] = int(energy_until(groups, now) * MICROJOULES)

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 @part
 def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
     """Return the serving replica for a request, and the next turn."""
-    least = least_loaded(sim, (0, sim.entries), turn)
+    entries = sim.pool_P2[0, 1]
+    least = least_loaded(sim, (0, entries), turn)
     most = 0
-    for r in range(sim.entries):
+    for r in range(entries):
         if sim.replica_F[r].status == UP:
             most = max(most, sim.replica_F[r].load)
     fewest = sim.replica_F[least].load
@@ -60,7 +61,7 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
         if _owner(sim, node) == NO_INDEX:
             sim.owner_T[node] = chosen
         sim.got_TF[node, chosen] = era
-    return int(chosen), turn if follows else (least + 1) % sim.entries
+    return int(chosen), turn if follows else (least + 1) % entries
 
 
 @part
@@ -69,7 +70,7 @@ def _owner(sim: SimulationState, node: int) -> int:
     owner = sim.owner_T[node]
     if owner != NO_INDEX and sim.got_TF[node, owner] == sim.replica_F[owner].era:
         return int(owner)
-    for r in range(sim.entries):
+    for r in range(sim.pool_P2[0, 1]):
         if sim.got_TF[node, r] == sim.replica_F[r].era:
             sim.owner_T[node] = r
             return int(r)

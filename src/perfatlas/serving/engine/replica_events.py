@@ -1,6 +1,7 @@
 """Changes of replicas, and requests that wait at the router while none of them serves.
 
-Requests without a serving replica wait at the router and arrive again as soon as one serves.
+Requests without a serving replica wait at the router of their pool and arrive again as soon as one
+serves. Each pool has an autoscaler of its own. A replica that fails is replaced at the next sync.
 
 Every sync period, the requests (or only the waiting requests) of serving replicas are counted. If
 they deviate by more than a tolerance from the target of the current replicas, including starting
@@ -19,8 +20,8 @@ downscale stabilization 300 s, scaling up by 100% or 4 pods in 15 s.
 Limits: Metrics are never stale. The scale-up limit is per sync, for any period. A draining replica
 finishes its requests however long they take, and only then can another start in its place.
 
-Shape legend: N requests, F replicas of all types, E failures and recoveries, A history of desired
-replicas.
+Shape legend: N requests, F replicas of all types, P pools, E failures and recoveries, A history of
+desired replicas.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.engine.outages import apply_failure, clear, take_down
+from perfatlas.serving.engine.outages import apply_failure, clear, runs, take_down
 from perfatlas.serving.engine.prefix_routing import drop_replica
-from perfatlas.serving.sequences import schedule_arrival
-from perfatlas.serving.state import DRAINING, NEVER, NO_INDEX, OFF, STARTING, UP
+from perfatlas.serving.sequences import queue_owner, schedule_arrival
+from perfatlas.serving.state import DRAINING, NEVER, OFF, STARTING, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -48,29 +49,36 @@ def scale(groups: tuple[SimulationState, ...], now: int) -> None:
         now: Time [ps].
     """
     sim = groups[0]
-    scaler = sim.scaler_1[0]
     _end_changes(groups, now)
-    if scaler.due > now:
-        return
-    scaler.due += scaler.period
+    for p in range(sim.scaler_P.shape[0]):
+        if sim.scaler_P[p].due <= now:
+            sim.scaler_P[p].due += sim.scaler_P[p].period
+            _scale_pool(groups, p, now)
+    _end_changes(groups, now)
+
+
+@part
+def _scale_pool(groups: tuple[SimulationState, ...], p: int, now: int) -> None:
+    """Start or stop replicas of a pool at a sync of its autoscaler."""
+    sim = groups[0]
+    scaler = sim.scaler_P[p]
     current = 0
-    for index in range(sim.replica_F.shape[0]):
+    for index in range(scaler.first, scaler.end):
         status = sim.replica_F[index].status
         current += 1 if status in (UP, STARTING) else 0
-    wanted = _stabilized(sim, current, _desired_replicas(groups, current), now)
+    wanted = _stabilized(sim, p, current, now, _desired_replicas(groups, p, current))
     if wanted > current:
-        wanted = min(wanted, max(current + STEP_UP, 2 * current), sim.replica_F.shape[0])
-        _start(sim, wanted - current, now)
+        wanted = min(wanted, max(current + STEP_UP, 2 * current), scaler.end - scaler.first)
+        _start(sim, p, wanted - current, now)
     else:
         fewer = current - max(wanted, scaler.low)
         for status in (STARTING, UP):  # starting ones first, then those with the highest index
-            for index in range(sim.replica_F.shape[0] - 1, -1, -1):
+            for index in range(scaler.end - 1, scaler.first - 1, -1):
                 replica = sim.replica_F[index]
                 if fewer > 0 and replica.status == status:
                     replica.status = OFF if status == STARTING else DRAINING
                     drop_replica(sim, index)
                     fewer -= 1
-        _end_changes(groups, now)
 
 
 @part
@@ -81,26 +89,31 @@ def _end_changes(groups: tuple[SimulationState, ...], now: int) -> None:
         replica = sim.replica_F[index]
         if replica.status == STARTING and replica.up_at <= now:
             replica.status = UP
-        busy = replica.load + replica.steps + replica.next_steps
-        if replica.status == DRAINING and busy == 0:
-            replica.status = OFF
+        if replica.status == DRAINING:
             owner = groups[sim.group_F[index]]
-            clear(owner, index - owner.first_replica)
+            r = index - owner.first_replica
+            held = replica.load + replica.sending + replica.next_steps
+            if held == 0 and not runs(owner, r):
+                replica.status = OFF
+                clear(owner, r)
 
 
 @part
-def _desired_replicas(groups: tuple[SimulationState, ...], current: int) -> int:
-    """Return the desired number of replicas for the current load."""
+def _desired_replicas(groups: tuple[SimulationState, ...], p: int, current: int) -> int:
+    """Return the desired number of replicas of a pool for its load; 1 if it has none."""
     sim = groups[0]
-    scaler = sim.scaler_1[0]
+    scaler = sim.scaler_P[p]
+    if current == 0:
+        return 1
     requests = 0
-    for index in range(sim.replica_F.shape[0]):
+    for index in range(scaler.first, scaler.end):
         replica = sim.replica_F[index]
         if replica.status == UP and scaler.queue_only:
             owner = groups[sim.group_F[index]]
             r = index - owner.first_replica
             for s in range(r * owner.ranks, (r + 1) * owner.ranks):
-                requests += owner.scheduler_S[s].waiting + owner.scheduler_S[s].unread
+                scheduler = owner.scheduler_S[queue_owner(owner, s)]
+                requests += scheduler.waiting + scheduler.unread
         elif replica.status == UP:
             requests += replica.load
     if abs(1.0 - requests / (scaler.target * current)) <= scaler.tolerance:
@@ -110,39 +123,40 @@ def _desired_replicas(groups: tuple[SimulationState, ...], current: int) -> int:
 
 
 @part
-def _stabilized(sim: SimulationState, current: int, wanted: int, now: int) -> int:
+def _stabilized(sim: SimulationState, p: int, current: int, now: int, wanted: int) -> int:
     """Return the stabilized number of desired replicas, after recording the current one."""
-    scaler = sim.scaler_1[0]
-    window = sim.advice_AV.shape[0]
+    scaler = sim.scaler_P[p]
+    window = sim.advice_PAV.shape[1]
     if scaler.heard == 0:
-        _record(sim, now, current)
+        _record(sim, p, now, current)
     most = wanted
     for a in range(min(scaler.heard, window)):
-        if sim.advice_AV[a, 0] > now - scaler.stable:
-            most = max(most, sim.advice_AV[a, 1])
-    _record(sim, now, wanted)
+        if sim.advice_PAV[p, a, 0] > now - scaler.stable:
+            most = max(most, sim.advice_PAV[p, a, 1])
+    _record(sim, p, now, wanted)
     return int(max(min(current, most), wanted))
 
 
 @part
-def _record(sim: SimulationState, now: int, wanted: int) -> None:
-    """Record the desired number of replicas."""
-    scaler = sim.scaler_1[0]
-    a = scaler.heard % sim.advice_AV.shape[0]
-    sim.advice_AV[a, 0] = now
-    sim.advice_AV[a, 1] = wanted
+def _record(sim: SimulationState, p: int, now: int, wanted: int) -> None:
+    """Record the desired number of replicas of a pool."""
+    scaler = sim.scaler_P[p]
+    a = scaler.heard % sim.advice_PAV.shape[1]
+    sim.advice_PAV[p, a, 0] = now
+    sim.advice_PAV[p, a, 1] = wanted
     scaler.heard += 1
 
 
 @part
-def _start(sim: SimulationState, more: int, now: int) -> None:
-    """Start stopped replicas in order of index, as far as available."""
-    for index in range(sim.replica_F.shape[0]):
+def _start(sim: SimulationState, p: int, more: int, now: int) -> None:
+    """Start stopped replicas of a pool in order of index, as far as available."""
+    scaler = sim.scaler_P[p]
+    for index in range(scaler.first, scaler.end):
         replica = sim.replica_F[index]
         if more > 0 and replica.status == OFF:
             replica.status = STARTING
-            replica.up_at = now + sim.scaler_1[0].start_up
-            if sim.scaler_1[0].start_up == 0:
+            replica.up_at = now + scaler.start_up
+            if scaler.start_up == 0:
                 replica.status = UP
             more -= 1
 
@@ -157,8 +171,14 @@ def next_change(sim: SimulationState, time: int) -> int:
     clock = sim.clock_1[0]
     if clock.left == 0:
         return time
-    if sim.scaler_1.shape[0] > 0 and time < NEVER:
-        time = min(time, sim.scaler_1[0].due)
+    waits = False  # requests wait for a replica that an autoscaler can start
+    for p in range(sim.scaler_P.shape[0]):
+        for index in range(sim.scaler_P[p].first, sim.scaler_P[p].end):
+            status = sim.replica_F[index].status
+            waits = waits or (sim.door_P[p].waiting > 0 and status in (OFF, STARTING))
+    if sim.scaler_P.shape[0] > 0 and (time < NEVER or waits):
+        for p in range(sim.scaler_P.shape[0]):
+            time = min(time, sim.scaler_P[p].due)
         for index in range(sim.replica_F.shape[0]):
             replica = sim.replica_F[index]
             if replica.status == STARTING:
@@ -185,44 +205,44 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
         if replica.status in (UP, STARTING, DRAINING):
             replica.allocated += now - clock.counted
         if replica.doomed:
-            owner = groups[sim.group_F[index]]
-            take_down(owner, index - owner.first_replica, now)
+            take_down(groups, index, now)
     clock.counted = now
     while clock.strike < sim.failure_E.shape[0] and clock.left > 0:
         event = sim.failure_E[clock.strike]
         if event.time > now:
             break
         clock.strike += 1
-        apply_failure(groups[sim.group_F[event.replica]], event.replica, event.what, now)
+        apply_failure(groups, event.replica, event.what, now)
         cut_now = cut_now or sim.end_F[event.replica] == now
-    if sim.scaler_1.shape[0] > 0 and clock.left > 0:
+    if sim.scaler_P.shape[0] > 0 and clock.left > 0:
         scale(groups, now)
-    if clock.door > 0 and serves(sim):
-        i = clock.door_head
-        while clock.door > 0:
-            clock.door -= 1
-            schedule_arrival(sim, i, now)
-            i = sim.request_N[i].after
+    for p in range(sim.door_P.shape[0]):
+        door = sim.door_P[p]
+        if door.waiting > 0 and serves(sim, p):
+            i = door.head
+            while door.waiting > 0:
+                door.waiting -= 1
+                schedule_arrival(sim, i, now)
+                i = sim.request_N[i].after
     return bool(cut_now)
 
 
 @part
-def serves(sim: SimulationState) -> bool:
-    """Return whether any replica accepts requests."""
+def serves(sim: SimulationState, p: int) -> bool:
+    """Return whether any replica of a pool accepts requests."""
     up = False
-    for index in range(sim.entries):
+    for index in range(sim.pool_P2[p, 0], sim.pool_P2[p, 1]):
         up = up or sim.replica_F[index].status == UP
     return bool(up)
 
 
 @part
-def wait_at_router(sim: SimulationState, i: int) -> None:
-    """Queue a request at the router."""
-    clock = sim.clock_1[0]
-    sim.replica_N[i] = NO_INDEX
-    if clock.door == 0:
-        clock.door_head = i
+def wait_at_router(sim: SimulationState, i: int, p: int) -> None:
+    """Queue a request at the router of a pool."""
+    door = sim.door_P[p]
+    if door.waiting == 0:
+        door.head = i
     else:
-        sim.request_N[clock.door_tail].after = i
-    clock.door_tail = i
-    clock.door += 1
+        sim.request_N[door.tail].after = i
+    door.tail = i
+    door.waiting += 1

@@ -73,6 +73,20 @@ def _mixed(seed: int, i: int) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
+@part
+def retry_admission(sim: SimulationState, r: int, now: int) -> None:
+    """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
+
+    Args:
+        now: Time [ps].
+    """
+    make_idle_ready(sim, r)
+    if sim.async_scheduling:
+        truncate_overlapped(sim, r, now)
+    elif sim.replica_R[r].steps > 0 and sim.stages == 0:  # with stages there is one step
+        truncate_batch(sim, r, now)
+
+
 @inlined
 def queue_at(sim: SimulationState, i: int, scheduler_index: int, now: int) -> None:
     """Queue a request at a replica.
@@ -85,12 +99,10 @@ def queue_at(sim: SimulationState, i: int, scheduler_index: int, now: int) -> No
     request.scheduler = _rank(sim, r)
     replica = sim.replica_R[r]
     replica.load += 1
-    open_door = enqueue(sim, i)
-    make_idle_ready(sim, r)
-    if open_door and sim.async_scheduling:
-        truncate_overlapped(sim, r, now)
-    elif open_door and replica.steps > 0 and sim.stages == 0:  # with stages there is one step
-        truncate_batch(sim, r, now)
+    if enqueue(sim, i):
+        retry_admission(sim, r, now)
+    else:
+        make_idle_ready(sim, r)
 
 
 @part

@@ -36,6 +36,7 @@ from perfatlas.serving.sequences import (
     decode_linear_energy,
     decode_linear_time,
     decode_time,
+    first_batch,
     host_work,
     linear_energy,
     linear_time,
@@ -92,6 +93,8 @@ def begin(sim: SimulationState, r: int, now: int) -> None:
     Args:
         now: Time [ps].
     """
+    if sim.varies and sim.stages > 0 and sim.replica_R[first_batch(sim, r)].doomed:
+        return  # it stops when the batches in flight have returned
     replica = sim.replica_R[r]
     if replica.steps == 0 and replica.next_steps > 0:
         if replica.stale:

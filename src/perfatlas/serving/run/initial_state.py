@@ -30,14 +30,31 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-def availability_state(
-    availability: config.Availability, count: int, replicas: int
-) -> dict[str, Any]:
+def availability_state(fleet: config.EngineFleet, count: int) -> dict[str, Any]:
     """Return the state of outages and autoscaling, by field of `SimulationState`."""
-    replica_F = np.zeros(replicas, state.REPLICA)
+    availability = fleet.availability
+    row_of = np.cumsum([0, *(group.number * group.batches for group in fleet.groups)])
+    first_of = np.cumsum([0, *(len(groups) for groups in fleet.pools)])
+    pool_P2 = np.array(
+        [
+            (row_of[first], row_of[first] + sum(group.number for group in groups))
+            for first, groups in zip(first_of, fleet.pools, strict=False)
+        ],
+        np.int64,
+    )
+    home_F = np.concatenate(
+        [
+            sum(before.number for before in fleet.groups[:index])
+            + np.tile(np.arange(group.number), group.batches)
+            for index, group in enumerate(fleet.groups)
+        ]
+    )
+    replica_F = np.zeros(home_F.size, state.REPLICA)
     replica_F["era"] = 1
-    if availability.scaler is not None:
-        replica_F["status"][availability.scaler.initial :] = state.OFF
+    for group, row in zip(fleet.groups, row_of, strict=False):  # further batches are no replicas
+        replica_F["status"][row + group.number : row + group.number * group.batches] = state.OFF
+    for scaler, (first, end) in zip(availability.scalers, pool_P2, strict=False):
+        replica_F["status"][first + scaler.initial : end] = state.OFF
     fault_N = np.zeros(count if availability.varies else 0, state.FAULT)
     fault_N["again"] = state.NO_INDEX
     rows = []  # in order of time, recoveries first at equal times
@@ -46,29 +63,32 @@ def availability_state(
         if outage.end != config.FOREVER:
             rows.append((outage.end, RETURN, outage.replica))
     failure_E = np.zeros(len(rows), state.FAILURE_EVENT)
+    row_of_replica = np.unique(home_F, return_index=True)[1]
     for e, (time, what, replica) in enumerate(sorted(rows)):
-        failure_E[e] = (time, replica, what)
+        failure_E[e] = (time, row_of_replica[replica], what)
     return dict(
         replica_F=replica_F,
+        pool_P2=pool_P2,
+        home_F=home_F,
+        door_P=np.zeros(pool_P2.shape[0], state.DOOR),
         varies=availability.varies,
         retries=availability.on_failure == "retry",
         retry_after=availability.retry_after,
         fault_N=fault_N,
         failure_E=failure_E,
-        **_scaler(availability.scaler),
+        **_scalers(availability.scalers, pool_P2),
     )
 
 
-def _scaler(scaler: config.Scaler | None) -> dict[str, Any]:
-    """Return the initial state of an autoscaler, empty if there is none."""
-    if scaler is None:
-        return {"scaler_1": np.zeros(0, state.SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
-    scaler_1 = np.zeros(1, state.SCALER)
+def _scalers(scalers: tuple[config.Scaler, ...], pool_P2: Ints) -> dict[str, Any]:
+    """Return the initial state of the autoscalers of all pools, empty if there are none."""
+    scaler_P = np.zeros(len(scalers), state.SCALER)
     for name in ("low", "queue_only", "period", "stable", "start_up", "target", "tolerance"):
-        scaler_1[name] = getattr(scaler, name)
-    scaler_1["due"] = scaler.period
-    looks = -(-scaler.stable // scaler.period) + 1
-    return {"scaler_1": scaler_1, "advice_AV": np.zeros((looks, 2), np.int64)}
+        scaler_P[name] = [getattr(scaler, name) for scaler in scalers]
+    scaler_P["first"], scaler_P["end"] = pool_P2[: len(scalers)].T
+    scaler_P["due"] = scaler_P["period"]
+    syncs = max((-(-scaler.stable // scaler.period) + 1 for scaler in scalers), default=0)
+    return {"scaler_P": scaler_P, "advice_PAV": np.zeros((len(scalers), syncs, 2), np.int64)}
 
 
 FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
@@ -85,7 +105,6 @@ def initial_states(
     """
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
-        "entries": sum(group.number for group in fleet.groups if group.role != "decode"),
         "first_from": config.FIRST_FROM.index(fleet.first_from),
         "routing": config.ROUTINGS.index(fleet.routing),
         "concurrency": concurrency,
@@ -154,9 +173,7 @@ def _shared_state(
     clock_1["pause"] = FIRST_PAUSE
     rows = [group.number * group.batches for group in fleet.groups]
     group_F = np.repeat(np.arange(len(fleet.groups)), rows)
-    available = availability_state(fleet.availability, count, group_F.shape[0])
-    if fleet.groups[0].stage_layers:  # further batches are no replicas
-        available["replica_F"]["status"][fleet.groups[0].number :] = state.OFF
+    available = availability_state(fleet, count)
     travel_N = np.zeros(count if pools else 0, state.TRAVEL)
     for name in ("handed", "arrived", "resumed", "replica"):
         travel_N[name] = state.NO_INDEX

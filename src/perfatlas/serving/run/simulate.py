@@ -163,7 +163,6 @@ def _outcome(
 ) -> outcome.Outcome:
     """Return the results of a simulation."""
     sim = sims[0]
-    stages = max(sim.stages, 1)
     _release_requests(sim)
     clock = sim.clock_1[0]
     sim.delay_N[sim.finished_N < 0] = 0
@@ -174,7 +173,7 @@ def _outcome(
         scheduled_N=sim.scheduled_N,
         first_token_N=sim.first_token_N,
         finished_N=sim.finished_N,
-        replica_N=sim.replica_N,
+        replica_N=_numbered(sim, sim.replica_N),
         preempted_N=sim.preempted_N,
         cached_N=sim.cached_N,
         interference_N=sim.delay_N,
@@ -185,9 +184,12 @@ def _outcome(
         interrupted=interrupted,
         series=series,
         travels=outcome.Transfers(
-            *(sim.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
+            sim.travel_N["handed"].copy(),
+            sim.travel_N["arrived"].copy(),
+            sim.travel_N["resumed"].copy(),
+            _numbered(sim, sim.travel_N["replica"]),
         ),
-        busy_F=_by_replica(sim, "busy") // stages,
+        busy_F=_by_replica(sim, "busy") // _stages(sims),
         steps_F=_by_replica(sim, "done"),
         operated=outcome.ReplicaOutcome(
             again_N=sim.fault_N["again"].copy(),
@@ -224,10 +226,23 @@ def _offloaded(sims: tuple[SimulationState, ...]) -> outcome.Offloaded:
 
 def _by_replica(sim: SimulationState, name: str) -> NDArray[Any]:
     """Return totals of replicas, whose batches in flight with pipeline stages add up (F,)."""
-    if sim.stages == 0:
-        return np.array(sim.replica_F[name])
-    total_F: NDArray[Any] = sim.replica_F[name].reshape(sim.stages, -1).sum(axis=0)
+    column_F = sim.replica_F[name]
+    total_F = np.zeros(sim.home_F[-1] + 1, column_F.dtype)
+    np.add.at(total_F, sim.home_F, column_F)
     return total_F
+
+
+def _stages(sims: tuple[SimulationState, ...]) -> NDArray[np.int64]:
+    """Return the pipeline stages of each replica (F,)."""
+    stages_F = np.ones(sims[0].home_F[-1] + 1, np.int64)
+    for sim, group in zip(sims, range(len(sims)), strict=True):
+        stages_F[sims[0].home_F[sims[0].group_F == group]] = max(sim.stages, 1)
+    return stages_F
+
+
+def _numbered(sim: SimulationState, row_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return replicas as results number them, NO_INDEX for none (N,)."""
+    return np.where(row_N < 0, row_N, sim.home_F[row_N])
 
 
 def _run_energy(
@@ -238,20 +253,22 @@ def _run_energy(
     GPUs of a pipeline stage have a part of the layers, and so a part of the time of a step.
     """
     sim, now = sims[0], int(sims[0].clock_1["now"][0])
-    stages = max(sim.stages, 1)
-    group_F = sim.group_F[: sim.group_F.size // stages]
+    stages_F = _stages(sims)
+    group_F = sim.group_F[np.unique(sim.home_F, return_index=True)[1]]
     gpus_F = np.array([group.rank_gpus for group in sims])[group_F]
-    on_F = np.array([g.rank_gpus * g.ranks * g.on_power * stages for g in sims])[group_F]
-    allocated_F = sim.replica_F["allocated"] if sim.scaler_1.shape[0] else np.full(on_F.size, now)
+    on_F = np.array([g.rank_gpus * g.ranks * g.on_power for g in sims])[group_F] * stages_F
+    allocated_F = np.full(on_F.size, now)
+    if sim.scaler_P.shape[0]:
+        allocated_F = _by_replica(sim, "allocated")
     energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
     spent_F = _by_replica(sim, "spent")
     total_j = float((gpus_F * spent_F + on_F * allocated_F).sum()) / PER_JOULE
     return outcome.RunEnergy(
         dynamic_j_F=gpus_F * spent_F / PER_JOULE,
         prompt_j_F=gpus_F * _by_replica(sim, "spent_on_prompts") / PER_JOULE,
-        prompts_F=_by_replica(sim, "prompts") // stages,
-        waits_F=_by_replica(sim, "waits") // stages,
-        prompt_waits_F=_by_replica(sim, "prompt_waits") // stages,
+        prompts_F=_by_replica(sim, "prompts") // stages_F,
+        waits_F=_by_replica(sim, "waits") // stages_F,
+        prompt_waits_F=_by_replica(sim, "prompt_waits") // stages_F,
         time_W=np.append(series_WV[:, 0], now),
         energy_j_W=np.append(energy_j_W, max(total_j, energy_j_W.max(initial=0.0))),
     )

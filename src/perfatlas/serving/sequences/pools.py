@@ -33,6 +33,7 @@ from perfatlas.serving.config import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.running import leave_running, run_last, start_decoding
 from perfatlas.serving.sequences.speculation import decode_steps
+from perfatlas.serving.sequences.stages import first_batch, queue_owner
 from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NO_INDEX, put
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
     travel = sim.travel_N[i]
     leave_running(sim, i)
     replica = request.scheduler // sim.ranks
-    sim.replica_R[replica].load -= 1
+    home = sim.replica_R[first_batch(sim, replica)]
+    home.load -= 1
+    home.sending += 1
     travel.stage = HANDED
     travel.handed = now
     travel.home = sim.first_replica + replica
@@ -88,6 +91,17 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
 
 
 @part
+def cancel_transfer(sim: SimulationState, i: int) -> None:
+    """Free the blocks that a request has at its decode engine before its KV cache arrives."""
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    if sim.reserves_blocks:
+        scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
+    blocks.release(sim, i)
+    scheduler.away -= 1
+
+
+@part
 def free_prefill_blocks(sim: SimulationState, i: int) -> None:
     """Free the blocks of a request at its prefill engine.
 
@@ -98,6 +112,7 @@ def free_prefill_blocks(sim: SimulationState, i: int) -> None:
     travel = sim.travel_N[i]
     scheduler, row, placed = request.scheduler, request.row, request.placed
     registered = request.registered
+    sim.replica_R[first_batch(sim, travel.scheduler // sim.ranks)].sending -= 1
     request.scheduler = travel.scheduler
     request.row = travel.row
     request.placed = travel.placed
@@ -142,6 +157,7 @@ def start_transfer(
         now: Start of the step [ps].
     """
     request = sim.request_N[i]
+    request.scheduler = queue_owner(sim, request.scheduler)
     travel = sim.travel_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     scheduler.waiting_head = request.after

@@ -230,12 +230,12 @@ def leave_running(sim: SimulationState, i: int) -> None:
 
 @part
 def leave_queue(sim: SimulationState, i: int) -> None:
-    """Remove a preempted request from the queue of its scheduler.
+    """Remove a request from the queue of its scheduler.
 
     Args:
-        i: The request, near the head of the queue.
+        i: The request, near the head of the queue unless its replica has failed.
     """
-    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    scheduler = sim.scheduler_S[queue_owner(sim, sim.request_N[i].scheduler)]
     before = NO_INDEX
     at = scheduler.waiting_head
     while at != i:
@@ -249,6 +249,28 @@ def leave_queue(sim: SimulationState, i: int) -> None:
         sim.request_N[before].after = after
     if scheduler.waiting_tail == i:
         scheduler.waiting_tail = before
+
+
+@part
+def leave_socket(sim: SimulationState, i: int) -> bool:
+    """Remove a request from the socket of its scheduler; return whether it was there."""
+    scheduler = sim.scheduler_S[queue_owner(sim, sim.request_N[i].scheduler)]
+    before = NO_INDEX
+    at = scheduler.unread_head
+    for _ in range(scheduler.unread):
+        after = sim.request_N[at].after
+        if at == i:
+            scheduler.unread -= 1
+            if before == NO_INDEX:
+                scheduler.unread_head = after
+            else:
+                sim.request_N[before].after = after
+            if scheduler.unread_tail == i:
+                scheduler.unread_tail = before
+            return True
+        before = at
+        at = after
+    return False
 
 
 @part

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.state.columns import Rows, SimulationState
     from perfatlas.serving.state.member_heap import NODE, drop, put
     from perfatlas.serving.state.rows import (
-        BLOCK, CLOCK, DRAINING, ENDS, FAILURE_EVENT, FAULT, FETCHED, HANDED, LOADED, LOCAL, LOSS,
-        LOST, NEVER, NO_INDEX, OFF, OUT, REJECTED, REPLICA, REQUEST, SCALER, SCHEDULER, SHELF,
+        BLOCK, CLOCK, DOOR, DRAINING, ENDS, FAILURE_EVENT, FAULT, FETCHED, HANDED, LOADED, LOCAL,
+        LOSS, LOST, NEVER, NO_INDEX, OFF, OUT, REJECTED, REPLICA, REQUEST, SCALER, SCHEDULER, SHELF,
         STARTING, STOCK, TRAVEL, TRAVELLING, UP, SchedulerState,
     )
 else:

@@ -6,8 +6,8 @@ Shape legend: N requests, R replicas of a type, F replicas of all types, S sched
 (replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
 W rows of the series and V its columns, K KV blocks of a scheduler, U buckets of its hash table
 (both also of the tiers below the GPU), L KV blocks of the longest request, T nodes of the router's
-prefix tree, M pieces of a link, P pipeline stages, E failures and recoveries of replicas, A history
-of the autoscaler. With pipeline stages, R and F have a row for each batch in flight.
+prefix tree, M pieces of a link, P pipeline stages, or pools, E failures and recoveries of replicas,
+A history of an autoscaler. With pipeline stages, R and F have a row for each batch in flight.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class SimulationState(NamedTuple):
     chunks_overlap: bool  # whether a batch starts a chunk while the one before it is in flight
     stage_layers_P: NDArray[np.int64]
     first_replica: int  # index among all
-    entries: int  # replicas of all types to which requests are routed
+    pool_P2: NDArray[np.int64]  # first replica of a pool among all, and the end
+    home_F: NDArray[np.int64]  # replica of a batch in flight, as results number it
     role: int  # index in ROLES
     link_M3: NDArray[np.int64]  # pieces of a link: first token, its time, time per further token
     stream_token: int
@@ -156,8 +157,9 @@ class SimulationState(NamedTuple):
     travel_N: Rows  # empty without pools
     fault_N: Rows  # empty unless `varies`, like the next three
     failure_E: Rows
-    scaler_1: Rows
-    advice_AV: NDArray[np.int64]  # time and desired replicas
+    scaler_P: Rows  # of each pool, empty without autoscaling
+    advice_PAV: NDArray[np.int64]  # time and desired replicas
+    door_P: Rows
     blank_1: Rows  # initial state of a scheduler
     scheduler_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block, by residue of the step

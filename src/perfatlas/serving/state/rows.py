@@ -88,6 +88,8 @@ SCALER: Final = np.dtype(
     [
         (name, "i8")
         for name in (
+            "first",  # replicas of its pool
+            "end",
             "low",  # replicas
             "queue_only",  # count only waiting requests
             "period",  # sync period [ps]
@@ -111,6 +113,7 @@ REPLICA: Final = np.dtype(
             "base",
             "rise",
             "load",
+            "sending",  # requests whose prompts it keeps until their KV caches have arrived
             "ready",
             "next_steps",  # number of steps scheduled next
             "next_base",
@@ -184,6 +187,8 @@ STOCK: Final = np.dtype(  # counters of a tier
 LOADED: Final = np.dtype(  # per request: tokens by tier, and the time of its copies [ps]
     [(name, "i8") for name in ("host", "ssd", "moved")], align=True
 )
+# requests that wait at the router for a pool, and the first and last of them
+DOOR: Final = np.dtype([(name, "i8") for name in ("waiting", "head", "tail")], align=True)
 ENDS: Final = np.dtype([("head", "i4"), ("tail", "i4")], align=True)
 CLOCK: Final = np.dtype(
     [
@@ -207,9 +212,6 @@ CLOCK: Final = np.dtype(
             "strike",  # next failure or recovery of a replica
             "counted",  # time up to which replica times are counted
             "wasted",  # output tokens lost in replica failures
-            "door",  # requests that wait at the router, and the first and last of them
-            "door_head",
-            "door_tail",
         )
     ],
     align=True,
