@@ -86,13 +86,13 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         note = f"{note}, lengths {lengths}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), note)
-    think_N = np.zeros(isl_N.shape[0], np.int64)
+    pause_N = np.zeros(isl_N.shape[0], np.int64)
     if traffic.think_time_s:
-        think_N = think_times(isl_N.shape[0], traffic.think_time_s, traffic.seed)
+        pause_N = think_times(isl_N.shape[0], traffic.think_time_s, traffic.seed)
     talk = sessions(
         times_S,
         np.full(starts, traffic.turns),
-        Turns(asked_N=isl_N, osl_N=osl_N, think_N=think_N),
+        Turns(asked_N=isl_N, osl_N=osl_N, pause_N=pause_N),
         hash_block=HASH_BLOCK,
         shared_prefix=traffic.shared_prefix,
     )
