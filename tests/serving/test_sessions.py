@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.config import SchedulerLimits
-from perfatlas.serving.requests import TICKS_PER_SECOND, Turns, sessions
+from perfatlas.serving.requests import TICKS_PER_SECOND, Turns, session_pool, sessions
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
     flat_prices,
@@ -102,6 +102,28 @@ def test_a_request_waits_for_all_it_depends_on(concurrency: int) -> None:
     assert came[1:3].tolist() == [ended[0] + 5, ended[0] + 7]
     assert came[3] == ended[:3].max() + 20
     assert came[4] == (ended[3] if concurrency == 1 else 0)
+
+
+@given(st.integers(1, 6), st.sampled_from([(0.0, 0.0), (0.25, 0.75)]))
+def test_a_pool_keeps_its_sessions_in_flight(lanes: int, share: tuple[float, float]) -> None:
+    turns_S = np.arange(12) % 4 + 1
+    column = np.full(int(turns_S.sum()), 6)
+    talk = sessions(np.arange(12), turns_S, Turns(column, column, column), hash_block=4)
+    pool = session_pool(talk, lanes, share, seed=1)
+    check_invariants(pool)
+    outcome = run(pool, flat_prices(10, 100), LIMITS, concurrency=lanes)
+    begin_S, end_S = np.full(12, 2**62), np.zeros(12, np.int64)
+    np.minimum.at(begin_S, pool.session_N, outcome.arrival_N)
+    np.maximum.at(end_S, pool.session_N, outcome.finished_N)
+    live = [((begin_S <= time) & (end_S > time)).sum() for time in np.unique(begin_S)[:-1]]
+    assert live == [lanes] * len(live)
+    # Little's law over sessions: sessions in flight x time = sum of session times
+    times = np.append(begin_S, end_S)
+    steps = np.append(np.ones(12, np.int64), -np.ones(12, np.int64))[
+        np.argsort(times, kind="stable")
+    ]
+    spans = np.diff(np.sort(times, kind="stable"))
+    assert (np.cumsum(steps)[:-1] * spans).sum() == (end_S - begin_S).sum()
 
 
 @pytest.mark.parametrize("rules", ["vllm", "sglang", "trtllm_guaranteed_no_evict"])

@@ -81,3 +81,23 @@ def reordered(requests: Requests, order: Int) -> Requests:
     moved = {name: getattr(requests, name)[order] for name in columns}
     moved["pause_N"] = np.where(np.diff(after_first_N) > 0, moved["pause_N"], -1)
     return requests._replace(**moved, after_first_N=after_first_N, after_E=before[kept])
+
+
+def session_pool(requests: Requests, lanes: int, share: tuple[float, float], seed: int) -> Requests:
+    """Return requests for a closed pool of sessions: all sessions could begin at time 0.
+
+    Args:
+        lanes: Sessions in flight, whose first ones begin in the middle.
+        share: Range of the share of their requests that is left out, drawn uniformly.
+    """
+    session_N = session_of(requests)
+    order = np.argsort(session_N, kind="stable")
+    size_S = np.bincount(session_N)
+    first_S = np.cumsum(size_S) - size_S
+    share_S = np.random.default_rng(seed).uniform(*share, min(lanes, size_S.size))
+    first_S[: share_S.size] += np.floor(share_S * size_S[: share_S.size]).astype(np.int64)
+    kept = order[np.arange(order.size) >= first_S[session_N[order]]]
+    since_K = requests.arrival_N[kept] - requests.arrival_N[order[first_S]][session_N[kept]]
+    by_time = np.lexsort((kept, session_N[kept], since_K))
+    pool = reordered(requests, kept[by_time])
+    return pool._replace(arrival_N=since_K[by_time], session_N=session_N[kept][by_time])
