@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     )
     from perfatlas.serving.requests.conversations import Turns, sessions
     from perfatlas.serving.requests.dependencies import (
-        after_previous, reordered, session_of, session_pool, waiting,
+        after_previous, session_of, session_pool, waiting,
     )
     from perfatlas.serving.requests.lengths import (
         MAX_TOKENS, drawn_rows, empirical_lengths, fixed_lengths, lognormal, lognormal_lengths,
         range_around, uniform_lengths,
     )
     from perfatlas.serving.requests.hashes import (
-        cached_start, hash_counts, prompt_hashes, with_hashes,
+        cached_start, prompt_hashes, with_hashes,
     )
     from perfatlas.serving.requests.reuse_distance import prefix_reuse
     from perfatlas.serving.requests.scaling import scale_lengths, scale_rate, spread_batches
