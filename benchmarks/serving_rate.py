@@ -23,7 +23,7 @@ from timing import Row, timed
 from perfatlas.serving.config import Replicas, SchedulerLimits
 from perfatlas.serving.policies import policy_names
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import Requests, plain_requests
+from perfatlas.serving.requests import Requests, plain_requests, with_hashes
 from perfatlas.serving.run.simulate import run
 from perfatlas.verbs.simulate import simulate
 
@@ -175,8 +175,5 @@ def _trace(path: Path) -> Requests:
         np.array([row["output_length"] for row in rows]),
     )
     hashes = [row["hash_ids"] for row in rows]
-    return requests._replace(
-        hash_first_N=np.cumsum([0, *map(len, hashes)]),
-        hash_H=np.array([value for part in hashes for value in part]),
-        hash_block=512,
-    )
+    count_N = np.array([*map(len, hashes)])
+    return with_hashes(requests, count_N, np.concatenate(hashes), 512)

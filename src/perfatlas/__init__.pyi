@@ -2363,6 +2363,9 @@ def max_request_rate(
     num_requests: int | str | None = None,
     sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    sessions: int | str | None = None,
+    session_start: Literal["beginning", "middle"] | None = None,
+    max_pause_s: float | str | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
     ramp_s: float | str | None = None,
@@ -2550,6 +2553,14 @@ def max_request_rate(
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs (no requests or arrival = closed) and a finite request_rate.
+        sessions: Sessions in flight (closed loop): when the last request of a session ends, the
+            next session begins. The sub-agents of a session run within it. Default: none. Needs a
+            language model.
+        session_start: Where the first N sessions begin: at their first request, or at a random
+            request between 25% and 75% of the session. Default: middle for sessions of a file,
+            beginning for generated ones. Needs sessions.
+        max_pause_s: Longest pause between requests of a session of the trace; longer ones are cut
+            to it [s]. Default: none. Needs requests.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -2814,6 +2825,9 @@ def required_replicas(
     num_requests: int | str | None = None,
     sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    sessions: int | str | None = None,
+    session_start: Literal["beginning", "middle"] | None = None,
+    max_pause_s: float | str | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
     ramp_s: float | str | None = None,
@@ -3004,6 +3018,14 @@ def required_replicas(
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs (no requests or arrival = closed) and a finite request_rate.
+        sessions: Sessions in flight (closed loop): when the last request of a session ends, the
+            next session begins. The sub-agents of a session run within it. Default: none. Needs a
+            language model.
+        session_start: Where the first N sessions begin: at their first request, or at a random
+            request between 25% and 75% of the session. Default: middle for sessions of a file,
+            beginning for generated ones. Needs sessions.
+        max_pause_s: Longest pause between requests of a session of the trace; longer ones are cut
+            to it [s]. Default: none. Needs requests.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -3743,6 +3765,9 @@ def simulate(
     num_requests: int | str | None = None,
     sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    sessions: int | str | None = None,
+    session_start: Literal["beginning", "middle"] | None = None,
+    max_pause_s: float | str | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
     ramp_s: float | str | None = None,
@@ -3925,6 +3950,14 @@ def simulate(
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs (no requests or arrival = closed) and a finite request_rate.
+        sessions: Sessions in flight (closed loop): when the last request of a session ends, the
+            next session begins. The sub-agents of a session run within it. Default: none. Needs a
+            language model.
+        session_start: Where the first N sessions begin: at their first request, or at a random
+            request between 25% and 75% of the session. Default: middle for sessions of a file,
+            beginning for generated ones. Needs sessions.
+        max_pause_s: Longest pause between requests of a session of the trace; longer ones are cut
+            to it [s]. Default: none. Needs requests.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.

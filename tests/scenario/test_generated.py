@@ -35,7 +35,7 @@ def test_turns_contain_the_conversation_and_wait() -> None:
     for session in range(10):
         of = requests.session_N == session
         assert requests.isl_N[of].tolist() == [164, 274, 384]
-        assert (requests.think_N[of] < 0).tolist() == [True, False, False]
+        assert (requests.pause_N[of] < 0).tolist() == [True, False, False]
     # the four blocks of 16 of the shared prefix begin every prompt
     for i in range(30):
         first = requests.hash_first_N[i]
@@ -47,7 +47,7 @@ def test_the_rate_counts_requests_and_not_sessions() -> None:
     one, five = (made(request_rate=50, num_requests=20_000, turns=turns) for turns in (1, 5))
     seconds = [came.requests.arrival_N.max() / SECOND for came in (one, five)]
     assert seconds == [pytest.approx(400, rel=0.06)] * 2
-    think = made(request_rate=50, num_requests=20_000, turns=5, think_time_s=2.0).requests.think_N
+    think = made(request_rate=50, num_requests=20_000, turns=5, think_time_s=2.0).requests.pause_N
     assert think[think >= 0].mean() / SECOND == pytest.approx(2.0, rel=0.03)
 
 

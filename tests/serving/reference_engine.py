@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from perfatlas.serving.config import EngineFleet, ReplicaGroup
 from perfatlas.serving.outcome import GAP_EDGES
@@ -19,6 +20,7 @@ from tests.serving.reference_router import PrefixRouter
 from tests.serving.reference_sglang import SglangDecodeScheduler, SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
 from tests.serving.reference_vllm import Scheduler
+from tests.serving.support import hashes_of
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = 2**64 - 1
@@ -149,27 +151,33 @@ class Simulation:
         self.gaps = [0] * len(GAP_EDGES)
         self.most_running = 0
         self.comes: list[tuple[int, int]] = []
-        self.free = [i for i in range(len(self.sequences)) if requests.think_N[i] < 0]
+        self.since = [0] * len(self.sequences)  # last end of those that a request waits for
+        self.waits_for = [
+            set(requests.after_E[first:end].tolist())
+            for first, end in pairwise(requests.after_first_N)
+        ]
+        trees: dict[tuple[bool, int], set[int]] = {}
+        for i, session in enumerate(requests.session_N.tolist()):
+            trees.setdefault((session < 0, i if session < 0 else session), set()).add(i)
+        self.trees = list(trees.values())
+        self.to_come = list(self.trees)
         if concurrency == 0:
-            self.comes = [(int(requests.arrival_N[i]), i) for i in self.free]
+            self.comes = [
+                (int(requests.arrival_N[i]), i) for i, left in enumerate(self.waits_for) if not left
+            ]
         for _ in range(concurrency):
             self.issue(0)
 
     def answer_keys(self, i: int, size: int) -> dict[int, Hashable]:
         requests = self.requests
         said = int(requests.isl_N[i] + requests.osl_N[i])
-        heirs = [
-            j
-            for j in range(i + 1, len(requests.isl_N))
-            if requests.session_N[i] >= 0 and requests.session_N[j] == requests.session_N[i]
-        ][:1]
-        for j in heirs:
-            if requests.think_N[j] < 0 or requests.isl_N[j] < said or not requests.hash_block:
+        for j in range(i + 1, len(requests.isl_N)):
+            first, end = requests.after_first_N[j : j + 2]
+            if i not in requests.after_E[first:end]:
                 continue
-            old, new = (
-                requests.hash_H[requests.hash_first_N[k] : requests.hash_first_N[k + 1]].tolist()
-                for k in (i, j)
-            )
+            if requests.isl_N[j] < said or not requests.hash_block:
+                continue
+            old, new = (hashes_of(requests, k).tolist() for k in (i, j))
             full = int(requests.isl_N[i]) // requests.hash_block
             if old and new and old[:full] == new[:full]:
                 return dict(enumerate(self.keys(j, size)[: said // size]))
@@ -177,7 +185,7 @@ class Simulation:
 
     def keys(self, i: int, size: int) -> list[Hashable]:
         requests = self.requests
-        hashes = requests.hash_H[requests.hash_first_N[i] : requests.hash_first_N[i + 1]]
+        hashes = hashes_of(requests, i)
         keys: list[Hashable] = []
         if len(hashes):
             for block in range(int(requests.isl_N[i]) // size):
@@ -186,20 +194,24 @@ class Simulation:
         return keys
 
     def issue(self, now: int) -> None:
-        if self.free:
-            i = self.free.pop(0)
-            self.comes.append((max(now, int(self.requests.arrival_N[i])), i))
+        if self.to_come:
+            tree = self.to_come.pop(0)
+            roots = [i for i in sorted(tree) if not self.waits_for[i]]
+            arrivals = [int(self.requests.arrival_N[i]) for i in roots]
+            wait = max(now - arrivals[0], 0)
+            self.comes += [(time + wait, i) for time, i in zip(arrivals, roots, strict=True)]
 
     def follow(self, i: int, now: int) -> None:
-        session = self.requests.session_N[i]
-        later = [
-            j
-            for j in range(i + 1, len(self.sequences))
-            if session >= 0 and self.requests.session_N[j] == session
-        ]
-        if later and self.requests.think_N[later[0]] >= 0:
-            self.comes.append((now + int(self.requests.think_N[later[0]]), later[0]))
-        elif self.concurrency:
+        for j, left in enumerate(self.waits_for):
+            if i in left:
+                left.remove(i)
+                self.since[j] = max(self.since[j], now)
+                if not left:
+                    self.comes.append((self.since[j] + int(self.requests.pause_N[j]), j))
+        tree = next(tree for tree in self.trees if i in tree)
+        tree.remove(i)
+        if self.concurrency and not tree:
+            self.trees.remove(tree)
             self.issue(now)
 
     def route(self, i: int, pool: str = "entry") -> Replica:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from perfatlas.serving.config import Affinity
 from perfatlas.serving.requests import Requests
+from tests.serving.support import hashes_of
 
 
 @dataclass
@@ -29,8 +30,7 @@ class PrefixRouter:
         self.number = number
 
     def path(self, i: int) -> list[int]:
-        first, end = self.requests.hash_first_N[i : i + 2]
-        return [int(value) for value in self.requests.hash_H[first:end]]
+        return [int(value) for value in hashes_of(self.requests, i)]
 
     def choose(self, i: int, loads: dict[int, int]) -> int:
         after = self.last + 1

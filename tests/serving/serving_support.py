@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfatlas.serving import config
 from perfatlas.serving.policies import names_where, policy_names
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import Requests, plain_requests
+from perfatlas.serving.requests import Requests, after_previous, plain_requests, with_hashes
+
+Int = NDArray[np.int64]
 
 PADDED = ("padded_decode", "padded_mixed")
 
@@ -120,30 +123,46 @@ def random_requests(draw: np.random.Generator, count: int, longest: int) -> Requ
     requests = plain_requests(arrival_N, isl_N, osl_N)
     if draw.random() < 0.5:
         session_N = draw.integers(-1, 4, count)
-        think_N = np.where(draw.random(count) < 0.6, draw.choice([0, 7, 300], count), -1)
+        pause_N = np.where(draw.random(count) < 0.6, draw.choice([0, 7, 300], count), -1)
         for i in range(count):
             if session_N[i] < 0 or session_N[i] not in session_N[:i]:
-                think_N[i] = -1
-        requests = requests._replace(session_N=session_N, think_N=think_N)
+                pause_N[i] = -1
+        requests = in_sessions(requests, session_N, pause_N)
+        if draw.random() < 0.5:
+            requests = _with_more_edges(draw, requests)
     return _with_hashes(draw, requests)
+
+
+def _with_more_edges(draw: np.random.Generator, requests: Requests) -> Requests:
+    """Let requests wait for any earlier ones of their session."""
+    pause_N = requests.pause_N.copy()
+    edges: list[list[int]] = []
+    for i, session in enumerate(requests.session_N):
+        earlier = np.flatnonzero((requests.session_N[:i] == session) & (session >= 0))
+        number = int(draw.integers(0, 1 + min(len(earlier), 3)))
+        edges.append(sorted(draw.choice(earlier, number, replace=False).tolist() if number else []))
+        pause_N[i] = draw.choice([0, 7, 300]) if number else -1
+    return requests._replace(
+        pause_N=pause_N,
+        after_first_N=np.cumsum([0, *map(len, edges)]),
+        after_E=np.array([i for some in edges for i in some], np.int64),
+    )
 
 
 def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
     block = int(draw.choice([1, 3, 4, 8]))
-    hashes: list[int] = []
-    first = [0]
+    hashes: list[list[int]] = []
     for isl in requests.isl_N:
+        prompt: list[int] = []
         if draw.random() < 0.9:
             family = int(draw.integers(3))
             apart = int(draw.integers(0, 20))
             own = int(draw.integers(100, 200))
             for place in range(-(-int(isl) // block)):
                 shared = place < apart
-                hashes.append(1000 * place + (family if shared else own))
-        first.append(len(hashes))
-    return requests._replace(
-        hash_first_N=np.array(first), hash_H=np.array(hashes, np.int64), hash_block=block
-    )
+                prompt.append(1000 * place + (family if shared else own))
+        hashes.append(prompt)
+    return with_prompts(requests, hashes, block)
 
 
 def random_fleet(draw: np.random.Generator, groups: int = 1) -> config.EngineFleet:
@@ -199,3 +218,21 @@ def requests_of(rows: Sequence[tuple[int, int, int]]) -> Requests:
     """Return requests of (arrival, isl, osl)."""
     table = np.array(rows, np.int64).reshape(-1, 3)
     return plain_requests(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
+
+
+def with_prompts(requests: Requests, hashes: Sequence[Sequence[int]], block: int) -> Requests:
+    """Return requests with lists of hashes, one per prompt."""
+    count_N = np.array([len(prompt) for prompt in hashes])
+    hash_P = np.array([value for prompt in hashes for value in prompt], np.int64)
+    return with_hashes(requests, count_N, hash_P, block)
+
+
+def in_sessions(
+    requests: Requests, session_N: Sequence[int] | Int, pause_N: Sequence[int] | Int
+) -> Requests:
+    """Return requests of sessions; one with a pause waits for the previous one of its session."""
+    sessions, pauses = np.array(session_N), np.array(pause_N)
+    after_first_N, after_E = after_previous(sessions, pauses)
+    return requests._replace(
+        session_N=sessions, pause_N=pauses, after_first_N=after_first_N, after_E=after_E
+    )

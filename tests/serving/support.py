@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perfatlas.serving.requests import Requests
+from perfatlas.serving.requests import Requests, waiting
 
 FIXTURES: Final = Path(__file__).parent / "fixtures"
 _ROOT: Final = Path(__file__).parents[2]
@@ -34,28 +34,32 @@ def check_invariants(requests: Requests) -> None:
     count = requests.arrival_N.shape[0]
     assert count > 0
     named = requests._asdict()
-    for name in ("arrival_N", "isl_N", "osl_N", "session_N", "think_N", "hash_H", "hash_first_N"):
-        assert named[name].dtype == np.int64, name
-    for name in ("isl_N", "osl_N", "session_N", "think_N"):
+    for name, column in named.items():
+        assert name == "hash_block" or column.dtype == np.int64, name
+    for name in ("isl_N", "osl_N", "session_N", "pause_N", "hash_first_N", "tail_N"):
         assert named[name].shape == (count,), name
     assert np.all(np.diff(requests.arrival_N) >= 0)
     assert requests.arrival_N[0] >= 0
     assert requests.isl_N.min() >= 1
     assert requests.osl_N.min() >= 1
     assert requests.session_N.min() >= -1
-    assert requests.think_N.min() >= -1
-    count_N = np.diff(requests.hash_first_N)
-    assert requests.hash_first_N[0] == 0
-    assert requests.hash_first_N[-1] == requests.hash_H.shape[0]
+    assert requests.pause_N.min() >= -1
+    assert np.array_equal(np.diff(requests.after_first_N) > 0, requests.pause_N >= 0)
+    assert (requests.after_E < waiting(requests)).all()
     block = requests.hash_block
-    expected_N = -(-requests.isl_N // block) if block else 0 * count_N
-    assert np.array_equal(count_N, expected_N)
+    if block:
+        assert requests.hash_first_N.min() >= 0
+        assert (requests.hash_first_N + requests.isl_N // block).max() <= requests.hash_H.size
 
 
 def hashes_of(requests: Requests, row: int) -> NDArray[np.int64]:
     """Return the hashes of one prompt."""
-    first, end = requests.hash_first_N[row : row + 2]
-    return requests.hash_H[first:end]
+    block = requests.hash_block
+    first = int(requests.hash_first_N[row])
+    if not block or first < 0:
+        return np.zeros(0, np.int64)
+    full, rest = divmod(int(requests.isl_N[row]), block)
+    return np.append(requests.hash_H[first : first + full], requests.tail_N[[row] * (rest > 0)])
 
 
 def hit_share(requests: Requests) -> float:

@@ -12,7 +12,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.config import Affinity, Control, Replicas, SchedulerLimits
 from perfatlas.serving.requests import Requests
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import flat_prices, requests_of
+from tests.serving.serving_support import flat_prices, requests_of, with_prompts
 
 FLAT = flat_prices(10, 100)
 ROOMY = SchedulerLimits(8, 64, 4, 100, prefix_caching=True)
@@ -20,11 +20,7 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 
 def _hashed(rows: list[tuple[int, int, int]], hashes: list[list[int]]) -> Requests:
-    return requests_of(rows)._replace(
-        hash_first_N=np.cumsum([0, *map(len, hashes)]),
-        hash_H=np.array([value for part in hashes for value in part], np.int64),
-        hash_block=4,
-    )
+    return with_prompts(requests_of(rows), hashes, 4)
 
 
 def _routed(match_share: float, apart: int = 64, ratio: float = 1.5) -> Replicas:

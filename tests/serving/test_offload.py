@@ -25,7 +25,14 @@ from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.requests import Requests
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import flat_prices, random_prices, random_requests, requests_of
+from tests.serving.serving_support import (
+    flat_prices,
+    in_sessions,
+    random_prices,
+    random_requests,
+    requests_of,
+    with_prompts,
+)
 from tests.serving.support import hit_share
 from tests.serving.test_reference import COLUMNS
 
@@ -37,11 +44,7 @@ HASHES = [[1, 2, 3], [11, 12, 13, 14], [1, 2, 8, 9]]
 
 
 def _requests(rows: list[tuple[int, int, int]], hashes: list[list[int]]) -> Requests:
-    return requests_of(rows)._replace(
-        hash_first_N=np.cumsum([0, *map(len, hashes)]),
-        hash_H=np.concatenate([np.array(part, np.int64) for part in hashes]),
-        hash_block=4,
-    )
+    return with_prompts(requests_of(rows), hashes, 4)
 
 
 def _limits(kv_blocks: int, **tiers: int) -> SchedulerLimits:
@@ -114,8 +117,7 @@ def _alone(draw: np.random.Generator) -> tuple[Requests, SchedulerLimits]:
     )
     requests = random_requests(draw, 40, 30)
     # answers, which turns find again on the GPU, are not kept below it
-    alone_N = np.full(40, -1)
-    return requests._replace(session_N=alone_N, think_N=alone_N), limits
+    return in_sessions(requests, [-1] * 40, [-1] * 40), limits
 
 
 @given(seed=st.integers(0, 2**32))

@@ -5,7 +5,6 @@ A step that only decodes takes 10 ps, one with prompts 100 ps.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
@@ -14,7 +13,7 @@ from perfatlas.serving.outcome import request_columns, summarize, tail_parts
 from perfatlas.serving.requests import Requests
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import flat_prices, requests_of
+from tests.serving.serving_support import flat_prices, requests_of, with_prompts
 
 FLAT = flat_prices(10, 100)
 ROOMY = config.SchedulerLimits(8, 64, 4, 100)
@@ -31,9 +30,7 @@ def _failing(
 def _equal_steps(requests: Requests, block: int = 4) -> Requests:
     """Return requests with equal prompts."""
     blocks = -(-requests.isl_N // block)
-    hashes = [value for count in blocks for value in range(count)]
-    first = np.append(0, np.cumsum(blocks))
-    return requests._replace(hash_first_N=first, hash_H=np.array(hashes), hash_block=block)
+    return with_prompts(requests, [range(count) for count in blocks], block)
 
 
 @BOTH

@@ -5,13 +5,12 @@ A decode-only step takes 10 ps, others 100 ps + 1 ps per token: cached tokens ar
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from perfatlas.serving.config import Control, SchedulerLimits
 from perfatlas.serving.requests import Requests
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import flat_prices, requests_of
+from tests.serving.serving_support import flat_prices, requests_of, with_prompts
 
 PRICES = flat_prices(10, 100, per_token=1)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
@@ -20,11 +19,7 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 def _requests(
     rows: list[tuple[int, int, int]], hashes: list[list[int]], hash_block: int = 4
 ) -> Requests:
-    return requests_of(rows)._replace(
-        hash_first_N=np.cumsum([0, *map(len, hashes)]),
-        hash_H=np.concatenate([np.array(part, np.int64) for part in hashes]),
-        hash_block=hash_block,
-    )
+    return with_prompts(requests_of(rows), hashes, hash_block)
 
 
 def _limits(kv_blocks: int, *, shared: bool = True) -> SchedulerLimits:

@@ -31,7 +31,7 @@ def compare(draw: np.random.Generator, fleet: EngineFleet) -> None:
     if draw.random() < 0.3:  # times as long as real ones
         requests = requests._replace(
             arrival_N=requests.arrival_N * SCALE,
-            think_N=np.where(requests.think_N > 0, requests.think_N * SCALE, requests.think_N),
+            pause_N=np.where(requests.pause_N > 0, requests.pause_N * SCALE, requests.pause_N),
         )
         groups = [group._replace(prices=scaled(group.prices, SCALE)) for group in fleet.groups]
         groups = [group._replace(link=slower(group.link)) for group in groups]

@@ -13,7 +13,7 @@ from perfatlas.serving import config
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
-from tests.serving.serving_support import flat_prices, requests_of
+from tests.serving.serving_support import flat_prices, in_sessions, requests_of
 
 FLAT = flat_prices(10, 100)
 ROOMY = config.SchedulerLimits(8, 64, 4, 100)
@@ -62,7 +62,7 @@ def test_a_closed_loop_issues_when_one_finishes(control: config.Control) -> None
 def test_a_turn_follows_the_last_token_of_the_turn_before(control: config.Control) -> None:
     # turns: A to 110, thinks 0: B 110-210; thinks 1000: C 1210-1310
     requests = requests_of([(0, 4, 2), (0, 4, 1), (0, 4, 1)])
-    requests = requests._replace(session_N=np.array([5, 5, 5]), think_N=np.array([-1, 0, 1000]))
+    requests = in_sessions(requests, [5, 5, 5], [-1, 0, 1000])
     outcome = run(requests, FLAT, ROOMY, control=control)
     assert outcome.arrival_N.tolist() == [0, 110, 1210]
     assert outcome.finished_N.tolist() == [110, 210, 1310]
@@ -71,7 +71,7 @@ def test_a_turn_follows_the_last_token_of_the_turn_before(control: config.Contro
 def test_a_session_keeps_its_place_in_a_closed_loop() -> None:
     # one at a time: both turns of the session, then the next request
     requests = requests_of([(0, 4, 1), (0, 4, 1), (0, 4, 1)])
-    requests = requests._replace(session_N=np.array([0, 0, -1]), think_N=np.array([-1, 30, -1]))
+    requests = in_sessions(requests, [0, 0, -1], [-1, 30, -1])
     outcome = run(requests, FLAT, ROOMY, concurrency=1)
     assert outcome.arrival_N.tolist() == [0, 130, 230]
 

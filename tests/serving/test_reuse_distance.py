@@ -12,6 +12,8 @@ import pytest
 
 import perfatlas
 from perfatlas.serving.requests import Requests, plain_requests, prefix_reuse
+from tests.serving.serving_support import with_prompts
+from tests.serving.support import hashes_of
 
 BLOCK = 16
 HASHED = 512  # tokens of a block of Mooncake traces
@@ -30,12 +32,10 @@ def chats(count: int, users: int, seed: int) -> Requests:
         held[user] = [*held[user], *range(fresh, fresh + more)]
         fresh += more
         prompts.append(held[user])
-    hash_first_N = np.append(0, np.cumsum([len(prompt) for prompt in prompts]))
-    isl_N = BLOCK * np.diff(hash_first_N) - draw.integers(BLOCK, size=count)
+    isl_N = BLOCK * np.array([*map(len, prompts)]) - draw.integers(BLOCK, size=count)
     osl_N = draw.integers(1, 40, size=count)
     plain = plain_requests(np.arange(count), isl_N, osl_N)
-    hash_H = np.array([block for prompt in prompts for block in prompt])
-    return plain._replace(hash_first_N=hash_first_N, hash_H=hash_H, hash_block=BLOCK)
+    return with_prompts(plain, prompts, BLOCK)
 
 
 def evicting(requests: Requests, capacity: int, caches: int) -> list[int]:
@@ -44,8 +44,7 @@ def evicting(requests: Requests, capacity: int, caches: int) -> list[int]:
     for cache in range(caches):
         held: OrderedDict[int, int] = OrderedDict()
         for i in range(cache, requests.isl_N.size, caches):
-            first, last = requests.hash_first_N[i : i + 2]
-            blocks, isl = requests.hash_H[first:last].tolist(), int(requests.isl_N[i])
+            blocks, isl = hashes_of(requests, i).tolist(), int(requests.isl_N[i])
             found = 0
             while found < len(blocks) and blocks[found] in held:
                 found += 1
@@ -74,21 +73,20 @@ def test_all_capacities_agree_with_a_cache_that_evicts(caches: int) -> None:
 
 def test_a_block_after_an_unknown_one_is_not_found() -> None:
     plain = plain_requests(np.arange(2), np.array([32, 48]), np.array([1, 1]))
-    first, hashes = np.array([0, 2, 5]), np.array([1, 2, 9, 1, 2])
-    reuse = prefix_reuse(plain._replace(hash_first_N=first, hash_H=hashes, hash_block=BLOCK))
+    reuse = prefix_reuse(with_prompts(plain, [[1, 2], [9, 1, 2]], BLOCK))
     assert reuse.cached_tokens(np.inf, 2).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(("dp", "kv_blocks"), [(1, 4000), (3, 8000)])
 def test_simulated_engines_find_as_much(dp: int, kv_blocks: int, tmp_path: Path) -> None:
     few = chats(240, 9, seed=4)
-    isl_N, first_N = few.isl_N * (HASHED // BLOCK), few.hash_first_N
+    isl_N = few.isl_N * (HASHED // BLOCK)
     rows = [
         {
             "timestamp": 1500 * i,
             "input_length": int(isl_N[i]),
             "output_length": int(few.osl_N[i]),
-            "hash_ids": few.hash_H[first_N[i] : first_N[i + 1]].tolist(),
+            "hash_ids": hashes_of(few, i).tolist(),
         }
         for i in range(isl_N.size)
     ]

@@ -37,14 +37,28 @@ def _changed(requests: Requests, **columns: list[int] | list[float]) -> Requests
         (_changed(REQUESTS, osl_N=[8, 2**31]), r"osl_N of request 1 is 2147483648"),
         (_changed(REQUESTS, osl_N=[8]), r"osl_N has shape \(1,\)"),
         (
-            _changed(REQUESTS, think_N=[-1, 5]),
-            r"request 1 has think time 5 ps but no previous turn",
+            _changed(REQUESTS, pause_N=[-1, 5]),
+            r"request 1 has a pause of 5 ps and waits for 0 requests",
         ),
-        (_changed(REQUESTS, hash_first_N=[0, 1, 2], hash_H=[1, 2]), r"hash_block is 0"),
-        (_changed(REQUESTS, hash_first_N=[0, 2, 9], hash_H=[1, 2]), r"from 0 to 9"),
         (
-            _changed(REQUESTS, hash_first_N=[0, 1, 2], hash_H=[1, 2])._replace(hash_block=4),
-            r"request 0 of 8 tokens has 1 hashes.*must have 2",
+            _changed(REQUESTS, after_first_N=[0, 0, 1], after_E=[1], pause_N=[-1, 5]),
+            r"request 1 waits for request 1; it can only wait for requests before it",
+        ),
+        (
+            _changed(
+                REQUESTS,
+                after_first_N=[0, 0, 1],
+                after_E=[0],
+                pause_N=[-1, 5],
+                session_N=[1, 2],
+            ),
+            r"request 1 of session 2 waits for request 0 of session 1",
+        ),
+        (_changed(REQUESTS, pause_N=[-1, -2]), r"pause_N of request 1 is -2"),
+        (_changed(REQUESTS, hash_H=[1, 2]), r"hash_block is 0"),
+        (
+            _changed(REQUESTS, hash_first_N=[0, 1], hash_H=[1, 2])._replace(hash_block=4),
+            r"the hashes of request 1, of .* are 1 to",
         ),
     ],
 )

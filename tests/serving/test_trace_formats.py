@@ -59,7 +59,7 @@ def test_aiperf_records() -> None:
     assert requests.osl_N.tolist() == [40, 20, 30]
     assert requests.session_N.tolist() == [0, 1, 1]
     # the first turn ended at .25 s, the second began at .35 s
-    assert requests.think_N.tolist() == [-1, -1, TICKS_PER_SECOND // 10]
+    assert requests.pause_N.tolist() == [-1, -1, TICKS_PER_SECOND // 10]
     assert trace.warnings[:2] == (
         "1 requests are from the warm-up phase; excluded",
         "1 requests were cancelled; excluded",
@@ -117,13 +117,15 @@ def test_own_format_in_every_kind_of_file(tmp_path: Path, suffix: str) -> None:
     assert requests.session_N.tolist() == [0, 1, 0]
     # 40 tokens in 3 blocks: 14 to 19; 16 in 1: from 16; 49 in 4: 13 to 16
     assert requests.hash_block == 16
-    assert requests.hash_H.tolist() == [1, 2, 3, 1, 1, 2, 3, 4]
+    prompts = [hashes_of(requests, i).tolist() for i in range(3)]
+    assert prompts == [[1, 2, 3], [1], [1, 2, 3, 4]]
 
 
 def test_own_csv_takes_ids_with_blanks_between(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,40,5,7 8 9\n1,49,5,1 2 3 4\n")
-    assert read_own(path, hash_block=16).requests.hash_H.tolist() == [7, 8, 9, 1, 2, 3, 4]
+    requests = read_own(path, hash_block=16).requests
+    assert [hashes_of(requests, i).tolist() for i in range(2)] == [[7, 8, 9], [1, 2, 3, 4]]
 
 
 def test_own_block_is_asked_for_where_rows_allow_several(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_byte_order_marks_and_carriage_returns_are_no_text(tmp_path: Path) -> No
 def test_unsigned_hashes_keep_their_bits(tmp_path: Path) -> None:
     rows = [{"arrival_s": 0, "isl": 9, "osl": 1, "prefix_hash_ids": [2**64 - 1, 5]}]
     requests = read_own(write_own(tmp_path, ".jsonl", rows), hash_block=8).requests
-    assert requests.hash_H.tolist() == [-1, 5]
+    assert hashes_of(requests, 0).tolist() == [-1, 5]
 
 
 def test_unsorted_times_are_sorted_with_a_count(tmp_path: Path) -> None:

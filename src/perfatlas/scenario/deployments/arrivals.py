@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.generated import generated
-from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
+from perfatlas.serving.requests import (
+    Requests,
+    scale_lengths,
+    scale_rate,
+    session_pool,
+    spread_batches,
+    whole_ticks,
+)
 from perfatlas.serving.traces import TraceWindow, read_requests
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
+
+MIDDLE: Final = (0.25, 0.75)  # of the requests of a session
 
 
 class ResolvedTraffic(NamedTuple):
     """Requests of the traffic, and their provenance."""
 
     requests: Requests
-    concurrency: int  # Requests in flight in a closed loop, 0 for timed arrivals
+    # Requests, or sessions, in flight in a closed loop, 0 for timed arrivals
+    concurrency: int
     assumptions: tuple[str, ...]  # Sentences for the evidence
     warnings: tuple[str, ...]
 
@@ -34,15 +46,53 @@ def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
     """
     _refuse_contradictions(traffic, scenario)
     closed = is_closed(traffic, scenario)
-    concurrency = (scenario.concurrency or 0) if closed else 0
+    concurrency = (traffic.sessions or scenario.concurrency or 0) if closed else 0
     if traffic.requests is not None:
-        return _read(traffic)._replace(concurrency=concurrency)
-    drawn = generated(traffic, scenario, closed=closed)
-    return ResolvedTraffic(drawn.requests, concurrency, (drawn.note,), ())
+        resolved = _read(traffic)._replace(concurrency=concurrency)
+    else:
+        drawn = generated(traffic, scenario, closed=closed)
+        resolved = ResolvedTraffic(drawn.requests, concurrency, (drawn.note,), ())
+    return resolved if traffic.sessions is None else _pool_of_sessions(traffic, resolved)
+
+
+def starts_in_the_middle(traffic: Traffic) -> bool:
+    """Return whether the first sessions of a pool begin at a random request."""
+    start = traffic.session_start or ("beginning" if traffic.requests is None else "middle")
+    return traffic.sessions is not None and start == "middle"
+
+
+def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTraffic:
+    """Return the traffic of a closed pool, whose first sessions may begin in the middle.
+
+    Source: AIPerf, scenario inferencex-agentx-mvp: the first session of each lane begins at a
+    uniform point between 25% and 75%; a sub-agent does not take a lane.
+    """
+    begins = starts_in_the_middle(traffic)
+    share = MIDDLE if begins else (0.0, 0.0)
+    requests = session_pool(resolved.requests, resolved.concurrency, share, traffic.seed)
+    number = int(requests.session_N.max(initial=-1)) + 1
+    lanes = min(resolved.concurrency, number)
+    notes = [
+        f"{lanes:,} of {number:,} sessions in flight: the next begins when all of another has ended"
+    ]
+    if begins:
+        notes.append(
+            f"the first {lanes:,} sessions begin at a random request between {MIDDLE[0]:.0%} and"
+            f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the earlier ones are left"
+            " out, and no cache has their context until it is computed again"
+        )
+    few = f"there are {number:,} sessions, and sessions = {resolved.concurrency:,}"
+    return resolved._replace(
+        requests=requests,
+        assumptions=(*resolved.assumptions, *notes),
+        warnings=(*resolved.warnings, *([few] if number < resolved.concurrency else [])),
+    )
 
 
 def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
     """Return whether requests arrive when others end."""
+    if traffic.sessions is not None:
+        return True
     if traffic.arrival is not None:
         return traffic.arrival == "closed"
     return scenario.concurrency is not None and traffic.request_rate is None
@@ -50,6 +100,9 @@ def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
 
 def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
     closed = is_closed(traffic, scenario)
+    if traffic.sessions is not None:
+        _refuse_beside_sessions(traffic, scenario)
+        return
     if closed and scenario.concurrency is None:
         raise InvalidSpecError("arrival = closed needs concurrency, the requests in flight")
     if closed and traffic.request_rate is not None:
@@ -74,6 +127,20 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
         )
 
 
+def _refuse_beside_sessions(traffic: Traffic, scenario: Scenario) -> None:
+    arrival = None if traffic.arrival == "closed" else traffic.arrival
+    for name, value in (
+        ("request_rate", traffic.request_rate),
+        ("concurrency", scenario.concurrency),
+        ("arrival", arrival),
+    ):
+        if value is not None:
+            raise InvalidSpecError(
+                f"sessions = {traffic.sessions} and {name} = {value} exclude each other: in a pool"
+                " of sessions the next session begins when another ends; leave one of the two out"
+            )
+
+
 def _read(traffic: Traffic) -> ResolvedTraffic:
     window = TraceWindow(
         first=traffic.num_requests,
@@ -84,6 +151,9 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
     requests = spread_batches(trace.requests) if traffic.spread_batches else trace.requests
     requests = scale_rate(requests, traffic.rate_scale)
     requests = scale_lengths(requests, traffic.length_scale, traffic.length_scale)
+    if traffic.max_pause_s is not None:
+        longest = int(whole_ticks(traffic.max_pause_s))
+        requests = requests._replace(pause_N=np.minimum(requests.pause_N, longest))
     count = requests.isl_N.shape[0]
     named = "1 request" if count == 1 else f"{count:,} requests"
     note = f"{named} from {traffic.requests} ({traffic.request_format})"
@@ -95,6 +165,8 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         )
         if value != 1.0
     ]
+    if traffic.max_pause_s is not None:
+        scaled.append(f"pauses of at most {traffic.max_pause_s:g} s")
     if traffic.spread_batches:
         scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:

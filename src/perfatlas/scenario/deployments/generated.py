@@ -52,10 +52,11 @@ class Generated(NamedTuple):
 
 def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generated:
     """Return requests drawn as the traffic specifies."""
-    _refuse_contradictions(traffic, closed=closed)
+    _refuse_contradictions(traffic)
     count = traffic.num_requests
+    in_flight = traffic.sessions or scenario.concurrency or 0
     if count is None:
-        count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
+        count = max(DEFAULT_REQUESTS, ROUNDS * in_flight * (traffic.turns if closed else 1))
         if not closed and traffic.arrival != "ramp":
             in_time = int(min(count, most_in_time(traffic.request_rate)))
             count = max(in_time, min(traffic.turns, count))
@@ -74,7 +75,8 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     times_S = all_at_once(starts) if closed else _times(traffic, starts)
     isl_N, osl_N = _lengths(traffic, scenario, starts * traffic.turns)
     lengths: str = traffic.length_distribution or "fixed"
-    how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
+    flying = "sessions in flight" if traffic.turns > 1 or traffic.sessions else "in flight"
+    how = f"{in_flight} {flying}" if closed else f"{traffic.request_rate:g} requests/s"
     arrival = "closed" if closed else traffic.arrival or "poisson"
     if arrival == "ramp":
         how += f" to {traffic.ramp_to_rate:g} in {traffic.ramp_s:g} s"
@@ -86,13 +88,13 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         note = f"{note}, lengths {lengths}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), note)
-    think_N = np.zeros(isl_N.shape[0], np.int64)
+    pause_N = np.zeros(isl_N.shape[0], np.int64)
     if traffic.think_time_s:
-        think_N = think_times(isl_N.shape[0], traffic.think_time_s, traffic.seed)
+        pause_N = think_times(isl_N.shape[0], traffic.think_time_s, traffic.seed)
     talk = sessions(
         times_S,
         np.full(starts, traffic.turns),
-        Turns(asked_N=isl_N, osl_N=osl_N, think_N=think_N),
+        Turns(asked_N=isl_N, osl_N=osl_N, pause_N=pause_N),
         hash_block=HASH_BLOCK,
         shared_prefix=traffic.shared_prefix,
     )
@@ -132,17 +134,12 @@ def _shared(traffic: Traffic) -> str:
     )
 
 
-def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
+def _refuse_contradictions(traffic: Traffic) -> None:
     for name in OF_RAMPS if traffic.arrival == "ramp" else ():
         if getattr(traffic, name) is None:
             raise InvalidSpecError(
                 f"arrival = ramp needs request_rate, ramp_to_rate and ramp_s; {name} is not set"
             )
-    if closed and traffic.turns > 1:
-        raise InvalidSpecError(
-            f"turns = {traffic.turns} cannot be used in a closed loop: sessions start at"
-            " request_rate, and their turns wait for each other; set request_rate, not concurrency"
-        )
     _refuse_lengths(traffic)
 
 

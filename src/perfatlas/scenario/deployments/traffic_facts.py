@@ -12,6 +12,7 @@ from perfatlas.inference import unreached_limits, unused_zeros
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario import fields, resolution
+from perfatlas.scenario.deployments.arrivals import starts_in_the_middle
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of
@@ -147,6 +148,8 @@ def draws(traffic: fields.Traffic, scenario: fields.Scenario) -> bool:
     chances = scenario.acceptance_by_position or (scenario.speculative_acceptance or 0.0,)
     drafted = scenario.speculative_depth and any(0.0 < chance < 1.0 for chance in chances)
     if drafted or traffic.routing == "random":
+        return True
+    if starts_in_the_middle(traffic):
         return True
     if traffic.requests is not None:
         return False

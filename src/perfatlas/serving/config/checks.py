@@ -20,6 +20,7 @@ from perfatlas.quantities import (
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
 from perfatlas.serving.config.limits import MAX_SCHEDULERS, ROUTINGS
 from perfatlas.serving.prices import ENERGY_TABLES
+from perfatlas.serving.requests import waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mixed_linear_T"}
 MAX_REQUEST: Final = 1 << 30  # tokens of prompt and output
 MAX_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
-MAX_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
+MAX_PAUSE: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
 MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
 
 
@@ -207,9 +208,9 @@ def check_requests(requests: Requests, last: int) -> None:
         last: Maximum time of the clock [ps].
     """
     count = requests.isl_N.shape[0]
-    for name in ("arrival_N", "osl_N", "session_N", "think_N"):
+    for name in ("arrival_N", "osl_N", "session_N", "pause_N", "hash_first_N", "tail_N"):
         _shape(name, getattr(requests, name), (count,))
-    _shape("hash_first_N", requests.hash_first_N, (count + 1,))
+    _shape("after_first_N", requests.after_first_N, (count + 1,))
     falls = np.flatnonzero(np.diff(requests.arrival_N) < 0)
     if falls.size:
         i = int(falls[0]) + 1
@@ -220,7 +221,7 @@ def check_requests(requests: Requests, last: int) -> None:
     for name, most in (
         ("isl_N", MAX_REQUEST),
         ("osl_N", MAX_REQUEST),
-        ("think_N", MAX_THINK),
+        ("pause_N", MAX_PAUSE),
     ):
         _within(name, getattr(requests, name), most)
     if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
@@ -233,43 +234,54 @@ def check_requests(requests: Requests, last: int) -> None:
 
 
 def _check_turns(requests: Requests) -> None:
-    if (requests.think_N < 0).all():
-        return
-    order = np.argsort(requests.session_N, kind="stable")
-    session_N = requests.session_N[order]
-    first_N = np.ones(order.shape[0], np.bool_)
-    first_N[1:] = session_N[1:] != session_N[:-1]
-    alone_N = first_N | (session_N < 0)
-    orphans = np.sort(order[alone_N & (requests.think_N[order] >= 0)])
-    if orphans.size:
+    first_N, after_E = requests.after_first_N, requests.after_E
+    if first_N[0] != 0 or (np.diff(first_N) < 0).any() or first_N[-1] != after_E.size:
         raise InvalidSpecError(
-            f"request {orphans[0]} has think time {requests.think_N[orphans[0]]} ps but no "
-            "previous turn in its session; set its think time to -1 and give it an arrival"
+            f"after_first_N runs from {first_N[0]} to {first_N[-1]}; it must be ascending from 0 to"
+            f" {after_E.size}, the size of after_E"
+        )
+    wrong = np.flatnonzero((np.diff(first_N) > 0) != (requests.pause_N >= 0))
+    if wrong.size:
+        i = int(wrong[0])
+        raise InvalidSpecError(
+            f"request {i} has a pause of {requests.pause_N[i]} ps and waits for"
+            f" {first_N[i + 1] - first_N[i]} requests; set its pause to -1 exactly if it waits for"
+            " none and has an arrival"
+        )
+    waiting_E = waiting(requests)
+    wrong = np.flatnonzero((after_E < 0) | (after_E >= waiting_E))
+    if wrong.size:
+        i = int(waiting_E[wrong[0]])
+        raise InvalidSpecError(
+            f"request {i} waits for request {after_E[wrong[0]]}; it can only wait for requests"
+            f" before it, 0 to {i - 1}"
+        )
+    session_N = requests.session_N
+    wrong = np.flatnonzero((session_N[after_E] != session_N[waiting_E]) | (session_N[after_E] < 0))
+    if wrong.size:
+        i, before = int(waiting_E[wrong[0]]), int(after_E[wrong[0]])
+        raise InvalidSpecError(
+            f"request {i} of session {session_N[i]} waits for request {before} of session"
+            f" {session_N[before]}; both must belong to the same session"
         )
 
 
 def _check_hashes(requests: Requests) -> None:
-    places_N = requests.hash_first_N
-    if places_N[0] != 0 or (np.diff(places_N) < 0).any() or places_N[-1] > requests.hash_H.size:
-        raise InvalidSpecError(
-            f"hash_first_N runs from {places_N[0]} to {places_N[-1]}; it must be ascending from 0 "
-            f"to at most {requests.hash_H.size}, the number of hashes"
-        )
-    if places_N[-1] == 0:
-        return
-    if requests.hash_block < 1:
+    if requests.hash_block < 0 or (requests.hash_H.size and not requests.hash_block):
         raise InvalidSpecError(
             f"hash_block is {requests.hash_block} but prompts have hashes; set it to the number of "
             "tokens per hashed block"
         )
-    need_N = -(-requests.isl_N // requests.hash_block)
-    have_N = np.diff(places_N)
-    wrong = np.flatnonzero((have_N != 0) & (have_N != need_N))
+    if not requests.hash_block:
+        return
+    first_N = requests.hash_first_N
+    end_N = first_N + np.where(first_N < 0, 0, requests.isl_N // requests.hash_block)
+    wrong = np.flatnonzero((first_N < -1) | (end_N > requests.hash_H.size))
     if wrong.size:
         i = int(wrong[0])
         raise InvalidSpecError(
-            f"request {i} of {requests.isl_N[i]} tokens has {have_N[i]} hashes; with blocks of "
-            f"{requests.hash_block} tokens it must have {need_N[i]} or none"
+            f"the hashes of request {i}, of {requests.isl_N[i]} tokens, are {first_N[i]} to"
+            f" {end_N[i]}; there are {requests.hash_H.size}"
         )
 
 
@@ -391,7 +403,7 @@ def _at_least(name: str, value: int, least: int) -> None:
 
 
 def _within(name: str, column: NDArray[np.int64], most: int) -> None:
-    least = -1 if name == "think_N" else 0
+    least = -1 if name == "pause_N" else 0
     wrong = np.flatnonzero((column < least) | (column > most))
     if wrong.size:
         raise InvalidSpecError(

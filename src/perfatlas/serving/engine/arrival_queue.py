@@ -1,6 +1,7 @@
 """The next arrival: requests with arrival times, and requests caused by others.
 
-Shape legend: N requests, C scheduled arrivals.
+Shape legend: N requests, E pairs of a request and one that waits for it, or first requests of
+sessions, S sessions and one more, C scheduled arrivals.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import schedule_arrival
-from perfatlas.serving.state import NEVER, NO_INDEX, drop
+from perfatlas.serving.state import NEVER, drop
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def _skip_turns(sim: SimulationState) -> None:
     """Skip to the next request with an arrival time of its own."""
     clock = sim.clock_1[0]
-    while clock.next < sim.request_N.shape[0] and sim.think_N[clock.next] >= 0:
+    while sim.linked and clock.next < sim.request_N.shape[0] and sim.pause_N[clock.next] >= 0:
         clock.next += 1
 
 
@@ -61,14 +62,46 @@ def on_request_end(sim: SimulationState, i: int, now: int) -> None:
     Args:
         now: Time [ps].
     """
-    sim.clock_1[0].left -= 1
-    turn = sim.request_N[i].next_turn
-    if turn != NO_INDEX:
-        schedule_arrival(sim, turn, now + sim.turnaround + sim.think_N[turn])
-    elif sim.concurrency > 0:
-        clock = sim.clock_1[0]
-        _skip_turns(sim)
-        if clock.next < sim.request_N.shape[0]:
-            again = now + sim.turnaround
-            schedule_arrival(sim, clock.next, max(again, sim.arrival_N[clock.next]))
-            clock.next += 1
+    clock = sim.clock_1[0]
+    clock.left -= 1
+    again = now + sim.turnaround
+    if sim.linked:
+        _end_in_session(sim, i, again)
+    elif sim.concurrency > 0 and clock.next < sim.request_N.shape[0]:
+        schedule_arrival(sim, clock.next, max(again, sim.arrival_N[clock.next]))
+        clock.next += 1
+
+
+@part
+def _end_in_session(sim: SimulationState, i: int, again: int) -> None:
+    """Schedule the requests that waited for this one, or the next session if this was the last.
+
+    Args:
+        again: Time at which the client can send the next request [ps].
+    """
+    for e in range(sim.successor_first_N[i], sim.successor_first_N[i + 1]):
+        j = sim.successor_E[e]
+        turn = sim.turn_N[j]
+        turn.open -= 1
+        turn.since = max(turn.since, again)
+        if turn.open == 0:
+            schedule_arrival(sim, j, turn.since + sim.pause_N[j])
+    if sim.concurrency > 0:
+        session = sim.session_S[sim.turn_N[i].session]
+        session.left -= 1
+        if session.left == 0:
+            _begin_session(sim, again)
+
+
+@part
+def _begin_session(sim: SimulationState, again: int) -> None:
+    """Schedule the first requests of the next session, at their times relative to the earliest."""
+    clock = sim.clock_1[0]
+    if clock.next < sim.session_S.shape[0] - 1:
+        first = sim.session_S[clock.next].root
+        earliest = sim.arrival_N[sim.root_E[first]]
+        start = max(again, earliest)
+        for e in range(first, sim.session_S[clock.next + 1].root):
+            i = sim.root_E[e]
+            schedule_arrival(sim, i, start + sim.arrival_N[i] - earliest)
+        clock.next += 1

@@ -43,11 +43,14 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
     imbalanced = most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio
     chosen = least
     follows = False
+    blocks = 0
+    if sim.hash_block > 0 and sim.hash_first_N[i] >= 0:
+        blocks = (sim.request_N[i].isl + sim.hash_block - 1) // sim.hash_block
     if not imbalanced:
         matched = 0  # length of the longest matching prefix [tokens]
         owner = NO_INDEX  # its first replica
-        for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
-            holder = _owner(sim, sim.node_H[h])
+        for b in range(blocks):
+            holder = _owner(sim, _node(sim, i, b))
             if holder == NO_INDEX:
                 break
             owner = holder
@@ -56,12 +59,20 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
             chosen = owner
             follows = True
     era = sim.replica_F[chosen].era
-    for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
-        node = sim.node_H[h]
+    for b in range(blocks):
+        node = _node(sim, i, b)
         if _owner(sim, node) == NO_INDEX:
             sim.owner_T[node] = chosen
         sim.got_TF[node, chosen] = era
     return int(chosen), turn if follows else (least + 1) % entries
+
+
+@part
+def _node(sim: SimulationState, i: int, b: int) -> int:
+    """Return the node of block b of a prompt."""
+    if b < sim.request_N[i].isl // sim.hash_block:
+        return int(sim.node_H[sim.hash_first_N[i] + b])
+    return int(sim.node_tail_N[i])
 
 
 @part

@@ -10,12 +10,18 @@ if TYPE_CHECKING:
         think_times,
     )
     from perfatlas.serving.requests.columns import (
-        TICKS_PER_SECOND, Requests, cached_start, plain_requests, whole_ticks,
+        TICKS_PER_SECOND, Requests, plain_requests, whole_ticks,
     )
     from perfatlas.serving.requests.conversations import Turns, sessions
+    from perfatlas.serving.requests.dependencies import (
+        after_previous, session_of, session_pool, waiting,
+    )
     from perfatlas.serving.requests.lengths import (
         MAX_TOKENS, drawn_rows, empirical_lengths, fixed_lengths, lognormal, lognormal_lengths,
         range_around, uniform_lengths,
+    )
+    from perfatlas.serving.requests.hashes import (
+        cached_start, prompt_hashes, with_hashes,
     )
     from perfatlas.serving.requests.reuse_distance import prefix_reuse
     from perfatlas.serving.requests.scaling import scale_lengths, scale_rate, spread_batches

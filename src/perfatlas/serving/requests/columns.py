@@ -3,7 +3,7 @@
 Time is counted in integer picoseconds, so that a batch of steps ends at exactly the same time as
 its steps one by one.
 
-Shape legend: N requests, H hashes of prompt blocks of all requests.
+Shape legend: N requests, E pairs of a request and one that it waits for, H hashes of full blocks.
 """
 
 from __future__ import annotations
@@ -36,15 +36,20 @@ class Requests(NamedTuple):
     arrival_N: Ticks  # Time of arrival (N,) [ps], ascending; earliest time in a closed loop
     isl_N: NDArray[np.int64]  # Prompt tokens (N,), at least 1
     osl_N: NDArray[np.int64]  # Output tokens (N,), at least 1
-    # Session of a request (N,), -1 for none; turns of a session run in order
-    session_N: NDArray[np.int64]
-    # Time between the last token of the session's previous turn and this arrival (N,) [ps]; -1 if
-    # `arrival_N` applies
-    think_N: Ticks
-    hash_first_N: NDArray[np.int64]  # Position of the first hash of a prompt (N + 1,)
-    # Chained hashes of the blocks of prompts (H,), of `hash_block` tokens each; the last block of a
-    # prompt may be partial. Empty if nothing is shared.
+    session_N: NDArray[np.int64]  # Session of a request (N,), -1 for none
+    # Time from the last end of the requests it waits for to this arrival (N,) [ps]; -1 if it waits
+    # for none, so that `arrival_N` applies
+    pause_N: Ticks
+    after_first_N: NDArray[np.int64]  # Position of the first request it waits for (N + 1,)
+    # Requests of the same session that must end before it arrives (E,), each of a smaller index
+    after_E: NDArray[np.int64]
+    # Position of a prompt's first hash (N,), -1 for none; unused without `hash_block`. Prompts that
+    # begin with each other may share hashes.
+    hash_first_N: NDArray[np.int64]
+    # Chained hashes of full blocks (H,), of `hash_block` tokens each: equal if prompts are equal up
+    # to the end of the block
     hash_H: NDArray[np.int64]
+    tail_N: NDArray[np.int64]  # Hash of the partial last block of a prompt (N,), unused without one
     hash_block: int  # Tokens per hashed block, 0 without hashes
 
 
@@ -71,36 +76,11 @@ def plain_requests(
         isl_N=isl_N,
         osl_N=osl_N,
         session_N=np.full(count, -1, np.int64),
-        think_N=np.full(count, -1, np.int64),
-        hash_first_N=np.zeros(count + 1, np.int64),
+        pause_N=np.full(count, -1, np.int64),
+        after_first_N=np.zeros(count + 1, np.int64),
+        after_E=np.zeros(0, np.int64),
+        hash_first_N=np.zeros(count, np.int64),
         hash_H=np.zeros(0, np.int64),
+        tail_N=np.zeros(count, np.int64),
         hash_block=0,
-    )
-
-
-def cached_start(requests: Requests, cached_N: NDArray[np.int64], hash_block: int) -> Requests:
-    """Return requests whose prompts begin with the cached tokens of one common prompt.
-
-    A prefix cache has that part of every prompt once the longest was computed.
-
-    Args:
-        cached_N: Tokens of the common prompt (N,); a started block is common.
-        hash_block: Tokens per hashed block.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.requests import cached_start, plain_requests
-        >>> plain = plain_requests(np.zeros(2, np.int64), np.array([8, 12]), np.array([1, 1]))
-        >>> cached_start(plain, np.array([4, 8]), 4).hash_H.tolist()
-        [0, 4, 0, 1, 7]
-    """
-    count_N = -(-requests.isl_N // hash_block)
-    hash_first_N = np.append(0, np.cumsum(count_N))
-    block_H = np.arange(int(hash_first_N[-1])) - np.repeat(hash_first_N[:-1], count_N)
-    common_H = block_H < np.repeat(-(-cached_N // hash_block), count_N)
-    unique_H = count_N.max(initial=0) + np.arange(block_H.size)
-    return requests._replace(
-        hash_first_N=hash_first_N,
-        hash_H=np.where(common_H, block_H, unique_H),
-        hash_block=hash_block,
     )

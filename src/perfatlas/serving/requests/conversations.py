@@ -1,4 +1,4 @@
-"""Conversations: turns whose prompts contain all previous turns, with think times in between.
+"""Conversations: turns whose prompts contain all previous turns, with pauses in between.
 
 Shape legend: S sessions, N turns of all sessions in order of session (requests after sorting by
 arrival), H hashes of their prompts.
@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests.dependencies import after_previous
 from perfatlas.serving.requests.lengths import MAX_TOKENS
 from perfatlas.vocabulary.fields import MAX_S
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-MAX_HASHES: Final = 100_000_000  # about 4 GB during generation
+MAX_HASHES: Final = 100_000_000  # 0.8 GB
+_SESSIONS_AT_A_TIME: Final = 1 << 10
 
 
 class Turns(NamedTuple):
@@ -32,7 +34,7 @@ class Turns(NamedTuple):
     osl_N: Int  # Output tokens (N,), at least 1
     # Time from the last token of the previous answer to this turn (N,) [ps], 0 or more; unused for
     # a first turn
-    think_N: Ticks
+    pause_N: Ticks
 
 
 def sessions(
@@ -52,23 +54,23 @@ def sessions(
             prompt).
 
     Returns:
-        Requests sorted by earliest arrival; later turns have a think time, and the time of
+        Requests sorted by earliest arrival; later turns have a pause, and the time of
         arrival they would have if answers took no time.
 
     Raises:
         InvalidSpecError: The lengths of columns differ, a value is out of range, a prompt gets too
             long, or the last arrival is too late.
 
-    Limits: Contexts are not truncated or summarised. A session of n turns has O(n^2) hashes.
+    Limits: Contexts are not truncated or summarised.
 
     Example:
         >>> import numpy as np
         >>> from perfatlas.serving.requests import Turns, sessions
         >>> two = np.array([20, 30])
-        >>> turns = Turns(asked_N=two, osl_N=two, think_N=np.array([0, 5]))
+        >>> turns = Turns(asked_N=two, osl_N=two, pause_N=np.array([0, 5]))
         >>> talk = sessions(np.array([0]), np.array([2]), turns, hash_block=16)
-        >>> talk.isl_N.tolist(), talk.hash_first_N.tolist()
-        ([20, 70], [0, 2, 7])
+        >>> talk.isl_N.tolist(), talk.hash_H.tolist(), talk.tail_N.tolist()
+        ([20, 70], [0, 1, 2, 3], [4, 5])
     """
     _check(start_S, turns_S, turns, hash_block, shared_prefix)
     first_S = np.cumsum(turns_S) - turns_S
@@ -80,48 +82,57 @@ def sessions(
             f"session {session_N[np.argmax(isl_N)]} reaches a prompt of {isl_N.max()} tokens; the "
             f"maximum is {MAX_TOKENS}"
         )
-    hashes = int((-(-isl_N // hash_block)).sum())
+    blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
+    hashes = int(blocks_S.sum())
     if hashes > MAX_HASHES:
         raise InvalidSpecError(
-            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} hashed"
-            f" blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter prompts"
+            f"the prompts of {turns_S.shape[0]:,} sessions, of up to {isl_N.max():,} tokens, have"
+            f" {hashes:,} hashed blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter"
+            " prompts"
         )
-    think_N = turns.think_N.copy()
-    think_N[first_S] = 0
-    arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
+    pause_N = turns.pause_N.copy()
+    pause_N[first_S] = 0
+    arrival_N = start_S[session_N] + _since_first(pause_N, first_S, session_N)
     # in floating point, to detect sums that overflow 64 bits
-    last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
+    last_S = start_S + np.add.reduceat(pause_N.astype(np.float64), first_S)
     if last_S.max() > MAX_S * TICKS_PER_SECOND:
         raise InvalidSpecError(f"the last turn arrives after the limit of {MAX_S:g} s")
-    think_N[first_S] = -1
-    # a unique index for each block of each session, and for each partial block
-    blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
-    base_N = (np.cumsum(blocks_S) - blocks_S)[session_N]
+    pause_N[first_S] = -1
     order_N = np.lexsort((np.arange(isl_N.shape[0]), arrival_N))
-    isl_N, base_N = isl_N[order_N], base_N[order_N]
-    count_N = -(-isl_N // hash_block)
-    hash_first_N = np.zeros(isl_N.shape[0] + 1, np.int64)
-    np.cumsum(count_N, out=hash_first_N[1:])
-    first_N = hash_first_N[:-1]
+    isl_N = isl_N[order_N]
     # hashes: shared blocks from 0, then full blocks of sessions, then partial ones
     shared_blocks = shared_prefix // hash_block
-    block_H = np.arange(int(count_N.sum())) - np.repeat(first_N, count_N)
-    hash_H = np.where(
-        block_H < shared_blocks, block_H, shared_blocks + np.repeat(base_N, count_N) + block_H
-    )
-    partial_N = np.flatnonzero(isl_N % hash_block)
-    beyond = int(hash_H.max()) + 1
-    hash_H[first_N[partial_N] + count_N[partial_N] - 1] = beyond + np.arange(partial_N.shape[0])
+    begin_S = np.cumsum(blocks_S) - blocks_S
+    hash_H = _string_hashes(begin_S, blocks_S, shared_blocks)
+    partial_N = isl_N % hash_block > 0
+    beyond = shared_blocks + hash_H.size
+    after_first_N, after_E = after_previous(session_N[order_N], pause_N[order_N])
     return Requests(
         arrival_N=arrival_N[order_N],
         isl_N=isl_N,
         osl_N=turns.osl_N[order_N].astype(np.int64),
         session_N=session_N[order_N],
-        think_N=think_N[order_N],
-        hash_first_N=hash_first_N,
+        pause_N=pause_N[order_N],
+        after_first_N=after_first_N,
+        after_E=after_E,
+        hash_first_N=begin_S[session_N[order_N]],
         hash_H=hash_H,
+        tail_N=np.where(partial_N, beyond + np.cumsum(partial_N) - 1, 0),
         hash_block=hash_block,
     )
+
+
+def _string_hashes(begin_S: Int, blocks_S: Int, shared_blocks: int) -> Int:
+    """Return the hashes of the longest prompt of each session, one after the other (H,)."""
+    hash_H = np.arange(shared_blocks, shared_blocks + int(blocks_S.sum()))
+    for start in range(0, begin_S.size if shared_blocks else 0, _SESSIONS_AT_A_TIME):
+        some = slice(start, start + _SESSIONS_AT_A_TIME)
+        shared_B = np.minimum(blocks_S[some], shared_blocks)
+        block_P = np.arange(int(shared_B.sum())) - np.repeat(
+            np.cumsum(shared_B) - shared_B, shared_B
+        )
+        hash_H[np.repeat(begin_S[some], shared_B) + block_P] = block_P
+    return hash_H
 
 
 def _since_first(value_N: Int, first_S: Int, session_N: Int) -> Int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.compiled import compiled, part
+from perfatlas.serving.requests.hashes import prompt_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,28 +64,29 @@ def prefix_reuse(requests: Requests, caches: int = 1) -> PrefixReuse:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests import plain_requests, prefix_reuse
+        >>> from perfatlas.serving.requests import plain_requests, prefix_reuse, with_hashes
         >>> plain = plain_requests(np.arange(2), np.array([8, 12]), np.array([5, 5]))
-        >>> first, hashes = np.array([0, 2, 5]), np.array([1, 2, 1, 2, 3])
-        >>> reuse = prefix_reuse(plain._replace(hash_first_N=first, hash_H=hashes, hash_block=4))
+        >>> count, hashes = np.array([2, 3]), np.array([1, 2, 1, 2, 3])
+        >>> reuse = prefix_reuse(with_hashes(plain, count, hashes, 4))
         >>> reuse.needed_H[2:4].tolist()  # its own 4 tokens; those and the 4 before
         [4, 8]
         >>> [reuse.cached_tokens(room, 2).tolist() for room in (7, 8)]
         [[0, 4], [0, 8]]
     """
-    count_N = np.diff(requests.hash_first_N)
+    first_N, hash_P = prompt_hashes(requests)
+    count_N = np.diff(first_N)
     request_H = np.repeat(np.arange(count_N.size), count_N)
-    start_H = (np.arange(request_H.size) - requests.hash_first_N[request_H]) * requests.hash_block
+    start_H = (np.arange(request_H.size) - first_N[request_H]) * requests.hash_block
     tokens_H = np.minimum(requests.hash_block, requests.isl_N[request_H] - start_H)
     last_H = requests.isl_N[request_H] - 1 - start_H  # the last token is always computed
     saved_H = np.clip(last_H, 0, tokens_H)
-    _, place_H = np.unique(requests.hash_H, return_inverse=True)
+    _, place_H = np.unique(hash_P, return_inverse=True)
     needed_H = np.full(request_H.size, NEVER)
     turn_N = np.arange(count_N.size) % caches
     order_N = np.argsort(turn_N, kind="stable")
     _fill_needed(
         needed_H,
-        (order_N, turn_N, requests.hash_first_N, requests.osl_N),
+        (order_N, turn_N, first_N, requests.osl_N),
         (place_H.astype(np.int64), tokens_H),
         (
             np.zeros(order_N.size + place_H.size + 1, np.int64),

@@ -16,6 +16,8 @@ import numpy as np
 from perfatlas.files import large_array, release_pages
 from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests.dependencies import reordered
+from perfatlas.serving.requests.hashes import prompt_hashes
 from perfatlas.serving.requests.lengths import MAX_TOKENS
 from perfatlas.vocabulary.fields import MAX_S
 
@@ -34,7 +36,7 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
     Raises:
         InvalidSpecError: The factor is not positive and finite, or the last arrival is too late.
 
-    Limits: Think times are unchanged, as users do not think faster under higher load.
+    Limits: Pauses are unchanged, as users and tools are not faster under higher load.
 
     Example:
         >>> import numpy as np
@@ -122,7 +124,21 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
         )
     isl_N = _scaled(requests.isl_N, isl_factor, round_up=bool(block))
     osl_N = _scaled(requests.osl_N, osl_factor, round_up=False)
-    return requests._replace(isl_N=isl_N, osl_N=osl_N, hash_block=round(block))
+    scaled = requests._replace(isl_N=isl_N, osl_N=osl_N, hash_block=round(block))
+    return _with_filled_blocks(requests, scaled) if block else scaled
+
+
+def _with_filled_blocks(requests: Requests, scaled: Requests) -> Requests:
+    """Return scaled requests, with own hashes where rounding has filled a partial block."""
+    rounded_N = scaled.isl_N // scaled.hash_block > requests.isl_N // requests.hash_block
+    filled = np.flatnonzero(rounded_N & (requests.hash_first_N >= 0))
+    if not filled.size:
+        return scaled
+    _, hash_P = prompt_hashes(reordered(requests, filled))
+    hash_first_N = scaled.hash_first_N.copy()
+    count_N = scaled.isl_N[filled] // scaled.hash_block
+    hash_first_N[filled] = requests.hash_H.size + np.cumsum(count_N) - count_N
+    return scaled._replace(hash_first_N=hash_first_N, hash_H=np.append(requests.hash_H, hash_P))
 
 
 def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from perfatlas.serving.engine import CRASH, DRAIN, RETURN
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
 from perfatlas.serving.prices import no_energy
+from perfatlas.serving.requests import session_of, waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,6 +94,7 @@ def _scalers(scalers: tuple[config.Scaler, ...], pool_P2: Ints) -> dict[str, Any
 
 FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
 ROWS_AT_A_TIME: Final = 1 << 18  # requests
+EDGES_AT_A_TIME: Final = 1 << 10  # whose prompts are compared
 
 
 def initial_states(
@@ -196,7 +198,7 @@ def _shared_state(
         group_F=group_F,
         ready_F=np.zeros(group_F.shape[0], np.int64),
         travel_N=travel_N,
-        coming_C=_first_issued(
+        **_arrivals(
             requests,
             concurrency,
             request_N,
@@ -216,14 +218,17 @@ def _shared_state(
 
 def _tree(requests: Requests, fleet: config.EngineFleet) -> dict[str, Any]:
     """Return the router's prefix tree, empty if it has none."""
-    node_H = np.zeros(0, np.int32)
+    node_H = node_tail_N = np.zeros(0, np.int32)
     nodes = 0
     if fleet.routing == "prefix_aware":
-        named, place_H = np.unique(requests.hash_H, return_inverse=True)
+        hash_H = np.append(requests.hash_H, requests.tail_N)
+        named, place_H = np.unique(hash_H, return_inverse=True)
         node_H, nodes = place_H.astype(np.int32), named.size
+        node_H, node_tail_N = np.split(node_H, [requests.hash_H.size])
     entries = sum(group.number for group in fleet.groups if group.role != "decode")
     return {
         "node_H": node_H,
+        "node_tail_N": node_tail_N,
         "owner_T": np.full(nodes, state.NO_INDEX, np.int32),
         "got_TF": np.zeros((nodes, entries), np.int32),
     }
@@ -339,25 +344,59 @@ def _named_blocks(
     }
 
 
-def _first_issued(
+def _arrivals(
     requests: Requests,
     concurrency: int,
     request_N: state.Rows,
     clock_1: state.Rows,
     again: bool,  # noqa: FBT001 - whether requests may be retried
-) -> state.Rows:
-    """Return the heap of arrivals with the initial ones of a closed loop, in sorted order."""
-    free = np.flatnonzero(requests.think_N < 0)[:concurrency]
-    turns = int((requests.think_N >= 0).sum())
-    most = requests.isl_N.shape[0] if again else turns + concurrency
-    coming_C = np.zeros(max(most, 1), state.NODE)
-    coming_C["key"][: free.size] = requests.arrival_N[free]
-    coming_C["tie"][: free.size] = free
-    coming_C["item"][: free.size] = free
-    request_N["heap_slot"][free] = np.arange(free.size)
-    clock_1["coming"] = free.size
-    clock_1["next"] = free[-1] + 1 if free.size else 0
-    return coming_C
+) -> dict[str, Any]:
+    """Return dependencies of requests, and the heap of arrivals with those of a closed loop."""
+    count = requests.isl_N.shape[0]
+    held = _links(requests, concurrency)
+    session_S = held["session_S"]
+    roots = np.arange(min(concurrency, count))
+    clock_1["next"] = roots.size
+    if session_S.shape[0]:
+        sessions = min(concurrency, session_S.shape[0] - 1)
+        roots = held["root_E"][: session_S["root"][sessions]]
+        roots = roots[np.lexsort((roots, requests.arrival_N[roots]))]
+        clock_1["next"] = sessions
+    coming_C = np.zeros(max(count if again or held["linked"] else roots.size, 1), state.NODE)
+    coming_C["key"][: roots.size] = requests.arrival_N[roots]
+    coming_C["tie"][: roots.size] = roots
+    coming_C["item"][: roots.size] = roots
+    request_N["heap_slot"][roots] = np.arange(roots.size)
+    clock_1["coming"] = roots.size
+    return held | {"coming_C": coming_C}
+
+
+def _links(requests: Requests, concurrency: int) -> dict[str, Any]:
+    """Return which requests wait for which and, in a closed loop, the sessions."""
+    count, after_E = requests.isl_N.shape[0], requests.after_E
+    none = np.zeros(0, np.int64)
+    held: dict[str, Any] = {"successor_E": none, "root_E": none, "linked": after_E.size > 0}
+    session_N = np.zeros(0, np.int64)
+    if concurrency and (requests.session_N >= 0).any():
+        session_N = session_of(requests)
+        held["linked"] = True
+    turn_N = np.zeros(count if held["linked"] else 0, state.TURN)
+    held["successor_first_N"] = np.zeros(turn_N.size + 1, np.int64)
+    session_S = np.zeros(0, state.SESSION)
+    if held["linked"]:
+        turn_N["open"] = np.diff(requests.after_first_N)
+        held["successor_first_N"][1:] = np.cumsum(np.bincount(after_E, minlength=count))
+        held["successor_E"] = waiting(requests)[np.argsort(after_E, kind="stable")]
+    if session_N.size:
+        turn_N["session"] = session_N
+        session_S = np.zeros(int(session_N.max()) + 2, state.SESSION)
+        session_S["left"][:-1] = np.bincount(session_N)
+        roots = np.flatnonzero(requests.pause_N < 0)
+        held["root_E"] = roots[np.argsort(session_N[roots], kind="stable")]
+        session_S["root"] = np.searchsorted(
+            session_N[held["root_E"]], np.arange(session_S.shape[0])
+        )
+    return held | {"turn_N": turn_N, "session_S": session_S}
 
 
 def _request_rows(requests: Requests) -> state.Rows:
@@ -365,40 +404,37 @@ def _request_rows(requests: Requests) -> state.Rows:
     request_N = large_array(requests.isl_N.shape[0], state.REQUEST)
     for first in range(0, request_N.shape[0], ROWS_AT_A_TIME):
         some = slice(first, first + ROWS_AT_A_TIME)
-        request_N["next_turn"][some] = state.NO_INDEX
         request_N["next_turn_prefix_owner"][some] = state.NO_INDEX
         request_N["isl"][some] = requests.isl_N[some]
         request_N["osl"][some] = requests.osl_N[some]
         release_pages(request_N)
-    turns = np.flatnonzero(requests.think_N >= 0)
-    if turns.size:
-        order = np.argsort(requests.session_N, kind="stable")
-        rank_of = np.empty_like(order)
-        rank_of[order] = np.arange(order.shape[0])
-        before = order[rank_of[turns] - 1]
-        request_N["next_turn"][before] = turns
-        holds = _begins_with_answer(requests, before, turns)
-        request_N["next_turn_prefix_owner"][before[holds]] = turns[holds]
+    if requests.after_E.size:
+        before_E, turn_E = requests.after_E, waiting(requests)
+        holds = _begins_with_answer(requests, before_E, turn_E)
+        # the first of several: assigned last
+        request_N["next_turn_prefix_owner"][before_E[holds][::-1]] = turn_E[holds][::-1]
     return request_N
 
 
-def _begins_with_answer(requests: Requests, before_T: Ints, turn_T: Ints) -> NDArray[np.bool_]:
-    """Return which turns' prompts start with prompt and output of the previous turn (T,).
+def _begins_with_answer(requests: Requests, before_E: Ints, turn_E: Ints) -> NDArray[np.bool_]:
+    """Return which prompts start with prompt and output of a request they wait for (E,).
 
-    This holds if they are long enough and all full blocks of the previous prompt have the same
+    This holds if they are long enough and all full blocks of the earlier prompt have the same
     hashes, as a hash identifies all tokens up to its block.
     """
     size, isl_N, first_N = requests.hash_block, requests.isl_N, requests.hash_first_N
-    holds_T = isl_N[turn_T] >= isl_N[before_T] + requests.osl_N[before_T]
+    holds_E = isl_N[turn_E] >= isl_N[before_E] + requests.osl_N[before_E]
     if size < 1:
-        return np.zeros_like(holds_T)
-    holds_T &= (np.diff(first_N)[turn_T] > 0) & (np.diff(first_N)[before_T] > 0)
-    full_T = np.where(holds_T, isl_N[before_T] // size, 0)
-    within_H = np.arange(full_T.sum()) - np.repeat(np.cumsum(full_T) - full_T, full_T)
-    old_H = requests.hash_H[np.repeat(first_N[before_T], full_T) + within_H]
-    new_H = requests.hash_H[np.repeat(first_N[turn_T], full_T) + within_H]
-    differ_T = np.bincount(
-        np.repeat(np.arange(full_T.size), full_T), old_H != new_H, minlength=full_T.size
-    )
-    same_T: NDArray[np.bool_] = holds_T & (differ_T == 0)
-    return same_T
+        return np.zeros_like(holds_E)
+    holds_E &= (first_N[turn_E] >= 0) & (first_N[before_E] >= 0)
+    compared = np.flatnonzero(holds_E & (first_N[turn_E] != first_N[before_E]))
+    full_N = isl_N // size
+    for start in range(0, compared.size, EDGES_AT_A_TIME):
+        some = compared[start : start + EDGES_AT_A_TIME]
+        full = full_N[before_E[some]]
+        within_H = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
+        old_H = requests.hash_H[np.repeat(first_N[before_E[some]], full) + within_H]
+        new_H = requests.hash_H[np.repeat(first_N[turn_E[some]], full) + within_H]
+        edge_H = np.repeat(np.arange(full.size), full)
+        holds_E[some] = np.bincount(edge_H, old_H != new_H, minlength=full.size) == 0
+    return holds_E

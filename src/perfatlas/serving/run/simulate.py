@@ -47,7 +47,7 @@ def run(
         concurrency: Requests in flight of a closed loop; 0 for an open loop.
 
     Limits: Loads used for routing are never stale. Requests end only at their output length. Turns
-        after a rejected one arrive `think_N` after its rejection.
+        after a rejected one arrive `pause_N` after its rejection.
     """
     fleet = config.equal_engines(prices, limits, replicas)
     return run_fleet(requests, fleet, concurrency=concurrency, control=control)

@@ -305,17 +305,20 @@ def leave_growers(sim: SimulationState, i: int, residue: int) -> None:
 @part
 def block_key(sim: SimulationState, i: int, b: int) -> int:
     """Return the hash of block b of a request."""
-    traffic = sim
     end = (b + 1) * sim.block_size
-    first = traffic.hash_first_N[i]
     seed = np.uint64(i) ^ np.uint64(GENERATED_SALT)
     request = sim.request_N[i]
+    source = NO_INDEX  # request whose prompt contains the block
     if end <= request.isl:
-        if traffic.hash_first_N[i + 1] > first:
-            seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
+        source = i
     elif request.next_turn_prefix_owner != NO_INDEX and sim.finished_N[i] != NO_INDEX:
-        first = traffic.hash_first_N[request.next_turn_prefix_owner]
-        seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
+        source = request.next_turn_prefix_owner
+    if source != NO_INDEX and sim.hash_block > 0 and sim.hash_first_N[source] >= 0:
+        place = (end - 1) // sim.hash_block
+        if place < sim.request_N[source].isl // sim.hash_block:
+            seed = np.uint64(sim.hash_H[sim.hash_first_N[source] + place])
+        else:
+            seed = np.uint64(sim.tail_N[source])
     return int(np.int64(mixed(seed) >> np.uint64(2)) + b)
 
 

@@ -6,8 +6,9 @@ Shape legend: N requests, R replicas of a type, F replicas of all types, S sched
 (replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
 W rows of the series and V its columns, K KV blocks of a scheduler, U buckets of its hash table
 (both also of the tiers below the GPU), L KV blocks of the longest request, T nodes of the router's
-prefix tree, M pieces of a link, P pipeline stages, or pools, E failures and recoveries of replicas,
-A history of an autoscaler. With pipeline stages, R and F have a row for each batch in flight.
+prefix tree, M pieces of a link, P pipeline stages, or pools, E failures and recoveries of replicas
+and pairs of requests that wait, A history of an autoscaler. With pipeline stages, R and F have a
+row for each batch in flight.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ _SCHEDULER: Final = (
     *("shares_scheduled", "reuses_unnamed"),
 )
 # Features that a simulation does not use are not compiled: speculative decoding; pipeline stages;
-# and, as one group, pools, routers, tiers below the GPU, prefix caching, outages and autoscaling.
+# and, as one group, pools, routers, tiers below the GPU, prefix caching, outages, autoscaling and
+# sessions.
 # 0 means unused.
 _FEATURES: Final = (
     ("draft_tokens",),
     ("stages",),
-    ("role", "routing", "offloads", "prefix_caching", "varies"),
+    ("role", "routing", "offloads", "prefix_caching", "varies", "linked"),
 )
 
 
@@ -44,9 +46,10 @@ class SimulationState(NamedTuple):
     """
 
     arrival_N: NDArray[np.int64]
-    think_N: NDArray[np.int64]
+    pause_N: NDArray[np.int64]
     hash_first_N: NDArray[np.int64]
     hash_H: NDArray[np.int64]
+    tail_N: NDArray[np.int64]
     hash_block: int
     osl_N: NDArray[np.int64]
     decode_linear_B: NDArray[np.int64]
@@ -137,7 +140,8 @@ class SimulationState(NamedTuple):
     varies: bool  # with outages or autoscaling
     retries: bool
     retry_after: int
-    concurrency: int
+    concurrency: int  # sessions, or requests without one, in flight in a closed loop
+    linked: bool  # whether requests belong to sessions that matter for their arrival
     coalesce: bool
     request_N: Rows
     came_N: NDArray[np.int64]  # results
@@ -177,6 +181,12 @@ class SimulationState(NamedTuple):
     node_H: NDArray[np.int32]  # nodes of the router's prefix tree, empty without one
     owner_T: NDArray[np.int32]  # replica of the node
     got_TF: NDArray[np.int32]  # era in which each replica received it
+    node_tail_N: NDArray[np.int32]
+    turn_N: Rows  # empty unless `linked`, like the next four
+    successor_first_N: NDArray[np.int64]  # position of the first request that waits for it
+    successor_E: NDArray[np.int64]
+    session_S: Rows
+    root_E: NDArray[np.int64]  # requests that wait for none, by session
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]

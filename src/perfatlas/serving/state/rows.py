@@ -29,17 +29,26 @@ REQUEST: Final = np.dtype(
         ("before", "i4"),
         ("heap_slot", "i4"),  # position in its heap
         ("scheduler", "i4"),  # its scheduler
-        ("next_turn", "i4"),  # next turn of its session
-        (
-            "next_turn_prefix_owner",
-            "i4",
-        ),  # next turn if its prompt starts with prompt and output of this one
+        # first request that waits for it whose prompt starts with prompt and output of this one
+        ("next_turn_prefix_owner", "i4"),
         ("growth_after", "i4"),  # neighbours that need blocks in the same steps
         ("growth_before", "i4"),
         ("row", "i4"),  # its row of the block table
         ("registered", "i4"),  # leading blocks in the prefix cache
         ("offloaded", "i4"),  # leading blocks in the tiers below the GPU
     ],
+    align=True,
+)
+TURN: Final = np.dtype(
+    [
+        ("since", "i8"),  # last end of a request it waits for [ps]
+        ("open", "i4"),  # requests it still waits for
+        ("session", "i4"),
+    ],
+    align=True,
+)
+SESSION: Final = np.dtype(
+    [("root", "i8"), ("left", "i8")],  # position of its first request, requests left
     align=True,
 )
 LOSS: Final = np.dtype(
@@ -195,7 +204,7 @@ CLOCK: Final = np.dtype(
         (name, "i8")
         for name in (
             "now",
-            "next",  # next request to issue
+            "next",  # next request to issue, or next session of a closed loop
             "coming",  # size of the heap of scheduled arrivals
             "left",  # requests neither finished nor rejected
             "steps",

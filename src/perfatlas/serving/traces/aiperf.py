@@ -53,7 +53,7 @@ def read_aiperf(
 ) -> reading.Trace:
     """Return the requests of an AIPerf run, with the earliest at time 0.
 
-    The think time of a later turn is the time between the end of the previous turn and its start.
+    The pause before a later turn is the time between the end of the previous turn and its start.
 
     Args:
         path: A `profile_export.jsonl`.
@@ -85,7 +85,7 @@ def read_aiperf(
     columns = trace.columns()
     reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
     columns["session"] = reading.session_numbers(columns["session"])
-    columns["think"] = _think_times(trace, columns)
+    columns["pause"] = _pauses(trace, columns)
     return reading.close(trace, columns)
 
 
@@ -128,8 +128,8 @@ def _exclusion_reason(row: Row, metadata: Row) -> str:
     return "failed" if row.get("error") is not None else ""
 
 
-def _think_times(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:
-    """Return the think time of each request (N,) [ps], -1 where its time of arrival applies."""
+def _pauses(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:
+    """Return the pause before each request (N,) [ps], -1 where its time of arrival applies."""
     duration_N = columns.pop("taken") * _TICKS_PER_NS
     session_N, turn_N, arrival_N = columns["session"], columns["turn"], columns["arrival"]
     order_N = np.lexsort((turn_N, session_N))
@@ -141,8 +141,8 @@ def _think_times(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:
     overlapping = int(np.count_nonzero(follows_N & (gap_N < 0)))
     if overlapping:
         trace.warnings.append(
-            f"{overlapping} turns start before their previous turn ends; they have no think time"
+            f"{overlapping} turns start before their previous turn ends; they have no pause"
         )
-    think_N = np.full(arrival_N.shape[0], -1, np.int64)
-    think_N[after_N] = np.where(follows_N, np.maximum(gap_N, 0), -1)
-    return think_N
+    pause_N = np.full(arrival_N.shape[0], -1, np.int64)
+    pause_N[after_N] = np.where(follows_N, np.maximum(gap_N, 0), -1)
+    return pause_N

@@ -1,6 +1,6 @@
 """Assembly of a trace: collect rows as columns, then sort and validate them.
 
-A request takes 48 bytes in `Requests` plus 8 per hash of its prompt. Reading takes up to a quarter
+A request takes 64 bytes in `Requests` plus 8 per hash of its prompt. Reading takes up to a quarter
 more, and 8 bytes for each further column (line number, number of hashes, turn, links); sorting
 unsorted rows holds the hashes twice. Large columns are mapped to files on disk, so that files of
 any size can be read.
@@ -18,7 +18,12 @@ import numpy as np
 
 from perfatlas.files import GrowingColumn, large_array
 from perfatlas.quantities import InvalidSpecError, significant
-from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests import (
+    TICKS_PER_SECOND,
+    Requests,
+    after_previous,
+    with_hashes,
+)
 from perfatlas.serving.traces.blocks import refuse
 from perfatlas.serving.traces.fields import NO_LABEL, read_columns
 from perfatlas.vocabulary.fields import MAX_S
@@ -243,30 +248,42 @@ def session_numbers(label_N: Int) -> Int:
     return np.where(label_N == NO_LABEL, -1, rank_L[place_N.reshape(-1)]).astype(np.int64)
 
 
-def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> Trace:
+def close(
+    trace: GrowingTrace,
+    columns: dict[str, Int],
+    hash_block: int = 0,
+    after: tuple[Int, Int] | None = None,
+) -> Trace:
     """Return the finished trace, sorted by arrival, starting at 0 for absolute times.
 
     Args:
-        columns: arrival, isl, osl, count and hash; session (numbers) and think if available.
+        columns: arrival, isl, osl, count and hash; session (numbers) and pause if available.
         hash_block: Tokens per hashed block, 0 without hashes.
+        after: `after_first_N` and `after_E`; by default, requests with a pause wait for the
+            previous one of their session.
     """
     arrival_N = columns["arrival"]
     count = arrival_N.shape[0]
     if not trace.clock.relative and trace.window.start_s == 0.0:
         arrival_N = arrival_N - arrival_N[0]
     none_N = large_array(count, np.int64, fill=-1)
-    first_N = large_array(count + 1, np.int64)
-    np.cumsum(columns["count"], out=first_N[1:])
+    session_N, pause_N = columns.get("session", none_N), columns.get("pause", none_N)
+    after_first_N, after_E = after or after_previous(session_N, pause_N)
     requests = Requests(
         arrival_N=arrival_N,
         isl_N=columns["isl"],
         osl_N=columns["osl"],
-        session_N=columns.get("session", none_N),
-        think_N=columns.get("think", none_N),
-        hash_first_N=first_N,
+        session_N=session_N,
+        pause_N=pause_N,
+        after_first_N=after_first_N,
+        after_E=after_E,
+        hash_first_N=large_array(count, np.int64),
         hash_H=columns["hash"],
-        hash_block=hash_block,
+        tail_N=large_array(count, np.int64),
+        hash_block=0,
     )
+    if hash_block:
+        requests = with_hashes(requests, columns["count"], columns["hash"], hash_block)
     return Trace(requests, tuple(trace.warnings))
 
 

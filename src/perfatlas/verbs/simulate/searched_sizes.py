@@ -215,9 +215,10 @@ def _rate_search(fields: dict[str, Any], watch: Callable[[float], bool] | None) 
     for name in _SCALED:
         if fields.get(name) not in (None, ""):
             raise InvalidSpecError(f"{name} = {fields[name]}: the rate is searched; remove it")
-    if fields.get("concurrency") not in (None, "") or fields.get("arrival") == "closed":
+    loops = any(fields.get(name) not in (None, "") for name in ("concurrency", "sessions"))
+    if loops or fields.get("arrival") == "closed":
         raise InvalidSpecError(
-            "a rate search does not support closed loops; remove concurrency and arrival"
+            "a rate search does not support closed loops; remove concurrency, sessions and arrival"
         )
     if fields.get("arrival") == "ramp":
         raise InvalidSpecError(

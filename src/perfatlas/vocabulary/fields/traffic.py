@@ -79,6 +79,11 @@ class Arrivals:
             ),
         ),
     ] = None
+    sessions: Annotated[Count | None, TOKENS] = None
+    session_start: Annotated[
+        Literal["beginning", "middle"] | None, conditions.AnySet("sessions", example="64")
+    ] = None
+    max_pause_s: Annotated[Elapsed | None, FROM_FILE] = None
     burstiness: Annotated[
         Positive | None, conditions.AllOf(GENERATED, conditions.Equals("arrival", "gamma"))
     ] = None
