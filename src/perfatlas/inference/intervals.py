@@ -159,8 +159,8 @@ def devices(question: Candidates) -> list[Device]:
 def support(question: Candidates) -> str:
     """Return what supports the step times of the first candidate, one of `SUPPORT`.
 
-    A device whose kernels were measured is related at least; a borrowed release and a changed
-    device are related at most.
+    A device whose kernels were measured is related at least; a borrowed release, a changed device
+    and a network that does not decode are related at most.
 
     Limits: "" for tier bound and the ideal engine, which have no errors of services.
     """
@@ -172,9 +172,10 @@ def support(question: Candidates) -> str:
         return extrapolated
     stack = (profile.name, device.architecture, device.name)
     found = run_support(measured_runs(), model_kind(question), stack)
-    if found == here:
-        return related if profile.borrowed or device.overridden else here
-    return related if has_shipped(device.name) else found
+    differs = profile.borrowed or device.overridden or not question.model.network.decodes
+    if found == here and not differs:
+        return here
+    return related if found == here or has_shipped(device.name) else found
 
 
 def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
