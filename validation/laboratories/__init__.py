@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from validation.laboratories.published_kernels import PublishedTime, published_times
     from validation.laboratories.releases import scored_releases
     from validation.laboratories.shipped import write_laboratories, write_operator_spreads
-    from validation.laboratories.spread import pooled, source_rows, spread_rows, unseen_row
+    from validation.laboratories.spread import (
+        pooled, source_rows, spread_rows, support_rows, unseen_row,
+    )
     from validation.laboratories.unseen_fabrics import fabric_errors, write_unseen_fabrics
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

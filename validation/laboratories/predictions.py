@@ -28,7 +28,7 @@ class SourceRuns:
 
     source: str  # Name of the source
     kinds: tuple[str, ...]  # `dense` or `experts` of each run (N)
-    stacks: tuple[tuple[str, str], ...]  # Engine and architecture of the device (N)
+    stacks: tuple[tuple[str, str, str], ...]  # Engine, architecture and name of the device (N)
     parts: tuple[tuple[str, ...], ...]  # Parts of the models and plans that tell runs apart (N)
     rows: tuple[Mapping[str, str], ...]  # Rows of the file (N)
     measured_s: FloatArray  # Measured time per token (N,) [s]
@@ -125,7 +125,7 @@ class _Predicted(NamedTuple):
     laboratory_N: FloatArray
     phase_N: FloatArray
     kinds: list[str]
-    stacks: list[tuple[str, str]]
+    stacks: list[tuple[str, str, str]]
     parts: list[tuple[str, ...]]
     refused: dict[str, int]
 
@@ -136,7 +136,7 @@ def _predicted(
     """Return times of runs: those of `_token_times` at the engine, both of rates times GPUs."""
     resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found_6N = np.full((6, len(fields)), np.nan)
-    kinds, stacks = [""] * len(fields), [("", "")] * len(fields)
+    kinds, stacks = [""] * len(fields), [("", "", "")] * len(fields)
     parts: list[tuple[str, ...]] = [()] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
@@ -159,13 +159,13 @@ def _predicted(
         found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
         named = zip(
             rows_C.tolist(),
-            inference.architectures(question),
+            inference.devices(question),
             inference.run_kinds(question),
             strict=True,
         )
-        for place, architecture, own in named:
+        for place, device, own in named:
             kinds[place], parts[place] = inference.model_kind(question), own
-            stacks[place] = question.profile.name, architecture
+            stacks[place] = question.profile.name, device.architecture, device.name
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
     unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)

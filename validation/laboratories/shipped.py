@@ -24,7 +24,8 @@ HEADER: Final = (
     "# Intervals of steps are at least this wide. [whole]: deviation that no operator\n"
     "# explains, and the limits in units of the deviation of a step. [unseen]: limits that\n"
     "# hold 90% of the runs of every kind but plain transformers, for further kinds, and the\n"
-    "# engines and architectures that ran each kind.\n"
+    "# engines and architectures that ran each kind. [measured]: devices with five runs of one\n"
+    "# source or more, by kind of model, engine and architecture.\n"
     "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
     "# validation.laboratories.write_operator_spreads from `validation published`.\n"
     "\n"
@@ -44,6 +45,7 @@ def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) 
     engines.whole_run_spread.cache_clear()
     engines.release_spread.cache_clear()
     engines.unseen_kinds.cache_clear()
+    engines.measured_runs.cache_clear()
     return target
 
 

@@ -6,15 +6,17 @@ Shape legend: N runs.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.engines import SUPPORT, run_support
 from perfatlas.inference import StepTails
 from validation.scoring import interval_score
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -124,25 +126,44 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
         the interval fitted to the others, and interval scores in ln (Winkler: width plus 2/10% of
         what lies outside; smaller is better) of it and of an interval of constant width.
     """
+    return [
+        {"source": source.source, "models": kind, **_row(source, kept_N, tails, plain)}
+        for source, kind, kept_N, tails, plain in _left_out(sources)
+    ]
+
+
+def support_rows(sources: Sequence[SourceRuns]) -> list[Row]:
+    """Return `source_rows` by what the other sources support, one of `SUPPORT`.
+
+    The part of a source that is supported alike counts once, with `MIN_RUNS` runs or more.
+    """
+    found: dict[str, list[Row]] = {}
+    for source, _, kept_N, tails, plain in _left_out(sources):
+        runs = measured_row([other for other in sources if other is not source])
+        labels = zip(source.kinds, source.stacks, strict=True)
+        words_N = np.array([run_support(runs, *label) for label in labels])
+        for word in SUPPORT:
+            part_N = kept_N & (words_N == word)
+            if part_N.sum() >= MIN_RUNS:
+                found.setdefault(word, []).append(_row(source, part_N, tails, plain))
+    return [{**pooled(found[word]), "source": word} for word in SUPPORT if word in found]
+
+
+def _left_out(
+    sources: Sequence[SourceRuns],
+) -> Iterator[tuple[SourceRuns, str, NDArray[np.bool_], StepTails, Quantiles]]:
+    """Yield each source by kind, its runs, and the errors and the constant of all others."""
     known = [
         (source, kind, kept_N)
         for kind in KINDS
         for source in sources
         if (kept_N := of_kind(source, kind)).sum() >= MIN_RUNS
     ]
-    rows = []
     for source_runs, kind, kept_N in known:
         others = [(other, k, some_N) for other, k, some_N in known if other is not source_runs]
         tails = fitted_tails([_errors(*other) for other in others])[kind]
         plain = tails_of([other.residuals()[some_N] for other, k, some_N in others if k == kind])
-        rows.append(
-            {
-                "source": source_runs.source,
-                "models": kind,
-                **_row(source_runs, kept_N, tails, plain),
-            }
-        )
-    return rows
+        yield source_runs, kind, kept_N, tails, plain
 
 
 def _errors(source: SourceRuns, kind: str, kept_N: NDArray[np.bool_]) -> Errors:
@@ -230,7 +251,22 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
         }
         for kind in tails
     }
-    return {"whole": shared, "spread": centers, "unseen": unseen_row(sources, tails)}
+    unseen = unseen_row(sources, tails)
+    return {"whole": shared, "spread": centers, "unseen": unseen, "measured": measured_row(sources)}
+
+
+def measured_row(sources: Sequence[SourceRuns]) -> Row:
+    """Return the devices with `MIN_RUNS` runs of a source, by kind, engine and architecture."""
+    of_sources = (
+        Counter((kind, *stack) for kind, stack in zip(source.kinds, source.stacks, strict=True))
+        for source in sources
+    )
+    known = {key for counts in of_sources for key, runs in counts.items() if runs >= MIN_RUNS}
+    found: Row = {}
+    for kind, engine, architecture, device in sorted(known):
+        devices = found.setdefault(kind, {}).setdefault(engine, {})
+        devices.setdefault(architecture, []).append(device)
+    return found
 
 
 def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails]) -> Row:
@@ -252,7 +288,7 @@ def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails])
             if parts:
                 low_s, high_s = (end_N[place] for end_N in ends[kind])
                 run = logs[place], bool(low_s <= measured_s <= high_s)
-                errors.setdefault((*stack, kind, *parts), []).append(run)
+                errors.setdefault((*stack[:2], kind, *parts), []).append(run)
     known = {
         key: list(zip(*r, strict=True)) for key, r in sorted(errors.items()) if len(r) >= MIN_RUNS
     }

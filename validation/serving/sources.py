@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from validation.laboratories import all_sources, pooled, scored_releases, source_rows
+from validation.laboratories import (
+    all_sources,
+    pooled,
+    scored_releases,
+    source_rows,
+    support_rows,
+)
 
 
 def validate_sources() -> dict[str, Any]:
@@ -12,6 +18,7 @@ def validate_sources() -> dict[str, Any]:
 
     Returns:
         `sources`: by source and kind of model; `pooled`: their means, every source counting once;
+        `support`: means by what the other sources support, as `evidence.support` of answers;
         `releases`: the spread between releases on the half of configurations that was not fitted;
         `left_out`: runs without a prediction and why.
 
@@ -24,6 +31,7 @@ def validate_sources() -> dict[str, Any]:
     return {
         "sources": rows,
         "pooled": [pooled(rows)],
+        "support": support_rows(sources),
         "releases": scored_releases(),
         "left_out": [
             {"source": source.source, "reason": reason, "runs": runs}

@@ -46,5 +46,5 @@ def sources(*, json: Annotated[bool, SWITCH] = False) -> int:
 
     results = validate_sources()
     if not json:
-        results["sources"] = [*results["sources"], *results["pooled"]]
+        results["sources"] = [*results["sources"], *results["pooled"], *results["support"]]
     return print_results("sources", results, COLUMNS, TITLES, json=json)

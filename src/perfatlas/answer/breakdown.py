@@ -17,9 +17,9 @@ import numpy as np
 
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.tiers import tier_name, tier_names
-from perfatlas.engines import operator_class, operator_spreads
+from perfatlas.engines import SUPPORT, operator_class, operator_spreads
 from perfatlas.hardware import cited_sources
-from perfatlas.measurements.calibrations import USER_PROTOCOL
+from perfatlas.measurements.calibrations import USER_PROTOCOL, relatives_of
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, with_fields
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
 from perfatlas.step import assumes_losses
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.engines import OperatorSpread
-    from perfatlas.hardware import System
+    from perfatlas.hardware import Device, System
     from perfatlas.measurements.calibrations import Calibration, CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
@@ -302,4 +302,14 @@ def single_evidence(
         data_versions=match_versions([] if match is None else [match]),
         assumptions=tuple(dict.fromkeys((*assumptions, *(match.notes if match else ())))),
         sources=cited_sources(system),
+        support="" if match is None else _kernel_support(system.device, match),
     )
+
+
+def _kernel_support(device: Device, match: CalibrationMatch) -> str:
+    """Return what supports a kernel: its own rows, those of a relative or engine, or a donor's."""
+    here, related, extrapolated = SUPPORT
+    if match.own:
+        return here
+    known = (device.name, *relatives_of(device))
+    return related if match.calibration.device in known else extrapolated

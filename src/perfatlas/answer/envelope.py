@@ -119,6 +119,7 @@ class Evidence:
     data_versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()  # Assumptions, as sentences
     sources: tuple[str, ...] = ()  # References of the specs
+    support: str = ""  # What supports the time, one of `engines.SUPPORT`; "" where none is known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +166,7 @@ class Answer(Displayed):
             "breakdown": list(self.breakdown),
             "evidence": {
                 "tier": self.evidence.tier,
+                "support": self.evidence.support or None,
                 "calibrations": list(self.evidence.calibrations),
                 "data_versions": dict(self.evidence.data_versions),
                 "assumptions": list(self.evidence.assumptions),

@@ -12,10 +12,10 @@ from perfatlas.answer.clock_notes import clock_causes, clock_note
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
-from perfatlas.engines import release_spread, unseen_kinds, whole_run_spread
+from perfatlas.engines import SUPPORT, release_spread, unseen_kinds, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
-from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
+from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails, support
 from perfatlas.measurements import residuals, tables
 from perfatlas.operators import Gemm, LatentAttention
 
@@ -177,7 +177,14 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
             *_nothing_left_out(steps.prefill),
         ),
         sources=(*_sources(question), *board.sources),
+        support=_support(question, matches),
     )
+
+
+def _support(question: Candidates, matches: Sequence[CalibrationMatch]) -> str:
+    """Return the support of step times, the least with kernels of another vendor's GPUs."""
+    found = support(question)
+    return SUPPORT[-1] if found and any(match.foreign_device for match in matches) else found
 
 
 def _clocks(question: Candidates, steps: PricedSteps) -> tuple[str, ...]:
@@ -197,7 +204,7 @@ def _clocks(question: Candidates, steps: PricedSteps) -> tuple[str, ...]:
 
 
 def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evidence:
-    """Return the merged evidence of two parts, without duplicates.
+    """Return the merged evidence of two parts, without duplicates, with the weaker support.
 
     Args:
         *assumptions: Additional assumptions of the combination.
@@ -211,6 +218,7 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
         data_versions={**first.data_versions, **second.data_versions},
         assumptions=tuple(remarks),
         sources=tuple(dict.fromkeys((*first.sources, *second.sources))),
+        support=max(first.support, second.support, key=("", *SUPPORT).index),
     )
 
 

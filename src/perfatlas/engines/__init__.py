@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from perfatlas.engines.fusions import GraphKernels
     from perfatlas.engines.profile import CompressedPages, EngineProfile, Launches
     from perfatlas.engines.laboratories import (
-        LABORATORIES, OperatorSpread, operator_class, operator_spreads, release_spread,
-        shipped_laboratories, step_spreads, unseen_kinds, whole_run_spread,
+        LABORATORIES, SUPPORT, OperatorSpread, measured_runs, operator_class, operator_spreads,
+        release_spread, run_support, shipped_laboratories, step_spreads, unseen_kinds,
+        whole_run_spread,
     )
     from perfatlas.engines.launch_settings import with_launch_settings
     from perfatlas.engines.profile_file import profile_fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -9,6 +10,9 @@ from typing import Any, Final
 from perfatlas.files import shipped_table
 
 LABORATORIES: Final = "data/laboratories.toml"
+# What supports a predicted time, the most first: `evidence.support` of answers
+SUPPORT: Final = ("measured here", "related", "extrapolated")
+Runs = Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +97,46 @@ def unseen_kinds() -> UnseenKinds:
         {'sglang': ['blackwell', 'hopper']}
     """
     return UnseenKinds(**shipped_laboratories()["unseen"])
+
+
+@cache
+def measured_runs() -> Runs:
+    """Return the devices with measured runs of services by kind, engine and architecture.
+
+    Example:
+        >>> from perfatlas.engines import measured_runs
+        >>> measured_runs()["dense"]["sglang"]
+        {'hopper': ['h100_sxm', 'h200_sxm']}
+    """
+    runs: Runs = shipped_laboratories()["measured"]
+    return runs
+
+
+def run_support(runs: Runs, kind: str, stack: tuple[str, str, str]) -> str:
+    """Return what supports services: runs of their own, related runs, or none.
+
+    Related are runs of the engine on the architecture, and those of any engine on the device.
+
+    Args:
+        runs: As `measured_runs`.
+        kind: `dense` or `experts`.
+        stack: Engine, architecture and name of the device.
+
+    Example:
+        >>> from perfatlas.engines import measured_runs, run_support
+        >>> run_support(measured_runs(), "experts", ("vllm", "hopper", "h20"))
+        'related'
+    """
+    engine, architecture, device = stack
+    here, related, extrapolated = SUPPORT
+    if device in runs.get(kind, {}).get(engine, {}).get(architecture, ()):
+        return here
+    is_related = any(
+        architecture in devices if name == engine else device in devices.get(architecture, ())
+        for engines in runs.values()
+        for name, devices in engines.items()
+    )
+    return related if is_related else extrapolated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         FrontScale, client_note, client_side, front_end_note, front_ends, reading,
     )
     from perfatlas.inference.intervals import (
-        KERNELS_ONLY, StepTails, architectures, fastest_s, model_kind, release_limits, run_kinds,
-        slowest_s, step_limits, step_tails, unseen_notes,
+        KERNELS_ONLY, StepTails, devices, fastest_s, model_kind, release_limits, run_kinds,
+        slowest_s, step_limits, step_tails, support, unseen_notes,
     )
     from perfatlas.inference.latencies import (
         ClientSide, Joining, Latencies, Prompt, aggregated_latencies, at_client, joining_s,

@@ -17,12 +17,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas import collectives
-from perfatlas.engines import release_spread, step_spreads, unseen_kinds, whole_run_spread
+from perfatlas.engines import (
+    SUPPORT,
+    measured_runs,
+    release_spread,
+    run_support,
+    step_spreads,
+    unseen_kinds,
+    whole_run_spread,
+)
+from perfatlas.measurements.calibrations import has_shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.engines import EngineProfile
+    from perfatlas.hardware import Device
     from perfatlas.inference.step_totals import StepTimes
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
@@ -131,7 +141,8 @@ def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
 def _unseen(question: Candidates) -> list[tuple[str, ...]]:
     """Return the kinds that no measured run of the engine on the architecture has (C)."""
     ran = {k: runs.get(question.profile.name, ()) for k, runs in unseen_kinds().measured.items()}
-    pairs = list(zip(run_kinds(question), architectures(question), strict=True))
+    names = [device.architecture for device in devices(question)]
+    pairs = list(zip(run_kinds(question), names, strict=True))
     unseen = {
         (kinds, where): tuple(kind for kind in kinds if where not in ran.get(kind, ()))
         for kinds, where in set(pairs)
@@ -139,10 +150,32 @@ def _unseen(question: Candidates) -> list[tuple[str, ...]]:
     return [unseen[pair] for pair in pairs]
 
 
-def architectures(question: Candidates) -> list[str]:
-    """Return the architecture of the device of each candidate (C)."""
+def devices(question: Candidates) -> list[Device]:
+    """Return the device of each candidate (C)."""
     systems = question.placement.systems
-    return [systems[index].device.architecture for index in question.placement.index_C]
+    return [systems[index].device for index in question.placement.index_C]
+
+
+def support(question: Candidates) -> str:
+    """Return what supports the step times of the first candidate, one of `SUPPORT`.
+
+    A device whose kernels were measured is related at least; a borrowed release, a changed device
+    and a network that does not decode are related at most.
+
+    Limits: "" for tier bound and the ideal engine, which have no errors of services.
+    """
+    profile, device = question.profile, devices(question)[0]
+    if question.tier == "bound" or profile.name == IDEAL:
+        return ""
+    here, related, extrapolated = SUPPORT
+    if _unseen(question)[0]:
+        return extrapolated
+    stack = (profile.name, device.architecture, device.name)
+    found = run_support(measured_runs(), model_kind(question), stack)
+    differs = profile.borrowed or device.overridden or not question.model.network.decodes
+    if found == here and not differs:
+        return here
+    return related if found == here or has_shipped(device.name) else found
 
 
 def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
@@ -154,12 +187,12 @@ def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
         if note := collectives.unseen_fabric(systems[question.placement.index_C[candidate]]):
             yield candidate, note
     limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
-    of_devices = architectures(question)
+    of_devices = devices(question)
     for candidate, kinds in enumerate(_unseen(question)):
         if kinds and question.profile.name != IDEAL:
             text = UNSEEN.format(
                 engine=question.profile.name,
-                architecture=of_devices[candidate],
+                architecture=of_devices[candidate].architecture,
                 kinds=" and ".join(kinds),
                 **limits,
             )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations.matching import (
         ANY_KERNEL, ENGINE_TRANSFERS, CalibrationMatch, as_substitute, engine_transfers,
         find_calibration, find_calibration_at, find_shipped_calibration, hidden_devices,
-        kernel_errors_apart, with_overheads, without_devices,
+        kernel_errors_apart, relatives_of, with_overheads, without_devices,
     )
     from perfatlas.measurements.calibrations.releases import base_family, release_calibrations
     from perfatlas.measurements.calibrations.schedules import (

@@ -65,12 +65,14 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
         >>> evidence_headline({"tier": "bound", "calibrations": []})
         'roofline (bound), no calibration: a lower limit on time, without an interval'
     """
+    support = f"{evidence['support']}: " if evidence.get("support") else ""
     calibrations: Calibrations = evidence.get("calibrations") or []
     if not calibrations:
         meaning = MEANINGS.get(str(evidence.get("tier"))) if evidence.get("tier") != "pairs" else ""
-        return f"{_tier(evidence)}, no calibration" + (f": {meaning}" if meaning else "")
+        return f"{support}{_tier(evidence)}, no calibration" + (f": {meaning}" if meaning else "")
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
-    return f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} rows"
+    fitted = f"{counted(len(calibrations), 'calibration')} on {rows:,} rows"
+    return f"{support}{_tier(evidence)}, {fitted}"
 
 
 def _tier(evidence: Mapping[str, Any]) -> str:
@@ -85,11 +87,12 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     Example:
         >>> from perfatlas.report.text.evidence import confidence_lines
         >>> used = [{"id": "h200_sxm/gemm/vllm/bf16", "rows": 35742, "median_error": 0.065}]
+        >>> evidence = {"tier": "physics", "support": "measured here", "calibrations": used}
         >>> answer = {"command": "kernel gemm", "results": {"time_s_low": 1e-5},
-        ...           "evidence": {"tier": "physics", "calibrations": used}}
+        ...           "evidence": evidence}
         >>> for line in confidence_lines(answer):
         ...     print(line)
-        analytical model (physics): fitted to measured kernels
+        measured here: analytical model (physics) fitted to measured kernels
         1 calibration on 35,742 rows of h200_sxm, median error 6.5%
         the 90% interval covers such kernels on other machines, with cold caches
     """
@@ -104,7 +107,10 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     if (results.get("step_time_s_low") or math.inf) < (results.get("step_time_s") or 0.0):
         meanings["bound"] = WITH_LOSSES  # only the lower end of a training step is a limit
     meaning = meanings.get(tiers[0], "") if len(tiers) == 1 else MIXED
-    lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
+    joint = " " if meaning and meaning in fitted.values() else ": "
+    lines = [f"{_tier(evidence)}{joint}{meaning}" if meaning else _tier(evidence)]
+    if evidence.get("support"):
+        lines[0] = f"{evidence['support']}: {lines[0]}"
     if not calibrations:
         return lines
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
