@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from perfatlas.engines import resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.machines import DeviceColumns
+from perfatlas.operators import GroupedGemm, Phase
+from perfatlas.step import gathered
 from perfatlas.verbs.estimate import estimate
 
 ASKED: dict[str, Any] = {
@@ -27,9 +33,11 @@ def remarks(**changes: Any) -> list[str]:  # noqa: ANN401 - fields of any type
 
 
 def test_a_shape_without_a_file_is_named() -> None:
-    # 128 / 8 = 16 experts of width 1536: no file for an H100 in 0.11.0 or 0.11.1
+    # 128 / 8 = 16 experts of width 1536: no file for an H100 in 0.11.0
     assert "16 block-scaled fp8 experts of width 1536" in remarks()[0]
-    assert remarks(engine="vllm@0.11.1")
+    # 256 experts of 1536 / 8 = 192, whose ranks are too many for DeepGEMM in 0.12
+    eight = {"model": "MiniMaxAI/MiniMax-M2", "system": "h100_sxm", "ep": 1, "moe_tp": 8}
+    assert remarks(**eight, engine="vllm@0.12")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +47,7 @@ def test_a_shape_without_a_file_is_named() -> None:
         {"engine": "sglang"},
         {"moe_format": "bf16"},
         {"system": "b200_sxm"},
+        {"engine": "vllm@0.11.1"},  # DeepGEMM runs all shapes
         {"system": "h200_sxm", "tp": 4, "ep": 1, "moe_tp": 4},  # 128 experts of 1536 / 4 = 384
     ],
 )
@@ -48,9 +57,30 @@ def test_tuned_or_other_kernels_are_not(changes: dict[str, Any]) -> None:
 
 def test_a_file_counts_from_its_release_on() -> None:
     # DeepSeek-V3: 256 / 8 = 32 experts of width 2048, tuned for an H200 from 0.11.1 on
-    asked = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm"}
-    assert remarks(**asked)
-    assert remarks(**asked, engine="vllm@0.11.1") == []
+    experts = GroupedGemm(
+        name="experts",
+        phase=Phase.DECODE,
+        count=np.ones(1),
+        tokens=np.full(1, 8.0),
+        hidden=np.full(1, 7168.0),
+        intermediate=np.full(1, 2048.0),
+        experts=np.full(1, 256.0),
+        top_k=np.full(1, 8.0),
+        ep=np.full(1, 8.0),
+        moe_tp=np.ones(1),
+        matrices=3,
+        format="fp8_block",
+        weight_bytes_per_element=1.0,
+        input_bytes_per_element=1.0,
+    )
+    h200 = DeviceColumns(
+        devices=(resolve_system("h200_sxm").device,), index_C=np.zeros(1, np.int64)
+    )
+    untuned = [
+        gathered._untuned_experts(experts, resolve_engine(release), h200).tolist()
+        for release in ("vllm@0.11", "vllm@0.11.1")
+    ]
+    assert untuned == [[True], [False]]
 
 
 def test_the_upper_limit_is_wider_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

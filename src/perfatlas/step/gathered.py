@@ -6,7 +6,7 @@ candidate), U unique shapes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,7 @@ from perfatlas.operators import (
     with_fields,
 )
 from perfatlas.pricing import PricedOperators, following_clock, join, scaled, scatter, select, take
+from perfatlas.step.contiguous_experts import contiguous_experts
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
 
@@ -149,6 +150,7 @@ def _untuned_experts(
     hopper = [device.architecture == data["architecture"] for device in devices.devices]
     few_C = operator.tokens <= data["untuned"]["tokens"]
     untuned_C: NDArray[np.bool_] = np.array(hopper)[devices.index_C] & few_C
+    untuned_C &= operator.count > 0.0
     experts_C = np.broadcast_to(operator.experts / operator.ep, (count,))
     width_C = np.broadcast_to(operator.intermediate / operator.moe_tp, (count,))
     names = np.array([device.name for device in devices.devices])[devices.index_C]
@@ -215,6 +217,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         steps: Steps of one scenario, such as prefill and decode.
         context: Engine, systems and tier; its clocks and power limits are not read.
     """
+    steps = [replace(step, operators=contiguous_experts(step.operators, context)) for step in steps]
     compute = [[op for op in s.operators if not op.communicates] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
     devices = context.placement.sustained()
