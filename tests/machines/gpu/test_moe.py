@@ -45,6 +45,7 @@ def shape(**changes: float) -> FloatArray:
         "hot": 0.0,
         "exchange_ranks": 1.0,
         "ranks_per_token": 1.0,
+        "loop_cycles": 0.0,
     }
     return np.array([{**values, **changes}[name] for name in moe.MoeShape._fields])
 
@@ -109,6 +110,19 @@ def test_rows_of_other_ranks_by_hand() -> None:
 # experts receives 768 tokens with 4/3 of its experts each: 1024 rows, as before.
 GATHERED: Final = {"tokens": 4096.0, "ep": 16.0}
 RECEIVED: Final = {"tokens": 768.0, "experts": 4.0, "top_k": 4.0 / 3.0}
+
+
+def test_the_loop_of_default_tiles_by_hand() -> None:
+    # 64 experts x 64 rows: tiles of 64 x 64, 64 * ceil(2*1024/64) = 2,048 and 64 * 64 = 4,096
+    sms, clock = SILICON[2], SILICON[3]
+    waves = np.ceil(2048 / sms) * 4096 + np.ceil(4096 / sms) * 1024
+    alone = {"overlap_power": 1.0, "overhead_tile_cycles": 0.0}
+    slow, slower = (
+        time_s(shape(tokens=1024.0, loop_cycles=cycles), **alone) for cycles in (1e3, 2e3)
+    )
+    assert slower - slow == pytest.approx(1e3 / clock * waves)
+
+
 EXCHANGE: Final = {"exchange_ranks": 16.0, "ranks_per_token": 3.0}
 
 

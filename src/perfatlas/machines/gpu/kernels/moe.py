@@ -46,6 +46,8 @@ class MoeShape(NamedTuple):
     # ranks between which an all-to-all has moved the tokens; 1: no all-to-all
     exchange_ranks: float
     ranks_per_token: float  # those of them that a token was sent to, on average; 1: no all-to-all
+    # least clocks per element of the inner dimension of a tile of TRITON_MANY; 0: tiles as measured
+    loop_cycles: float
 
 
 class MoeParameters(NamedTuple):
@@ -286,6 +288,7 @@ def _blocks_s(
     second = row_tiles * np.ceil(hidden / columns)
     sm_s = silicon.sm_count / silicon.peak  # one FLOP on one SM
     depth_s = 2.0 * columns * rows * sm_s / parameters.efficiency_compute
+    depth_s = max(depth_s, shape.loop_cycles / silicon.clock)
     tile_s = parameters.overhead_tile_cycles / silicon.clock
     waves_first = np.ceil(first / silicon.sm_count)
     waves_second = np.ceil(second / silicon.sm_count)
@@ -297,6 +300,8 @@ def _blocks_s(
 @part
 def _tile(shape: MoeShape, policy: float, load: float) -> tuple[float, float]:
     """Return rows and columns of an output tile; `load` is the mean rows of an active expert."""
+    if shape.loop_cycles > 0.0:
+        return TRITON_MANY
     if policy == TRITON_DEFAULTS:
         return TRITON_FEW if shape.tokens <= shape.experts / shape.ep else TRITON_MANY
     if policy == FIXED_TILES:
@@ -356,6 +361,7 @@ def _columns(operator: operators.GroupedGemm) -> declarations.Columns:
         "hot": 0.0,
         "exchange_ranks": ranks,
         "ranks_per_token": reached,
+        "loop_cycles": operator.loop_cycles,
     }
 
 
