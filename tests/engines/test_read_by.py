@@ -197,7 +197,7 @@ FIRST: Final = {
         ("operators", 12): "graph_kernels.nhwc",
         ("operators", 13): (
             "contiguous_experts.architectures contiguous_experts.below_moe_tp"
-            " contiguous_experts.formats contiguous_experts.rows contiguous_experts.skips_empty"
+            " contiguous_experts.formats contiguous_experts.rows"
         ),
         ("operators", 14): "contiguous_experts.above_width contiguous_experts.large_only",
     }.items()
@@ -287,7 +287,6 @@ def profile() -> dict[str, Any]:
         "large_only": ["blackwell"],
         "above_width": 512,
         "below_moe_tp": 8,
-        "skips_empty": False,
         "ref": "t",
     }
     table["runs"] = "all"

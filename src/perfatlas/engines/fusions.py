@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.engines.field_readers import COUNT, NAME, NAMES, OPERATORS, REF, needed, perhaps
-from perfatlas.files import Flag, Record, Text
+from perfatlas.files import Record, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,6 @@ class ContiguousExperts:
     architectures: tuple[str, ...]  # GPUs on which all shapes run so
     # GPUs on which shapes of at least `rows` tokens and wider experts than `above_width` do
     large_only: tuple[str, ...]
-    skips_empty: bool  # Whether products skip the tiles that no token fills
     source: str  # Documentation reference
     above_width: int = 0  # Width of an expert on a GPU
     below_moe_tp: float = math.inf  # Tensor-parallel ranks of an expert from which none does
@@ -123,7 +122,6 @@ CONTIGUOUS: Final = Record(
         "large_only": needed(NAMES, *OPERATORS),
         "above_width": perhaps(COUNT, *OPERATORS),
         "below_moe_tp": perhaps(COUNT, *OPERATORS),
-        "skips_empty": needed(Flag(), *OPERATORS),
         "ref": REF,
     },
     build=ContiguousExperts,

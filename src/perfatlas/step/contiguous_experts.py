@@ -44,7 +44,7 @@ def contiguous_experts(operators: Sequence[Operator], context: StepContext) -> t
 
     Source: vllm 0.11.1, fused_moe/deep_gemm_moe.py, DeepGemmExperts.apply(): as the host does not
         know the rows of an expert, buffers hold those of all tokens and a tile less one row for
-        each expert of the rank. Releases that do not mark the rows that stay empty multiply all.
+        each expert of the rank. Rows that stay empty are not marked, so that all are multiplied.
 
     Limits: Experts with tokens have as many tiles each, give or take one, and the products of those
         with as many tiles are priced as a dense one of their rows. Not applied to rows that an
@@ -93,8 +93,6 @@ def _kernels(
     buffer_C = experts.tokens * experts.top_k + held_C * (rules.rows - 1)
     buffer_C = rules.rows * np.ceil(buffer_C / rules.rows)
     tiles_C = buffer_C / rules.rows
-    if rules.skips_empty:
-        tiles_C = active_C * np.ceil(np.maximum(sent_C / active_C, 1.0) / rules.rows)
     # of the experts with tokens, some have one tile more than the others
     deep_C = np.maximum(np.floor(tiles_C / active_C), 1.0)
     deeper_C = np.maximum(tiles_C - deep_C * active_C, 0.0)
