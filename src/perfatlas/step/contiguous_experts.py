@@ -16,6 +16,7 @@ from perfatlas.operators import (
     GroupedGemm,
     Streaming,
     busiest_rank,
+    most_active_experts,
     with_fields,
 )
 
@@ -89,7 +90,10 @@ def _kernels(
     )
     share_C = np.minimum(experts.top_k / experts.experts * busiest_C, 1.0)
     sent_C = share_C * experts.tokens * held_C
-    active_C = np.maximum(held_C * (1.0 - (1.0 - share_C) ** experts.tokens), 1.0)
+    active_C = most_active_experts(
+        experts.distribution, experts.tokens, experts.experts, experts.top_k, experts.ep
+    )
+    active_C = np.maximum(active_C, 1.0)
     buffer_C = experts.tokens * experts.top_k + held_C * (rules.rows - 1)
     buffer_C = rules.rows * np.ceil(buffer_C / rules.rows)
     tiles_C = buffer_C / rules.rows

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.machines.gpu.kernels import moe
-from perfatlas.operators import BOUND_PADDING, UNIFORM, FloatArray
+from perfatlas.operators import BOUND_PADDING, UNIFORM, FloatArray, most_active_experts
 
 SILICON = SiliconRow(
     peak=1000e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50.0 * 2**20, exponentials=16.0
@@ -164,6 +164,19 @@ def test_received_tokens_cost_more_if_more_and_never_more_than_all(
     assert received_s(tokens) <= time_s(shape(tokens=tokens, ep=16.0, skew=skew)) * (1 + 1e-9)
     if skew <= 0.0:  # a drawn power law has other extremes with another number of tokens
         assert received_s(tokens * more) >= received_s(tokens) * (1 - 1e-9)
+
+
+@given(tokens=st.integers(1, 1000), ranks=st.sampled_from([1, 4, 16]))
+def test_the_rank_with_the_most_experts_is_that_of_operators(tokens: int, ranks: int) -> None:
+    sizes = {"tokens": tokens, "experts": 64, "top_k": 4, "ep": ranks}
+    columns = [np.full(1, float(size)) for size in sizes.values()]
+    row = {name: float(size) for name, size in sizes.items()}
+    own = moe._most_active(moe.MoeShape(*shape(**row)))
+    assert own == pytest.approx(most_active_experts("uniform", *columns)[0])
+    # those of an all-to-all between the ranks have the tokens and experts that they received
+    sent = {"exchange_ranks": float(ranks), "ranks_per_token": 1.0, "ep": 1.0}
+    sent |= {"tokens": tokens / ranks, "experts": 64 / ranks, "top_k": 4.0}
+    assert moe._most_active(moe.MoeShape(*shape(**sent))) == pytest.approx(own)
 
 
 def test_a_rank_without_rows_still_runs_one_expert() -> None:

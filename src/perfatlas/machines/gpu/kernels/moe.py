@@ -120,6 +120,8 @@ def moe_time_s(
     for load in loads_B:
         active += experts_per_bin * min(load, 1.0)
         rows += experts_per_bin * load
+    if shape.skew == UNIFORM:
+        active = max(active, _most_active(shape))
     blocks_s, tile_s, waves = _blocks_s(shape, silicon, parameters, loads_B, rows / active)
     memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
     longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
@@ -184,6 +186,23 @@ def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
     most = min(ep, experts / top_k)  # every token sends its maximum
     extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
     return min(1.0 + extreme * deviation / mean, most)
+
+
+@part
+def _most_active(shape: MoeShape) -> float:
+    """Return the experts whose weights the rank with the most of them reads, for uniform routing.
+
+    An expert of a rank is idle with the probability (1 - top_k/experts)^tokens, and the number that
+    is not has the variance of as many independent draws.
+    """
+    ranks, reached = shape.exchange_ranks, shape.ranks_per_token
+    ep, held = shape.ep * ranks, shape.experts / shape.ep
+    share = min(shape.top_k * reached / (shape.experts * ranks), 1.0)
+    idle = (1.0 - share) ** (shape.tokens * ranks / reached)
+    extreme = 0.0
+    if ep > 1.0:
+        extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
+    return min(held * (1.0 - idle) + extreme * math.sqrt(held * idle * (1.0 - idle)), held)
 
 
 @part
