@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.engines import resolve_engine
 from perfatlas.operators import Gemm, GroupedGemm, Phase
-from perfatlas.step.contiguous_experts import contiguous_experts
+from perfatlas.step.fusion import contiguous_experts
 from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         PREFERRED, all_reduce_groups, default_engine, engine_ids, engine_names, engines_on,
         resolve_engine, runs_on,
     )
-    from perfatlas.engines.fusions import ContiguousExperts, GraphKernels
+    from perfatlas.engines.fusions import GraphKernels
     from perfatlas.engines.profile import CompressedPages, EngineProfile, Launches
     from perfatlas.engines.laboratories import (
         LABORATORIES, OperatorSpread, operator_class, operator_spreads, release_spread,

@@ -70,33 +70,6 @@ def least_active_experts(
     return least
 
 
-def most_active_experts(
-    distribution: str, tokens: FloatArray, experts: FloatArray, top_k: FloatArray, ep: FloatArray
-) -> FloatArray:
-    """Return the experts with tokens of the rank that has the most of them (C,).
-
-    Args:
-        distribution: As for `load_skew`.
-        tokens: Tokens of the group (C,).
-        experts: Routed experts of the layer (C,).
-        top_k: Experts per token (C,).
-        ep: Expert-parallel ranks (C,).
-
-    Source: derived: of uniform routing, an expert is idle with the probability (1 - k/E)^T, as if
-        experts were independent, and ranks are taken as normal.
-    Limits: Other loads: experts of the busiest rank have equal loads.
-    """
-    held_C, share_C = experts / ep, top_k / experts
-    if load_skew(distribution) != UNIFORM:
-        share_C = share_C * busiest_rank(distribution, tokens, experts, top_k, ep)
-    idle_C = (1.0 - np.minimum(share_C, 1.0)) ** tokens
-    active_C: FloatArray = held_C * (1.0 - idle_C)
-    if load_skew(distribution) == UNIFORM:
-        extreme_C = EXTREME * np.log(np.maximum(ep, 1.0)) ** EXTREME_POWER
-        active_C = active_C + extreme_C * np.sqrt(active_C * idle_C)
-    return np.minimum(active_C, held_C)
-
-
 def busiest_rank(
     distribution: str,
     tokens: FloatArray,

@@ -26,8 +26,8 @@ from perfatlas.operators import (
     with_fields,
 )
 from perfatlas.pricing import PricedOperators, following_clock, join, scaled, scatter, select, take
-from perfatlas.step.contiguous_experts import contiguous_experts
 from perfatlas.step.cost import PricedStep, Step
+from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
 
 if TYPE_CHECKING:
@@ -248,13 +248,9 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         steps: Steps of one scenario, such as prefill and decode.
         context: Engine, systems and tier; its clocks and power limits are not read.
     """
-    steps = [
-        replace(
-            step,
-            operators=with_default_tiles(contiguous_experts(step.operators, context), context),
-        )
-        for step in steps
-    ]
+    expanded = [contiguous_experts(step.operators, context) for step in steps]
+    tiled = [with_default_tiles(operators, context) for operators in expanded]
+    steps = [replace(step, operators=ops) for step, ops in zip(steps, tiled, strict=True)]
     compute = [[op for op in s.operators if not op.communicates] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
     devices = context.placement.sustained()

@@ -190,19 +190,16 @@ def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
 
 @part
 def _most_active(shape: MoeShape) -> float:
-    """Return the experts whose weights the rank with the most of them reads, for uniform routing.
+    """Return the experts with rows of the rank that has the most of them, for uniform routing.
 
-    An expert of a rank is idle with the probability (1 - top_k/experts)^tokens, and the number that
-    is not has the variance of as many independent draws.
+    An expert is idle with the probability (1 - top_k/experts)^tokens, independently of others.
     """
     ranks, reached = shape.exchange_ranks, shape.ranks_per_token
-    ep, held = shape.ep * ranks, shape.experts / shape.ep
-    share = min(shape.top_k * reached / (shape.experts * ranks), 1.0)
-    idle = (1.0 - share) ** (shape.tokens * ranks / reached)
-    extreme = 0.0
-    if ep > 1.0:
-        extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
-    return min(held * (1.0 - idle) + extreme * math.sqrt(held * idle * (1.0 - idle)), held)
+    held, share = shape.experts / shape.ep, shape.top_k * reached / (shape.experts * ranks)
+    idle = (1.0 - min(share, 1.0)) ** (shape.tokens * ranks / reached)
+    extreme = EXTREME * math.log(shape.ep * ranks) ** EXTREME_POWER  # 0 for one rank
+    active = held * (1.0 - idle) + extreme * math.sqrt(held * idle * (1.0 - idle))
+    return float(min(active, held))
 
 
 @part
