@@ -95,6 +95,8 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: rows(e, "compute", model=ROWS, isl=None, osl=None),
         lambda e: trained(e, "resnet-18"),
         lambda e: trained(e, "convnext-tiny"),
+        lambda e: rows(e, "compute", model=MIXTURE, moe_format="fp8_block"),
+        lambda e: rows(e, "compute", model=MIXTURE, moe_format="fp8_block", system="b200_sxm"),
     ),
     "collectives": (
         lambda e: rows(e, "communication", tp=8, batch=1),
@@ -197,6 +199,11 @@ FIRST: Final = {
         ("operators", 10): "graph_kernels.gathers_per_cycle graph_kernels.row_bytes_per_cycle",
         ("operators", 11): "graph_kernels.block_bytes_per_cycle graph_kernels.gradient_times",
         ("operators", 12): "graph_kernels.nhwc",
+        ("operators", 13): (
+            "contiguous_experts.architectures contiguous_experts.below_moe_tp"
+            " contiguous_experts.formats contiguous_experts.rows"
+        ),
+        ("operators", 14): "contiguous_experts.above_width contiguous_experts.large_only",
     }.items()
     for path in paths.split()
 }
@@ -217,6 +224,10 @@ CHANGED: Final[dict[str, Any]] = {
     "separate_kernels[].operator": "no_such_operator",
     "separate_kernels[].kernels": 7,
     "separate_kernels[].model_types": ["deepseek_v3"],
+    "contiguous_experts.formats": ["nvfp4"],
+    "contiguous_experts.architectures": ["ampere"],
+    "contiguous_experts.large_only": ["ampere"],
+    "contiguous_experts.below_moe_tp": 1,
     "attention.speed": {"hopper": 0.5},
     "graph_kernels.layout": "nhwc",
     "graph_kernels.bytes_per_cycle": {"norm": 2.0},
@@ -273,6 +284,15 @@ def profile() -> dict[str, Any]:
     table["separate_kernels"] = [
         {"operator": "activation", "kernels": 2, "model_types": ["llama"], "ref": "t"}
     ]
+    table["contiguous_experts"] = {
+        "formats": ["fp8_block"],
+        "rows": 128,
+        "architectures": ["hopper"],
+        "large_only": ["blackwell"],
+        "above_width": 512,
+        "below_moe_tp": 8,
+        "ref": "t",
+    }
     table["runs"] = "all"
     table["graph_kernels"] = {
         "layout": "nchw",

@@ -1,7 +1,8 @@
-"""Streaming operators that an engine fuses, or runs as several kernels."""
+"""Operators that an engine fuses, or runs as several kernels."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,20 @@ class SeparateKernels:
     kernels: int  # Kernels per execution
     model_types: tuple[str, ...]  # `model_type` of the models for which it does; empty for all
     source: str  # Documentation reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContiguousExperts:
+    """Experts that run on contiguous rows, padded to whole row tiles."""
+
+    formats: tuple[str, ...]  # Formats of the experts
+    rows: int  # Rows of a tile
+    architectures: tuple[str, ...]  # GPUs on which all shapes run so
+    # GPUs on which shapes of at least `rows` tokens and wider experts than `above_width` do
+    large_only: tuple[str, ...]
+    source: str  # Documentation reference
+    above_width: int = 0  # Width of an expert on a GPU
+    below_moe_tp: float = math.inf  # Tensor-parallel ranks of an expert from which none does
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,4 +113,16 @@ SEPARATE: Final = Record(
         "ref": REF,
     },
     build=lambda *, model_types=(), **fields: SeparateKernels(model_types=model_types, **fields),
+)
+CONTIGUOUS: Final = Record(
+    fields={
+        "formats": needed(NAMES, *OPERATORS),
+        "rows": needed(COUNT, *OPERATORS),
+        "architectures": needed(NAMES, *OPERATORS),
+        "large_only": needed(NAMES, *OPERATORS),
+        "above_width": perhaps(COUNT, *OPERATORS),
+        "below_moe_tp": perhaps(COUNT, *OPERATORS),
+        "ref": REF,
+    },
+    build=ContiguousExperts,
 )

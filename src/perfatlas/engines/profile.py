@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.engines.fusions import AttentionSpeed, Fusion, GraphKernels, SeparateKernels
+    from perfatlas.engines.fusions import (
+        AttentionSpeed,
+        ContiguousExperts,
+        Fusion,
+        GraphKernels,
+        SeparateKernels,
+    )
     from perfatlas.operators import FloatArray
 
 
@@ -415,6 +421,8 @@ class EngineProfile:
     borrowed_gain: float = 1.0
     # Further gains on devices of a vendor alone, by vendor
     vendor_gains: Mapping[str, float] = field(default_factory=dict)
+    # Experts on contiguous rows, None where fused kernels run all
+    contiguous_experts: ContiguousExperts | None = None
     # Kernels of earlier releases, None where none are known
     earlier_kernels: EarlierKernels | None = None
     runs_on: RunsOn | None = None  # Vendors of the devices, None for any

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from perfatlas import files
 from perfatlas.engines import field_readers, profile
-from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed, GraphKernels
+from perfatlas.engines.fusions import (
+    CONTIGUOUS,
+    FUSION,
+    SEPARATE,
+    AttentionSpeed,
+    GraphKernels,
+)
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -428,6 +434,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
     "all_reduce_norm_fusion": field_readers.perhaps(_NormFusion()),
     "fusion": field_readers.perhaps(files.Array(of=FUSION), into="fusions"),
     "separate_kernels": field_readers.perhaps(files.Array(of=SEPARATE)),
+    "contiguous_experts": field_readers.perhaps(CONTIGUOUS),
     "attention": field_readers.perhaps(
         files.Record(
             fields={

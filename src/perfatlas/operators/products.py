@@ -166,6 +166,9 @@ class GroupedGemm(Operator):
     # Mean number of ep ranks to which an all-to-all sends a token, so that a rank holds only the
     # tokens that it received; 0 where every rank holds all tokens (C,)
     ranks_per_token: FloatArray | float = 0.0
+    # Least clocks of an SM per element of the inner dimension of a default tile, 0 where tiles are
+    # those that were measured (C,)
+    loop_cycles: FloatArray | float = 0.0
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

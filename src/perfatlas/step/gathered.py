@@ -6,7 +6,7 @@ candidate), U unique shapes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -27,10 +27,11 @@ from perfatlas.operators import (
 )
 from perfatlas.pricing import PricedOperators, following_clock, join, scaled, scatter, select, take
 from perfatlas.step.cost import PricedStep, Step
+from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -140,25 +141,57 @@ def _untuned_experts(
 
     Source: data/expert_tiles.toml.
     """
-    data, count = _tiles(), devices.index_C.size
-    none_C = np.zeros(count, np.bool_)
+    data, none_C = _tiles(), np.zeros(devices.index_C.shape, np.bool_)
     if not isinstance(operator, GroupedGemm) or operator.format != data["format"]:
         return none_C
     if not _has_default_tiles(profile):
         return none_C
-    hopper = [device.architecture == data["architecture"] for device in devices.devices]
-    few_C = operator.tokens <= data["untuned"]["tokens"]
-    untuned_C: NDArray[np.bool_] = np.array(hopper)[devices.index_C] & few_C
-    experts_C = np.broadcast_to(operator.experts / operator.ep, (count,))
-    width_C = np.broadcast_to(operator.intermediate / operator.moe_tp, (count,))
-    names = np.array([device.name for device in devices.devices])[devices.index_C]
-    for tuned in data["tuned"]:
-        if _numbers(tuned["release"]) > (*_numbers(profile.version), 0, 0)[:3]:
-            continue
-        for experts, width in tuned["shapes"]:
-            same_C = (experts_C == experts) & (width_C == width)
-            untuned_C &= ~(same_C & (names == tuned["device"]))
+    few_C = (operator.tokens <= data["untuned"]["tokens"]) & (operator.count > 0.0)
+    untuned_C: NDArray[np.bool_] = few_C & ~_are_tuned(operator, profile, devices, data["tuned"])
     return untuned_C
+
+
+def _are_tuned(
+    experts: GroupedGemm,
+    profile: EngineProfile,
+    devices: DeviceColumns,
+    tuned: Sequence[Mapping[str, Any]],
+) -> NDArray[np.bool_]:
+    """Return where a release ships tiles for experts, or a device has other defaults (C,)."""
+    shape = devices.index_C.shape
+    other = [device.architecture != _tiles()["architecture"] for device in devices.devices]
+    tuned_C: NDArray[np.bool_] = np.array(other)[devices.index_C]
+    experts_C = np.broadcast_to(experts.experts / experts.ep, shape)
+    width_C = np.broadcast_to(experts.width(), shape)
+    names = np.array([device.name for device in devices.devices])[devices.index_C]
+    for row in tuned:
+        if _numbers(row["release"]) > (*_numbers(profile.version), 0, 0)[:3]:
+            continue
+        for held, width in row["shapes"]:
+            tuned_C |= (experts_C == held) & (width_C == width) & (names == row["device"])
+    return tuned_C
+
+
+def with_default_tiles(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
+    """Return the operators, with the inner loop of default tiles where experts run with them.
+
+    Source: data/expert_tiles.toml.
+
+    Limits: The clocks of the loop were measured with fp8, and are taken for 16-bit experts. Few
+        tiles, which leave SMs with one thread block each, take longer.
+    """
+    rules, devices = _tiles()["default_tile"], context.placement.devices()
+    if context.tier == "bound" or not _has_default_tiles(context.profile):
+        return tuple(operators)
+
+    def with_loop(op: Operator) -> Operator:
+        if not isinstance(op, GroupedGemm) or op.format not in rules["formats"]:
+            return op
+        many_C = (op.tokens > op.experts / op.ep) & (np.asarray(op.ranks_per_token) == 0.0)
+        many_C &= ~_are_tuned(op, context.profile, devices, rules["tuned"])
+        return with_fields(op, loop_cycles=np.where(many_C, rules["loop_cycles"], 0.0))
+
+    return tuple(with_loop(operator) for operator in operators)
 
 
 def with_untuned_experts(
@@ -215,6 +248,9 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         steps: Steps of one scenario, such as prefill and decode.
         context: Engine, systems and tier; its clocks and power limits are not read.
     """
+    expanded = [contiguous_experts(step.operators, context) for step in steps]
+    tiled = [with_default_tiles(operators, context) for operators in expanded]
+    steps = [replace(step, operators=ops) for step, ops in zip(steps, tiled, strict=True)]
     compute = [[op for op in s.operators if not op.communicates] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
     devices = context.placement.sustained()

@@ -45,6 +45,7 @@ def shape(**changes: float) -> FloatArray:
         "hot": 0.0,
         "exchange_ranks": 1.0,
         "ranks_per_token": 1.0,
+        "loop_cycles": 0.0,
     }
     return np.array([{**values, **changes}[name] for name in moe.MoeShape._fields])
 
@@ -109,6 +110,19 @@ def test_rows_of_other_ranks_by_hand() -> None:
 # experts receives 768 tokens with 4/3 of its experts each: 1024 rows, as before.
 GATHERED: Final = {"tokens": 4096.0, "ep": 16.0}
 RECEIVED: Final = {"tokens": 768.0, "experts": 4.0, "top_k": 4.0 / 3.0}
+
+
+def test_the_loop_of_default_tiles_by_hand() -> None:
+    # 64 experts x 64 rows: tiles of 64 x 64, 64 * ceil(2*1024/64) = 2,048 and 64 * 64 = 4,096
+    sms, clock = SILICON[2], SILICON[3]
+    waves = np.ceil(2048 / sms) * 4096 + np.ceil(4096 / sms) * 1024
+    alone = {"overlap_power": 1.0, "overhead_tile_cycles": 0.0}
+    slow, slower = (
+        time_s(shape(tokens=1024.0, loop_cycles=cycles), **alone) for cycles in (1e3, 2e3)
+    )
+    assert slower - slow == pytest.approx(1e3 / clock * waves)
+
+
 EXCHANGE: Final = {"exchange_ranks": 16.0, "ranks_per_token": 3.0}
 
 
@@ -150,6 +164,48 @@ def test_received_tokens_cost_more_if_more_and_never_more_than_all(
     assert received_s(tokens) <= time_s(shape(tokens=tokens, ep=16.0, skew=skew)) * (1 + 1e-9)
     if skew <= 0.0:  # a drawn power law has other extremes with another number of tokens
         assert received_s(tokens * more) >= received_s(tokens) * (1 - 1e-9)
+
+
+def most_active(tokens: float, experts: float, top_k: float, ep: float, **sent: float) -> float:
+    row = shape(tokens=tokens, experts=experts, top_k=top_k, ep=ep, **sent)
+    return float(moe._most_active(moe.MoeShape(*row)))
+
+
+def test_the_most_experts_of_a_rank_by_hand() -> None:
+    # 8 tokens choose 8 of 128: idle (15/16)^8 = 0.5967, of 16 on a rank 6.453 +- 1.962 have rows,
+    # and the most of 8 ranks 0.87 ln(8)^0.7 = 1.4513 deviations more
+    assert most_active(8.0, 128.0, 8.0, 8.0) == pytest.approx(6.453 + 1.4513 * 1.962, rel=1e-3)
+    assert most_active(8.0, 128.0, 8.0, 1.0) == pytest.approx(128 * (1 - (15 / 16) ** 8))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (8, 128, 8, 8),  # Qwen3-235B
+        (32, 128, 8, 8),
+        (8, 16, 1, 8),  # Llama 4 Scout
+        (16, 16, 1, 4),
+        (32, 128, 1, 8),  # Llama 4 Maverick
+        (8, 256, 8, 32),  # DeepSeek-V3
+        (64, 256, 8, 64),
+    ],
+)
+def test_the_most_experts_of_a_rank_are_the_mean_of_draws(sizes: tuple[int, ...]) -> None:
+    tokens, experts, top_k, ep = sizes
+    random = np.random.default_rng(0)
+    chosen = np.argsort(random.random((300, tokens, experts)), axis=2)[:, :, :top_k]
+    active = np.zeros((300, experts), np.bool_)
+    np.put_along_axis(active, chosen.reshape(300, -1), values=True, axis=1)
+    drawn = active.reshape(300, ep, -1).sum(axis=2).max(axis=1).mean()
+    assert most_active(*sizes) == pytest.approx(drawn, rel=0.05)
+
+
+@given(tokens=st.integers(1, 1000), ranks=st.sampled_from([1, 4, 16]))
+def test_an_all_to_all_leaves_the_experts_of_a_rank(tokens: int, ranks: int) -> None:
+    held = most_active(tokens, 64.0, 4.0, ranks)
+    sent = {"exchange_ranks": float(ranks), "ranks_per_token": 1.0}
+    assert most_active(tokens / ranks, 64 / ranks, 4.0, 1.0, **sent) == pytest.approx(held)
+    assert 0.0 < held <= 64 / ranks
 
 
 def test_a_rank_without_rows_still_runs_one_expert() -> None:

@@ -23,6 +23,7 @@ def moe(tokens: float, moe_tp: float = 1.0) -> np.ndarray[tuple[int, int], np.dt
         "top_k": 4.0,
         "moe_tp": moe_tp,
         "skew": -1.0,
+        "loop_cycles": 0.0,
     }
     return np.array([[values[name] for name in MoeShape._fields]])
 

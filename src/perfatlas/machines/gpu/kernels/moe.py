@@ -46,6 +46,8 @@ class MoeShape(NamedTuple):
     # ranks between which an all-to-all has moved the tokens; 1: no all-to-all
     exchange_ranks: float
     ranks_per_token: float  # those of them that a token was sent to, on average; 1: no all-to-all
+    # least clocks per element of the inner dimension of a tile of TRITON_MANY; 0: tiles as measured
+    loop_cycles: float
 
 
 class MoeParameters(NamedTuple):
@@ -118,6 +120,8 @@ def moe_time_s(
     for load in loads_B:
         active += experts_per_bin * min(load, 1.0)
         rows += experts_per_bin * load
+    if shape.skew == UNIFORM:
+        active = max(active, _most_active(shape))
     blocks_s, tile_s, waves = _blocks_s(shape, silicon, parameters, loads_B, rows / active)
     memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
     longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
@@ -182,6 +186,20 @@ def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
     most = min(ep, experts / top_k)  # every token sends its maximum
     extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
     return min(1.0 + extreme * deviation / mean, most)
+
+
+@part
+def _most_active(shape: MoeShape) -> float:
+    """Return the experts with rows of the rank that has the most of them, for uniform routing.
+
+    An expert is idle with the probability (1 - top_k/experts)^tokens, independently of others.
+    """
+    ranks, reached = shape.exchange_ranks, shape.ranks_per_token
+    held, share = shape.experts / shape.ep, shape.top_k * reached / (shape.experts * ranks)
+    idle = (1.0 - min(share, 1.0)) ** (shape.tokens * ranks / reached)
+    extreme = EXTREME * math.log(shape.ep * ranks) ** EXTREME_POWER  # 0 for one rank
+    active = held * (1.0 - idle) + extreme * math.sqrt(held * idle * (1.0 - idle))
+    return float(min(active, held))
 
 
 @part
@@ -286,6 +304,7 @@ def _blocks_s(
     second = row_tiles * np.ceil(hidden / columns)
     sm_s = silicon.sm_count / silicon.peak  # one FLOP on one SM
     depth_s = 2.0 * columns * rows * sm_s / parameters.efficiency_compute
+    depth_s = max(depth_s, shape.loop_cycles / silicon.clock)
     tile_s = parameters.overhead_tile_cycles / silicon.clock
     waves_first = np.ceil(first / silicon.sm_count)
     waves_second = np.ceil(second / silicon.sm_count)
@@ -297,6 +316,8 @@ def _blocks_s(
 @part
 def _tile(shape: MoeShape, policy: float, load: float) -> tuple[float, float]:
     """Return rows and columns of an output tile; `load` is the mean rows of an active expert."""
+    if shape.loop_cycles > 0.0:
+        return TRITON_MANY
     if policy == TRITON_DEFAULTS:
         return TRITON_FEW if shape.tokens <= shape.experts / shape.ep else TRITON_MANY
     if policy == FIXED_TILES:
@@ -356,6 +377,7 @@ def _columns(operator: operators.GroupedGemm) -> declarations.Columns:
         "hot": 0.0,
         "exchange_ranks": ranks,
         "ranks_per_token": reached,
+        "loop_cycles": operator.loop_cycles,
     }
 
 
