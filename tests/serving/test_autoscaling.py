@@ -132,7 +132,7 @@ def _check_names(sim: SimulationState) -> None:
         known = np.flatnonzero(sim.block_SK["hashed"][s])
         chained = []
         for head in sim.bucket_SU["head"][s]:
-            block = int(head)
+            block = int(head) - 1
             while block >= 0:
                 chained.append(block)
                 block = int(sim.block_SK["chain_after"][s, block])

@@ -287,32 +287,29 @@ def clear(sim: SimulationState, r: int) -> None:
         replica.slot = 0
         sim.end_R[row] = NEVER
         for s in range(row * sim.ranks, (row + 1) * sim.ranks):
+            if slot == 0:  # the first batch has what all share
+                _clear_cache(sim, s)
             sim.scheduler_S[s] = sim.blank_1[0]
-            if slot > 0:  # the first batch has what all share
+            if slot > 0:
                 sim.scheduler_S[s].free = 0
                 sim.scheduler_S[s].spare = 0
             sim.growth_SB[s, :] = 0
             for b in range(sim.growers_SB.shape[1]):
                 sim.growers_SB[s, b].head = NO_INDEX
                 sim.growers_SB[s, b].tail = NO_INDEX
-    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
-        _clear_cache(sim, s)
 
 
 @part
 def _clear_cache(sim: SimulationState, s: int) -> None:
     """Empty the prefix cache of a scheduler and the tiers below it."""
-    blocks = sim.block_SK.shape[1]  # 0 without a prefix cache
-    for k in range(blocks):
-        row = sim.block_SK[s, k]
-        row.hashed = 0
-        row.references = 0
-        row.before = k - 1
-        row.after = k + 1 if k + 1 < blocks else NO_INDEX
-    if blocks > 0:
+    touched = sim.scheduler_S[s].touched
+    for k in range(touched):
+        sim.block_SK[s, k].hashed = 0
+        sim.block_SK[s, k].references = 0
+    if touched > 0:
         for u in range(sim.bucket_SU.shape[1]):
-            sim.bucket_SU[s, u].head = NO_INDEX
-            sim.bucket_SU[s, u].tail = NO_INDEX
+            sim.bucket_SU[s, u].head = 0
+            sim.bucket_SU[s, u].tail = 0
     if sim.offloads:
         clear_tiers(sim, s)
     rows = sim.spare_SH.shape[1]

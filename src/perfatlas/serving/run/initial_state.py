@@ -244,6 +244,8 @@ def _engine_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, A
     scheduler_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         scheduler_S[name] = state.NO_INDEX
+    for name in ("unnamed_head", "free_head", "free_tail"):
+        scheduler_S[name] = state.NO_INDEX
     named_size = limits.block_size if limits.prefix_caching else 0
     pipeline_limits = limits._replace(max_num_seqs=limits.max_num_seqs * group.batches)
     named = _named_blocks(requests, pipeline_limits, scheduler_S[:owners], group.role != "both")
@@ -318,9 +320,13 @@ def _named_blocks(
             f"KV blocks each needs a table of {4 * schedulers * rows * longest / 2**30:.0f} GiB",
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
-    # these tables are fully written
+    # untouched pages take no memory
+    each = -(-(requests.isl_N + requests.osl_N) // limits.block_size)
     buckets = 1 << max(blocks, 1).bit_length()
-    needed = schedulers * (blocks * state.BLOCK.itemsize + buckets * state.ENDS.itemsize)
+    needed = schedulers * min(blocks, int(each.sum())) * (state.BLOCK.itemsize + 4096)
+    needed = min(
+        needed, schedulers * (blocks * state.BLOCK.itemsize + buckets * state.ENDS.itemsize)
+    )
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise InfeasibleError(
@@ -328,16 +334,10 @@ def _named_blocks(
             f" of {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
             advice=("simulate fewer replicas, fewer kv_blocks, or disable prefix caching",),
         )
-    block_SK = np.zeros((schedulers, blocks), state.BLOCK)
-    block_SK["after"] = np.append(np.arange(1, blocks), state.NO_INDEX)[:blocks]
-    block_SK["before"] = np.arange(-1, blocks - 1)
-    scheduler_S["free_tail"] = blocks - 1
     scheduler_S["spare_rows"] = rows
     return {
-        "block_SK": block_SK,
-        "bucket_SU": np.full(
-            (schedulers, 1 << max(blocks, 1).bit_length()), state.NO_INDEX, "i4, i4"
-        ).view(state.ENDS),
+        "block_SK": np.zeros((schedulers, blocks), state.BLOCK),
+        "bucket_SU": np.zeros((schedulers, buckets), "i4, i4").view(state.ENDS),
         "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
         "cached_L": np.zeros(longest, np.int32),

@@ -2,8 +2,10 @@
 
 Free blocks form a queue: allocated from the head and freed to the tail, a sequence's last block
 first. A block keeps its hash until it is allocated again, so allocation evicts the least recently
-used block. With `reuses_unnamed`, blocks without a hash are freed to the head. Equal blocks
-computed at the same time are not merged; a lookup finds the oldest.
+used block. With `reuses_unnamed`, blocks without a hash are freed to the head, which is a stack.
+Blocks that were never allocated come between the two and have no entry, so that tables take the
+memory of what a simulation touches. Equal blocks computed at the same time are not merged; a lookup
+finds the oldest.
 
 The hash of block b of a prompt combines b with the chained hash of the traffic's block that
 contains its last token: two prompts share it exactly if they are equal up to there according to the
@@ -52,7 +54,7 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
     most = (request.isl + request.generated - 1) // sim.block_size
     for b in range(most):
         key = block_key(sim, i, b)
-        block = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)].head
+        block = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)].head - 1
         while block != NO_INDEX and sim.block_SK[s, block].key != key:
             block = sim.block_SK[s, block].chain_after
         if block == NO_INDEX:
@@ -162,13 +164,13 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
         bucket = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)]
         row.key = key
         row.hashed = 1
-        row.chain_before = bucket.tail
+        row.chain_before = bucket.tail - 1
         row.chain_after = NO_INDEX
-        if bucket.tail == NO_INDEX:
-            bucket.head = block
+        if bucket.tail == 0:
+            bucket.head = block + 1
         else:
-            sim.block_SK[s, bucket.tail].chain_after = block
-        bucket.tail = block
+            sim.block_SK[s, bucket.tail - 1].chain_after = block
+        bucket.tail = block + 1
     request.registered = max(request.registered, full)
 
 
@@ -199,11 +201,11 @@ def _forget(sim: SimulationState, s: int, block: int) -> None:
     row = sim.block_SK[s, block]
     bucket = sim.bucket_SU[s, row.key & (sim.bucket_SU.shape[1] - 1)]
     if row.chain_before == NO_INDEX:
-        bucket.head = row.chain_after
+        bucket.head = row.chain_after + 1
     else:
         sim.block_SK[s, row.chain_before].chain_after = row.chain_after
     if row.chain_after == NO_INDEX:
-        bucket.tail = row.chain_before
+        bucket.tail = row.chain_before + 1
     else:
         sim.block_SK[s, row.chain_after].chain_before = row.chain_before
     row.hashed = 0
@@ -213,8 +215,18 @@ def _forget(sim: SimulationState, s: int, block: int) -> None:
 def _take(sim: SimulationState, s: int) -> int:
     """Allocate the least recently used free block and evict its content."""
     owner = cache_owner(sim, s)
-    block = sim.scheduler_S[owner].free_head
-    _leave_free(sim, s, block)
+    cache = sim.scheduler_S[owner]
+    if cache.unnamed_head != NO_INDEX:
+        block = cache.unnamed_head
+        cache.unnamed_head = sim.block_SK[owner, block].after
+        sim.scheduler_S[s].free -= 1
+    elif cache.touched < sim.kv_blocks:
+        block = cache.touched
+        cache.touched += 1
+        sim.scheduler_S[s].free -= 1
+    else:
+        block = cache.free_head
+        _leave_free(sim, s, block)
     row = sim.block_SK[owner, block]
     if row.hashed:
         if sim.stores_evicted:
@@ -226,7 +238,7 @@ def _take(sim: SimulationState, s: int) -> int:
 
 @part
 def _leave_free(sim: SimulationState, s: int, block: int) -> None:
-    """Remove a block from the free queue."""
+    """Remove a block from the end of the free queue, where those with a hash are."""
     owner = cache_owner(sim, s)
     scheduler = sim.scheduler_S[owner]
     row = sim.block_SK[owner, block]
@@ -259,17 +271,11 @@ def _join_free(sim: SimulationState, s: int, block: int) -> None:
 
 @part
 def _join_free_first(sim: SimulationState, s: int, block: int) -> None:
-    """Add a block to the head of the free queue."""
+    """Add a block without a hash to the head of the free queue."""
     owner = cache_owner(sim, s)
     scheduler = sim.scheduler_S[owner]
-    row = sim.block_SK[owner, block]
-    row.before = NO_INDEX
-    row.after = scheduler.free_head
-    if scheduler.free_head == NO_INDEX:
-        scheduler.free_tail = block
-    else:
-        sim.block_SK[owner, scheduler.free_head].before = block
-    scheduler.free_head = block
+    sim.block_SK[owner, block].after = scheduler.unnamed_head
+    scheduler.unnamed_head = block
     sim.scheduler_S[s].free += 1
 
 

@@ -251,7 +251,9 @@ class SchedulerState:
     attention_energy: int  # this step: energy of the chunks [nJ]
     last_energy: int  # this step: further energy of the last chunk [nJ]
     preempted: int  # this step: preempted sequences
-    free_head: int  # free blocks in order of reuse
+    unnamed_head: int  # free blocks to be reused first
+    touched: int  # blocks that were allocated at least once: the others follow
+    free_head: int  # then these, in order of reuse
     free_tail: int
     spare_rows: int  # unused rows of the block table
     spare: int  # free blocks that are not reserved, if blocks are reserved
