@@ -148,6 +148,9 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
     )
 
 
+# tokens of a page: prefix caches of finer ones are simulated in pages of as many as prompts allow
+FINE: Final = 16
+PAGE: Final = 64
 # known price tables, by candidates and limits
 Priced: TypeAlias = "dict[tuple[str, TableLimits], PriceTable]"
 
@@ -242,7 +245,9 @@ def deployment(
         sentence, advice = fitting_changes(scenario, question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, resolved.requests)
-    tiers = tier_sizes(traffic, question, resolved.requests)
+    if scenario.block_size is None:
+        limits = _in_pages(limits, resolved.requests)
+    tiers = tier_sizes(traffic, question, resolved.requests, limits.block_size)
     limits = limits._replace(
         max_num_seqs=min(limits.max_num_seqs, most_running),
         mixed_chunk=bool(scenario.mixed_chunk),
@@ -390,6 +395,29 @@ def _limits(
         acceptance=question.draft_acceptance,
         draft_seed=traffic.seed,
     )
+
+
+def _in_pages(limits: SchedulerLimits, requests: Requests) -> SchedulerLimits:
+    """Return limits with pages of up to `PAGE` tokens for a prefix cache that has smaller ones."""
+    page = limits.block_size
+    coarser = limits.prefix_caching and page < FINE
+    while coarser and 2 * page <= min(requests.hash_block or PAGE, PAGE):
+        page *= 2
+    blocks = limits.kv_blocks * limits.block_size // page
+    return limits._replace(block_size=page, kv_blocks=max(blocks, 1))
+
+
+def pages_note(ready: Deployment) -> tuple[str, ...]:
+    """Return how the simulated pages of a prefix cache differ from the engine's, if they do."""
+    engine, page = int(ready.question.limits.block_size[0]), ready.limits.block_size
+    if page == engine:
+        return ()
+    note = (
+        f"the prefix cache of {ready.question.profile.id} has pages of {engine} tokens and is"
+        f" simulated in pages of {page}: a sequence holds {(page - engine) / 2:g} tokens more on"
+        " average (block_size sets the page)"
+    )
+    return (note,)
 
 
 def _receive_interval(question: Candidates, rules: str) -> int:

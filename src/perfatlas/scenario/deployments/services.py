@@ -15,6 +15,7 @@ from perfatlas.scenario.deployments.engine_deployment import (
     Deployment,
     check_count,
     deployment,
+    pages_note,
 )
 from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import split_pools
@@ -116,14 +117,15 @@ class Service:
             return kinds_notes(self.pools)
         if self.item:
             return (DYNAMIC_BATCHING,)
-        below = (self.entry.tiers.note,) if self.entry.tiers.note else ()
+        cache = (self.entry.tiers.note,) if self.entry.tiers.note else ()
+        cache += pages_note(self.entry)
         if len(self.pools) == 1:
-            return (rules, *below, *held_prompts_note(self.entry.limits.rank_balance_iters))
+            return (rules, *cache, *held_prompts_note(self.entry.limits.rank_balance_iters))
         own = policies_named(self.decoding.limits.rules)[0].description
         return (
             f"prefill workers: {rules}",
             *((f"decode workers: {own}",) if own != rules else ()),
-            *(f"prefill workers: {note}" for note in below),
+            *(f"prefill workers: {note}" for note in cache),
             TRANSFER,
             f"{FIRST_TOKEN[self.handover.first_from]} ({self.handover.source})",
         )

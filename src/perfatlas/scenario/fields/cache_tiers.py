@@ -46,7 +46,9 @@ class TierSizes(NamedTuple):
     note: str  # Assumptions; empty without tiers
 
 
-def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> TierSizes:
+def tier_sizes(
+    tiers: CacheTiers, question: Candidates, requests: Requests, block: int
+) -> TierSizes:
     """Return the cache tiers of one scheduler of a replica.
 
     The attention-DP ranks of a replica share the tiers evenly. The GPUs of a rank copy in parallel,
@@ -54,6 +56,7 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
 
     Args:
         requests: The requests; bytes per token are those of their mean prompt.
+        block: Tokens of a block.
 
     Raises:
         InvalidSpecError: A tier is smaller than a block, or its bandwidth is unknown.
@@ -68,7 +71,6 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
             f"engine {question.profile.id} does not say what it stores in host memory; add table"
             " [kv_offload] to its file, or leave the cache tiers out"
         )
-    block = int(question.limits.block_size[0])
     ranks = int(question.plan.attention_dp[0])
     tokens = np.full(1, max(round(float(requests.isl_N.mean())), 1), np.float64)
     part_bytes, whole_bytes = (
