@@ -403,7 +403,8 @@ def compare(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -735,7 +736,8 @@ def estimate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -1067,7 +1069,8 @@ def explain(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -1554,7 +1557,8 @@ def frontier(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -2705,7 +2709,8 @@ def max_request_rate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -3170,7 +3175,8 @@ def required_replicas(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -3518,7 +3524,8 @@ def search(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
@@ -4102,7 +4109,8 @@ def simulate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
         ParameterCounts, RoutedExperts, Segment,
     )
     from perfatlas.networks.dimensions import MODEL_FIELDS, read_dimension, unknown_dimension
+    from perfatlas.networks.draft_acceptance import (
+        AcceptanceCurve, acceptance_curves, published_curves,
+    )
     from perfatlas.networks.elementwise import RowBytes, norm_bytes, stream_bytes
     from perfatlas.networks.emission import ModelFormats, StepTokens
     from perfatlas.networks.importing import import_graph

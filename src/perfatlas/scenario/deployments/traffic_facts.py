@@ -145,9 +145,8 @@ def _rules(traffic: fields.Traffic, scenario: fields.Scenario) -> list[str]:
 
 def draws(traffic: fields.Traffic, scenario: fields.Scenario) -> bool:
     """Return whether anything is random, so that the seed has an effect."""
-    chances = scenario.acceptance_by_position or (scenario.speculative_acceptance or 0.0,)
-    drafted = scenario.speculative_depth and any(0.0 < chance < 1.0 for chance in chances)
-    if drafted or traffic.routing == "random":
+    chances = resolution.acceptance_of_drafts(vars(scenario))
+    if any(0.0 < chance < 1.0 for chance in chances) or traffic.routing == "random":
         return True
     if starts_in_the_middle(traffic):
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
-from perfatlas.networks import resolve_model
+from perfatlas.networks import acceptance_curves, resolve_model
 from perfatlas.parallelism import WITHIN_CONTEXT
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
-    from perfatlas.networks import Model
+    from perfatlas.networks import AcceptanceCurve, Model, Network
     from perfatlas.step import Candidates
 
 
@@ -142,8 +142,34 @@ def placed_distribution(fields: Mapping[str, Any]) -> str:
     return "uniform" if placed else distribution
 
 
+def curve_of_drafts(fields: Mapping[str, Any]) -> AcceptanceCurve | None:
+    """Return the published curve by which drafts are accepted where no probability is given."""
+    given = (fields["speculative_acceptance"], fields["acceptance_by_position"])
+    if not fields["speculative_depth"] or given != (None, None):
+        return None
+    return next(iter(acceptance_curves(fields["model"])), None)
+
+
+def curve_notes(fields: Mapping[str, Any], network: Network) -> tuple[str, ...]:
+    """Return what the acceptance of drafts by a published curve assumes."""
+    if (curve := curve_of_drafts(fields)) is None:
+        return ()
+    known, own = len(curve.tokens_per_step), "the MTP layers" if network.mtp_layers else "a part"
+    separate = f", a separate model and not {own} of this checkpoint"
+    beyond = f"; extrapolated beyond {known} drafts"
+    return (
+        f"acceptance of drafts: measured with {curve.network}, drafter {curve.drafter}"
+        + (separate if curve.drafter != "MTP" else "")
+        + f", {curve.mode}, on {curve.dataset} under vLLM"
+        + (beyond if fields["speculative_depth"] > known else "")
+        + f"; other domains differ ({curve.domains}): {curve.source}",
+    )
+
+
 def acceptance_of_drafts(fields: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the probability of each draft of a step that it is accepted if all before are."""
+    if (curve := curve_of_drafts(fields)) is not None:
+        return curve.acceptance(fields["speculative_depth"])
     by_position = fields["acceptance_by_position"]
     alike = (fields["speculative_acceptance"] or 0.0,) * fields["speculative_depth"]
     return alike if by_position is None else tuple(by_position)

@@ -87,7 +87,7 @@ def candidates_of(
         expert_distribution=resolved_names.placed_distribution(fields),
         drafts=fields["speculative_depth"],
         draft_acceptance=resolved_names.acceptance_of_drafts(fields),
-        assumptions=formats[1],
+        assumptions=(*formats[1], *resolved_names.curve_notes(fields, model.network)),
         placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),
         load=Load(**take_columns(workers.load, rows_C)),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.cost import price_problem
+from perfatlas.networks import acceptance_curves, published_curves
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import Scenario, parse_scenario
 from perfatlas.scenario.resolution.field_columns import columns_of
@@ -111,15 +112,20 @@ def _price_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
 
 
 def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield speculative decoding without an acceptance rate."""
+    """Yield speculative decoding without an acceptance rate, given or published."""
     drafts_N = columns.numbers("speculative_depth") > 0.0
     chance_N = columns.is_set("speculative_acceptance") | columns.is_set("acceptance_by_position")
+    model, unknown_N = columns["model"], drafts_N & ~chance_N
+    for code in np.unique(model.codes_N[unknown_N]).tolist():
+        unknown_N &= (model.codes_N != code) | (not acceptance_curves(model.values[code]))
     yield (
-        drafts_N & ~chance_N,
+        unknown_N,
         lambda s: (
             f"speculative_depth = {s.speculative_depth} needs speculative_acceptance, the"
             " probability that a draft token is accepted if all preceding ones are: it depends on"
-            " model, drafter and text, so measure it (engines report accepted over drafted tokens)"
+            " model, drafter and text, so measure it (engines report accepted over drafted tokens);"
+            " published curves give it for"
+            f" {', '.join(dict.fromkeys(c.network for c in published_curves() if c.models))}"
         ),
     )
     given = columns["acceptance_by_position"]

@@ -84,7 +84,7 @@ def model_rows() -> list[dict[str, Any]]:
 
 def model_facts(name: str) -> dict[str, Any]:
     """Return the details of a model."""
-    from perfatlas.networks import resolve_model
+    from perfatlas.networks import acceptance_curves, resolve_model
 
     model = resolve_model(name)
     network, counts = model.network, model.network.parameters()
@@ -98,6 +98,12 @@ def model_facts(name: str) -> dict[str, Any]:
             "source": model.source,
             "notes": list(network.notes),
         }
+    shown = ("drafter", "mode", "tokens_per_step", "source")
+    curves = [
+        {name: getattr(curve, name) for name in shown}
+        | {"acceptance_by_position": curve.acceptance(len(curve.tokens_per_step))}
+        for curve in acceptance_curves(model.name)
+    ]
     return {
         "id": model.name,
         "parameters": counts.total,
@@ -109,6 +115,7 @@ def model_facts(name: str) -> dict[str, Any]:
         "max_position_embeddings": network.max_position_embeddings,
         "tie_word_embeddings": network.tie_word_embeddings,
         "mtp_layers": network.mtp_layers,
+        **({"draft_acceptance": curves} if curves else {}),
         "layer_groups": _layer_groups(model),
         "parameter_parts": asdict(counts),
         **({"encoder_parameters": encoder} if (encoder := network.encoder_parameters) else {}),
