@@ -59,9 +59,11 @@ def refuse(path: str | Path, position: str, problem: str) -> InvalidSpecError:
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
 
 
-def jsonl_blocks(path: str | Path, schema: Mapping[str, pa.DataType]) -> Iterator[Block]:
+def jsonl_blocks(
+    path: str | Path, schema: Mapping[str, pa.DataType], longest: int | None = None
+) -> Iterator[Block]:
     """Yield the objects of a JSON Lines file."""
-    for first, data in line_blocks(path):
+    for first, data in line_blocks(path, longest):
         yield Block(
             row_word="line",
             first=first,
@@ -83,7 +85,7 @@ def csv_blocks(
         if not names:
             header, _, body = data.partition(b"\n")
             start = first + 1
-            text = _text(path, 1, header)
+            text = _text(path, "line 1", header)
             names = [name.strip() for name in _cells(path, 1, text)]
             repeated = [name for name, count in Counter(names).items() if count > 1]
             if repeated:
@@ -130,8 +132,15 @@ def _batch_rows(batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, Mappin
     yield from enumerate(batch.to_pylist(), first)
 
 
-def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole lines, with the number of their first line."""
+def line_blocks(
+    path: str | Path, longest: int | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, with the number of their first line.
+
+    Args:
+        longest: Bytes of the longest line; None is `MAX_LINE_BYTES`.
+    """
+    longest = longest or MAX_LINE_BYTES
     first, rest = 1, b""
     check_regular(path, "trace")
     try:
@@ -147,8 +156,8 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:
                     rest += data
-                    if len(rest) > MAX_LINE_BYTES:
-                        most = f"{MAX_LINE_BYTES >> 20} MiB"
+                    if len(rest) > longest:
+                        most = f"{longest >> 20} MiB"
                         problem = f"longer than {most}; one request per line is expected"
                         raise refuse(path, f"line {first}", problem)
                     continue
@@ -252,26 +261,31 @@ def _jsonl_rows(
     path: str | Path, first: int, data: bytes
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in _lines(first, data):
-        text = _text(path, number, line)
-        try:
-            row = json.loads(text, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as problem:
-            raise refuse(
-                path,
-                f"line {number}",
-                f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per line is"
-                " expected (a truncated file ends within one)",
-            ) from problem
-        if not isinstance(row, dict):
-            raise refuse(path, f"line {number}", f"{repr_for_error(row)} is not an object {{...}}")
-        yield number, row
+        yield number, json_object(path, f"line {number}", line)
+
+
+def json_object(path: str | Path, position: str, line: bytes) -> Mapping[str, object]:
+    """Return the object in a line or file."""
+    text = _text(path, position, line)
+    try:
+        row = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as problem:
+        raise refuse(
+            path,
+            position,
+            f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per"
+            f" {'line' if position else 'file'} is expected (a truncated file ends within one)",
+        ) from problem
+    if not isinstance(row, dict):
+        raise refuse(path, position, f"{repr_for_error(row)} is not an object {{...}}")
+    return row
 
 
 def _csv_rows(
     path: str | Path, first: int, data: bytes, names: list[str]
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in _lines(first, data):
-        cells = _cells(path, number, _text(path, number, line))
+        cells = _cells(path, number, _text(path, f"line {number}", line))
         if len(cells) != len(names):
             raise refuse(
                 path,
@@ -287,12 +301,12 @@ def _lines(first: int, data: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _text(path: str | Path, number: int, line: bytes) -> str:
+def _text(path: str | Path, position: str, line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as problem:
         raise refuse(
-            path, f"line {number}", f"not UTF-8 text ({problem.reason}); this may not be a trace"
+            path, position, f"not UTF-8 text ({problem.reason}); this may not be a trace"
         ) from problem
 
 
