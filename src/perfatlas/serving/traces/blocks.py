@@ -132,9 +132,7 @@ def _batch_rows(batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, Mappin
     yield from enumerate(batch.to_pylist(), first)
 
 
-def line_blocks(
-    path: str | Path, longest: int | None = None
-) -> Iterator[tuple[int, bytes]]:
+def line_blocks(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yield blocks of whole lines, with the number of their first line.
 
     Args:

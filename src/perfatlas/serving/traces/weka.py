@@ -67,7 +67,9 @@ class _Session:
     pairs: list[tuple[int, int]] = field(default_factory=list)  # A call and one it waits for
 
     def refuse(self, place: str, problem: str) -> InvalidSpecError:
-        return refuse(self.path, f"{self.where}{', ' if self.where else ''}request {place}", problem)
+        return refuse(
+            self.path, f"{self.where}{', ' if self.where else ''}request {place}", problem
+        )
 
     def number(
         self, row: Mapping[str, object], name: str, place: str, most: float = MAX_S
@@ -99,7 +101,7 @@ class _Session:
         try:
             ids = np.array(row.get("hash_ids"))
         except (ValueError, OverflowError):
-            ids = np.zeros(0)
+            ids = np.array([-1])
         if ids.ndim != 1 or (ids.size and (ids.dtype != np.int64 or ids.min() < 0)):
             raise self.refuse(place, "hash_ids must be a list of whole numbers from 0 to 2^63 - 1")
         full, rest = divmod(call.isl, self.block)
@@ -207,15 +209,13 @@ def read_weka(path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRAC
     _warn(trace, seen, sessions)
     columns = trace.columns()
     order_N = np.lexsort((columns["place"], columns["arrival"]))
-    columns = {name: column_N[order_N] for name, column_N in columns.items() if name != "hash"}
+    reading.reorder(columns, order_N)
     place_P = np.full(before[0], -1)
     place_P[columns["place"]] = np.arange(order_N.size)
     after_E, before_E = place_P[pairs.whole().reshape(-1, 2)].T
     after_first_N, after_E = after_pairs(after_E, before_E, order_N.size)
     columns["pause"] = np.where(np.diff(after_first_N) > 0, columns["pause"], -1)
-    closed = reading.close(
-        trace, columns | {"hash": np.zeros(0, np.int64)}, after=(after_first_N, after_E)
-    )
+    closed = reading.close(trace, columns, after=(after_first_N, after_E))
     requests = closed.requests._replace(
         hash_first_N=columns["hash_first"],
         hash_H=hashes.whole(),
