@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.config import SchedulerLimits
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, session_pool
+from perfatlas.serving.run.simulate import run
 from perfatlas.serving.traces import TraceWindow, read_requests
+from tests.serving.serving_support import flat_prices
 from tests.serving.support import check_invariants, hashes_of, hit_share, request_trace
 
 SAMPLE = "../agentic/weka_coding_sessions.jsonl.gz"
@@ -216,3 +219,12 @@ def test_the_published_sample() -> None:
     assert hit_share(requests) == pytest.approx(np.average(published, weights=tokens), abs=0.01)
     assert hit_share(requests) == pytest.approx(0.960, abs=0.01)
     assert "289 of 7,719 requests have no api_time" in trace.warnings[1]
+
+
+def test_an_ample_cache_hits_what_an_unlimited_one_would() -> None:
+    requests = read_requests(request_trace(SAMPLE), "weka").requests
+    prices = flat_prices(10**10, 10**10, seqs=256, tokens=8192, per_token=10**7)
+    limits = SchedulerLimits(256, 8192, 64, 1_000_000, prefix_caching=True)
+    outcome = run(session_pool(requests, 8, (0.0, 0.0), 0), prices, limits, concurrency=8)
+    assert (outcome.finished_N > 0).all()
+    assert outcome.cached_N.sum() / requests.isl_N.sum() == pytest.approx(0.960, abs=0.01)
