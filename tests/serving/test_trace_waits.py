@@ -113,7 +113,7 @@ def test_windows_drop_what_is_waited_for(tmp_path: Path) -> None:
         ([row(0, id=1), row(1, id=2, after=[1], session="q")], "line 2: waits for line 1"),
         ([row(0, id=1, session=""), row(1, after=[1], session="")], "line 2: has after but no"),
         ([row(0, id=1), row(1, after=[1], pause_s=-1)], "line 2: pause_s = -1"),
-        ([row(0), row(1, pause_s=1e300)], "line 2: pause_s exceeds"),
+        ([row(0), row(1, pause_s=1e300)], "line 2: pause_s = 1e\\+300 exceeds"),
         ([row(0), row(1, pause_s="soon")], "line 2: pause_s = 'soon'"),
         ([row(0, id=1, turn=0), row(1, after=[1], turn=1)], "line 2: has turn and after"),
         ([row(0, id=1), row(1, after=1)], "line 2: after = 1 is not a list"),

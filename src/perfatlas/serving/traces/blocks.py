@@ -59,11 +59,9 @@ def refuse(path: str | Path, position: str, problem: str) -> InvalidSpecError:
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
 
 
-def jsonl_blocks(
-    path: str | Path, schema: Mapping[str, pa.DataType], longest: int | None = None
-) -> Iterator[Block]:
+def jsonl_blocks(path: str | Path, schema: Mapping[str, pa.DataType]) -> Iterator[Block]:
     """Yield the objects of a JSON Lines file."""
-    for first, data in line_blocks(path, longest):
+    for first, data in line_blocks(path):
         yield Block(
             row_word="line",
             first=first,
@@ -132,13 +130,8 @@ def _batch_rows(batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, Mappin
     yield from enumerate(batch.to_pylist(), first)
 
 
-def line_blocks(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole lines, with the number of their first line.
-
-    Args:
-        longest: Bytes of the longest line; None is `MAX_LINE_BYTES`.
-    """
-    longest = longest or MAX_LINE_BYTES
+def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, with the number of their first line."""
     first, rest = 1, b""
     check_regular(path, "trace")
     try:
@@ -154,8 +147,8 @@ def line_blocks(path: str | Path, longest: int | None = None) -> Iterator[tuple[
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:
                     rest += data
-                    if len(rest) > longest:
-                        most = f"{longest >> 20} MiB"
+                    if len(rest) > MAX_LINE_BYTES:
+                        most = f"{MAX_LINE_BYTES >> 20} MiB"
                         problem = f"longer than {most}; one request per line is expected"
                         raise refuse(path, f"line {first}", problem)
                     continue

@@ -19,6 +19,7 @@ from perfatlas.files import Number, load_arrow
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import MAX_TOKENS
 from perfatlas.serving.traces.blocks import refuse
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -330,7 +331,10 @@ def _label(field: TraceField, value: object) -> int:
 
 
 def _pause(field: TraceField, value: object) -> float:
-    return math.nan if value is None or value == "" else _number(field, value)
+    pause = math.nan if value is None or value == "" else _number(field, value)
+    if pause > MAX_S:
+        raise _wrong(field, value, f" exceeds {MAX_S:g} s")
+    return pause
 
 
 def _label_list(field: TraceField, value: object) -> list[int]:

@@ -26,7 +26,6 @@ from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
 from perfatlas.serving.traces.fields import NO_LABEL, TraceField, arrow_types
 from perfatlas.serving.traces.waits import Waits
-from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +78,6 @@ def read_own(
             named["turn"] = rows.cells["turn"]
         if (place_B := waits.add(rows, named["session"])) is not None:
             named["id"] = place_B
-        _check_waits(trace, rows)
         pause_B = rows.cells.get("pause_s", np.full(none_B.size, np.nan))
         named["pause"] = np.where(pause_B >= 0, whole_ticks(np.nan_to_num(pause_B)), -1)
         trace.add(rows, "arrival_s", isl=rows.cells["isl"], osl=rows.cells["osl"], **named)
@@ -120,25 +118,6 @@ def _blocks(path: str | Path) -> Iterator[Block]:
         if isinstance(first.get(name), int):
             schema[name] = pa.int64()
     return jsonl_blocks(path, schema)
-
-
-def _check_waits(trace: reading.GrowingTrace, rows: Columns) -> None:
-    """Check that pauses are limited, and that no row has both a turn and rows to wait for."""
-    pause_B = rows.cells.get("pause_s", np.zeros(0))
-    names_B = rows.cells.get("after", np.zeros(0, object))
-    named_B = np.array([bool(names) for names in names_B], bool)
-    if "parent" in rows.cells:
-        named_B = (rows.cells["parent"] != NO_LABEL) | (named_B if named_B.size else False)
-    for wrong_B, rule in (
-        (pause_B > MAX_S, f"pause_s exceeds {MAX_S:g} s"),
-        (
-            named_B & ("turn" in rows.cells),
-            "has turn and after (or parent); leave one of the columns out",
-        ),
-    ):
-        if wrong_B.any():
-            position = f"{rows.row_word} {rows.number_B[np.argmax(wrong_B)]}"
-            raise refuse(trace.path, position, rule)
 
 
 def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:

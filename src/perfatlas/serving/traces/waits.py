@@ -45,6 +45,10 @@ class Waits:
             names[row] = (*names[row], int(spawner_B[row]))
         if not any(names) and (id_B == NO_LABEL).all():
             return None
+        if "turn" in rows.cells and any(names):
+            number = int(rows.number_B[next(row for row, name in enumerate(names) if name)])
+            problem = "has turn and after (or parent); leave one of the columns out"
+            raise refuse(self.trace.path, f"{rows.row_word} {number}", problem)
         begin = len(self._id_T)
         self._id_T += id_B.tolist()
         self._session_T += session_B.tolist()
@@ -106,11 +110,10 @@ class Waits:
                     ready.append(after)
         if len(ready) < len(before_T):
             row = next(row for row, left in enumerate(left_T) if left)
-            while True:  # to a row of the cycle itself
-                left_T[row] = -1
+            passed = set[int]()
+            while row not in passed:  # to a row of the cycle itself
+                passed.add(row)
                 row = next(before for before in before_T[row] if left_T[before])
-                if left_T[row] < 0:
-                    break
             raise self._refuse(row, "waits for itself, directly or through others")
         rank_T = np.empty(len(ready), np.int64)
         rank_T[ready] = np.arange(len(ready))
