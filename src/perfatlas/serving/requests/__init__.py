@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.serving.requests.conversations import Turns, sessions
     from perfatlas.serving.requests.dependencies import (
-        after_previous, session_of, session_pool, waiting,
+        after_pairs, after_previous, session_of, session_pool, waiting,
     )
     from perfatlas.serving.requests.lengths import (
         MAX_TOKENS, drawn_rows, empirical_lengths, fixed_lengths, lognormal, lognormal_lengths,

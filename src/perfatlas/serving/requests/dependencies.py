@@ -43,6 +43,27 @@ def after_previous(session_N: Int, pause_N: Ticks) -> tuple[Int, Int]:
     return first_N, before_N[waits_N]
 
 
+def after_pairs(after_E: Int, before_E: Int, count: int) -> tuple[Int, Int]:
+    """Return `after_first_N` (N + 1,) and `after_E` (E,) of pairs in any order.
+
+    Args:
+        after_E: Requests that wait (E,); pairs with a negative index are left out.
+        before_E: The request that each waits for (E,).
+        count: Number of requests.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests import after_pairs
+        >>> after_first_N, after_E = after_pairs(np.array([2, 1, 2]), np.array([1, 0, 0]), 3)
+        >>> after_first_N.tolist(), after_E.tolist()
+        ([0, 0, 1, 3], [0, 0, 1])
+    """
+    kept = np.flatnonzero((after_E >= 0) & (before_E >= 0))
+    kept = kept[np.lexsort((before_E[kept], after_E[kept]))]
+    after_first_N = np.append(0, np.cumsum(np.bincount(after_E[kept], minlength=count)))
+    return after_first_N, before_E[kept]
+
+
 def waiting(requests: Requests) -> Int:
     """Return the request that waits, for each request in `after_E` (E,)."""
     return np.repeat(np.arange(requests.isl_N.size), np.diff(requests.after_first_N))
@@ -74,13 +95,11 @@ def reordered(requests: Requests, order: Int) -> Requests:
     place_N = np.full(requests.isl_N.size, -1)
     place_N[order] = np.arange(order.size)
     after, before = place_N[waiting(requests)], place_N[requests.after_E]
-    kept = np.flatnonzero((after >= 0) & (before >= 0))
-    kept = kept[np.lexsort((before[kept], after[kept]))]
-    after_first_N = np.append(0, np.cumsum(np.bincount(after[kept], minlength=order.size)))
+    after_first_N, after_E = after_pairs(after, before, order.size)
     columns = ("arrival_N", "isl_N", "osl_N", "session_N", "pause_N", "hash_first_N", "tail_N")
     moved = {name: getattr(requests, name)[order] for name in columns}
     moved["pause_N"] = np.where(np.diff(after_first_N) > 0, moved["pause_N"], -1)
-    return requests._replace(**moved, after_first_N=after_first_N, after_E=before[kept])
+    return requests._replace(**moved, after_first_N=after_first_N, after_E=after_E)
 
 
 def session_pool(requests: Requests, lanes: int, share: tuple[float, float], seed: int) -> Requests:

@@ -83,7 +83,7 @@ def csv_blocks(
         if not names:
             header, _, body = data.partition(b"\n")
             start = first + 1
-            text = _text(path, 1, header)
+            text = _text(path, "line 1", header)
             names = [name.strip() for name in _cells(path, 1, text)]
             repeated = [name for name, count in Counter(names).items() if count > 1]
             if repeated:
@@ -252,26 +252,31 @@ def _jsonl_rows(
     path: str | Path, first: int, data: bytes
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in _lines(first, data):
-        text = _text(path, number, line)
-        try:
-            row = json.loads(text, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as problem:
-            raise refuse(
-                path,
-                f"line {number}",
-                f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per line is"
-                " expected (a truncated file ends within one)",
-            ) from problem
-        if not isinstance(row, dict):
-            raise refuse(path, f"line {number}", f"{repr_for_error(row)} is not an object {{...}}")
-        yield number, row
+        yield number, json_object(path, f"line {number}", line)
+
+
+def json_object(path: str | Path, position: str, line: bytes) -> Mapping[str, object]:
+    """Return the object in a line or file."""
+    text = _text(path, position, line)
+    try:
+        row = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as problem:
+        raise refuse(
+            path,
+            position,
+            f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per"
+            f" {'line' if position else 'file'} is expected (a truncated file ends within one)",
+        ) from problem
+    if not isinstance(row, dict):
+        raise refuse(path, position, f"{repr_for_error(row)} is not an object {{...}}")
+    return row
 
 
 def _csv_rows(
     path: str | Path, first: int, data: bytes, names: list[str]
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in _lines(first, data):
-        cells = _cells(path, number, _text(path, number, line))
+        cells = _cells(path, number, _text(path, f"line {number}", line))
         if len(cells) != len(names):
             raise refuse(
                 path,
@@ -287,12 +292,12 @@ def _lines(first: int, data: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _text(path: str | Path, number: int, line: bytes) -> str:
+def _text(path: str | Path, position: str, line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as problem:
         raise refuse(
-            path, f"line {number}", f"not UTF-8 text ({problem.reason}); this may not be a trace"
+            path, position, f"not UTF-8 text ({problem.reason}); this may not be a trace"
         ) from problem
 
 

@@ -19,6 +19,7 @@ from perfatlas.files import Number, load_arrow
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import MAX_TOKENS
 from perfatlas.serving.traces.blocks import refuse
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.traces.blocks import Block
 
-Kind = Literal["tokens", "whole", "number", "stamp", "label", "hashes"]
+Kind = Literal["tokens", "whole", "number", "pause", "stamp", "label", "labels", "hashes"]
+_GAPS: Final = ("label", "labels", "pause")  # kinds of cells that may be missing in single rows
 NO_LABEL: Final = np.iinfo(np.int64).min
 _INT64: Final = np.iinfo(np.int64)
 _SEPARATOR: Final = re.compile(r"[\s,;]+")
@@ -46,8 +48,8 @@ class TraceField:
 
     name: str  # Name in the file
     # tokens (integer within the length limit), whole (any 64-bit integer), number (finite), stamp
-    # (date and time in nanoseconds), label (number or text used as an identifier), hashes (a list
-    # of integers)
+    # (date and time in nanoseconds), label (number or text used as an identifier), labels (a list
+    # of these), hashes (a list of integers), pause (number or none, as NaN)
     kind: Kind
     low: float = -math.inf  # Minimum of tokens and numbers
     required: bool = True  # Whether the file must have it
@@ -57,7 +59,11 @@ def arrow_types(fields: Sequence[TraceField]) -> dict[str, pa.DataType]:
     """Return the Arrow type of each field."""
     pa = load_arrow()
     types = {"number": pa.float64(), "stamp": pa.timestamp("ns"), "label": pa.string()}
-    types["hashes"] = pa.list_(pa.int64())
+    types |= {
+        "hashes": pa.list_(pa.int64()),
+        "labels": pa.list_(pa.string()),
+        "pause": pa.float64(),
+    }
     return {field.name: types.get(field.kind, pa.int64()) for field in fields}
 
 
@@ -75,7 +81,8 @@ class Columns(NamedTuple):
 
     row_word: str  # Word for a row in messages: line or row
     number_B: NDArray[np.int64]  # Number of each row (B,)
-    # Cells by field (B,): float64 for numbers, int64 for others; stamps in ns
+    # Cells by field (B,): float64 for numbers and pauses, tuples for labels, int64 for others;
+    # stamps in ns
     cells: dict[str, NDArray[Any]]
     hash_H: NDArray[np.int64]  # Hashes of all rows (H,)
     count_B: NDArray[np.int64]  # Number of hashes of each row (B,)
@@ -151,6 +158,8 @@ def _values(column: pa.ChunkedArray, field: TraceField) -> NDArray[Any] | None:
     pa = load_arrow()
     if field.kind == "label":
         return _labels(column)
+    if field.kind in {"labels", "pause"}:
+        return None
     kind = {"number": pa.float64(), "stamp": pa.timestamp("ns")}.get(field.kind, pa.int64())
     stamped = pa.types.is_timestamp(column.type)
     if column.null_count or stamped != (field.kind == "stamp") or pa.types.is_boolean(column.type):
@@ -221,25 +230,31 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[TraceField]) -> 
                 cell = _cell(field, row)
             except CellError as problem:
                 raise refuse(path, f"{block.row_word} {number}", str(problem)) from problem
-            if isinstance(cell, list):
+            if field.kind == "hashes" and isinstance(cell, list):
                 hashes += cell
                 counts[-1] = len(cell)
             else:
                 cells[field.name].append(cell)
-    kinds = {f.name: np.float64 if f.kind == "number" else np.int64 for f in fields}
-    ragged = {f.name for f in fields if f.kind == "hashes"}
+    types = {"number": np.float64, "pause": np.float64}
+    kinds = {f.name: types.get(f.kind, np.int64) for f in fields}
+    ragged = {f.name for f in fields if f.kind in {"hashes", "labels"}}
+    lists = {
+        f.name: np.fromiter(map(tuple, cells[f.name]), object, len(numbers))
+        for f in fields
+        if f.kind == "labels"
+    }
     return Columns(
         row_word=block.row_word,
         number_B=np.array(numbers, np.int64),
-        cells={n: np.array(c, kinds[n]) for n, c in cells.items() if n not in ragged},
+        cells={n: np.array(c, kinds[n]) for n, c in cells.items() if n not in ragged} | lists,
         hash_H=np.array(hashes, np.int64),
         count_B=np.array(counts, np.int64),
     )
 
 
 def _has(field: TraceField, row: Mapping[str, object]) -> bool:
-    """Return whether the column of a field is read; labels may be missing in single rows."""
-    return field.required or field.kind == "label" or row.get(field.name) not in (None, "")
+    """Return whether the column of a field is read; some may be missing in single rows."""
+    return field.required or field.kind in _GAPS or row.get(field.name) not in (None, "")
 
 
 def _check_absent(field: TraceField, row: Mapping[str, object]) -> None:
@@ -251,7 +266,7 @@ def _check_absent(field: TraceField, row: Mapping[str, object]) -> None:
 
 def _cell(field: TraceField, row: Mapping[str, object]) -> float | list[int]:
     """Return a parsed cell, or raise CellError with a message for the user."""
-    if field.name not in row and field.kind != "label":
+    if field.name not in row and field.kind not in _GAPS:
         hint = did_you_mean(field.name, [str(name) for name in row])
         raise CellError(f"missing {field.name!r}{hint}")
     return _READERS[field.kind](field, row.get(field.name))
@@ -315,6 +330,25 @@ def _label(field: TraceField, value: object) -> int:
     return number if number >= 0 else int(NO_LABEL)
 
 
+def _pause(field: TraceField, value: object) -> float:
+    pause = math.nan if value is None or value == "" else _number(field, value)
+    if pause > MAX_S:
+        raise _wrong(field, value, f" exceeds {MAX_S:g} s")
+    return pause
+
+
+def _label_list(field: TraceField, value: object) -> list[int]:
+    if value is None or value == "":
+        return []
+    items = value if isinstance(value, list) else _items(field, value)
+    if not isinstance(items, list):
+        raise CellError(f"{field.name} = {repr_for_error(value)} is not a list of ids")
+    labels = [_label(field, item) for item in items]
+    if NO_LABEL in labels:
+        raise CellError(f"{field.name} = {repr_for_error(value)} contains an empty or negative id")
+    return labels
+
+
 def _stamp_ns(field: TraceField, value: object) -> int:
     if isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ")
@@ -335,16 +369,21 @@ def _stamp_ns(field: TraceField, value: object) -> int:
     return stamp
 
 
+def _items(field: TraceField, value: object) -> object:
+    """Return the items of a list that may be text, such as "1 2" or "[1, 2]"."""
+    if not isinstance(value, str):
+        return value
+    try:
+        items = json.loads(value) if "[" in value else _SEPARATOR.split(value.strip())
+    except (ValueError, RecursionError) as problem:
+        raise CellError(
+            f"{field.name} = {repr_for_error(value)} is not a list: {problem}"
+        ) from problem
+    return [] if items == [""] else items
+
+
 def _hash_list(field: TraceField, value: object) -> list[int]:
-    items: object = value
-    if isinstance(value, str):
-        try:
-            items = json.loads(value) if "[" in value else _SEPARATOR.split(value.strip())
-        except ValueError as problem:
-            raise CellError(
-                f"{field.name} = {repr_for_error(value)} is not a list: {problem}"
-            ) from problem
-        items = [] if items == [""] else items
+    items = _items(field, value)
     if not isinstance(items, list):
         raise CellError(f"{field.name} = {repr_for_error(value)} is not a list of integers")
     return [_hash(field, item) for item in items]
@@ -359,7 +398,9 @@ def _hash(field: TraceField, item: object) -> int:
 _READERS: Final[Mapping[Kind, Callable[[TraceField, object], float | list[int]]]] = {
     "hashes": _hash_list,
     "label": _label,
+    "labels": _label_list,
     "number": _number,
+    "pause": _pause,
     "stamp": _stamp_ns,
     "tokens": _token_count,
     "whole": _whole,

@@ -11,6 +11,7 @@ from perfatlas.serving.traces.mooncake import read_mooncake
 from perfatlas.serving.traces.own import read_own
 from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, TraceWindow
 from perfatlas.serving.traces.vllm import read_vllm
+from perfatlas.serving.traces.weka import read_weka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, TraceWindow], Trace]]]
     "mooncake": read_mooncake,
     "vllm": read_vllm,
     "aiperf": read_aiperf,
+    "weka": read_weka,
 }
 
 

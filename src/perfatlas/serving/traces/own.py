@@ -2,8 +2,13 @@
 
 Optional columns: `prefix_hash_ids` (a list of integers, one per started block of the prompt, equal
 if the prompts are equal up to the end of the block; in CSV "1 2 3" or "[1, 2, 3]"), `session`
-(number or text; empty or negative for none) and `turn` (an integer that increases in a session).
-Other columns are ignored.
+(number or text; empty or negative for none), `turn` (an integer that increases in a session),
+`pause_s`, and `id` (number or text), `after` (a list of ids) and `parent` (an id). Other columns
+are ignored.
+
+A row with `after` or `parent` waits for the end of all these requests of its session, and then for
+`pause_s` (0 if empty). In a file where no row has them, a row with `pause_s` waits for the previous
+row of its session. All other rows arrive at `arrival_s`.
 
 Shape legend: N requests, B rows of a block.
 """
@@ -16,9 +21,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.files import load_arrow, table_format, unpacked_name
+from perfatlas.serving.requests import whole_ticks
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
 from perfatlas.serving.traces.fields import NO_LABEL, TraceField, arrow_types
+from perfatlas.serving.traces.waits import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +46,10 @@ _FIELDS: Final = (
     TraceField(name="prefix_hash_ids", kind="hashes", required=False),
     TraceField(name="session", kind="label", required=False),
     TraceField(name="turn", kind="tokens", low=0, required=False),
+    TraceField(name="pause_s", kind="pause", low=0, required=False),
+    TraceField(name="id", kind="label", required=False),
+    TraceField(name="after", kind="labels", required=False),
+    TraceField(name="parent", kind="label", required=False),
 )
 _NO_LIMIT: Final = 1 << 31  # of the block size, if no prompt has more than one block
 _NAMES: Final = tuple(field.name for field in _FIELDS)
@@ -54,24 +65,40 @@ def read_own(
         path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
         hash_block: Tokens per hashed block; 0 infers it from the numbers of hashes.
 
-    Limits: `arrival_s` applies to all turns; think times are not supported.
+    Limits: Where rows wait, `arrival_s` only sets the order in which a closed loop begins them.
     """
     trace = reading.GrowingTrace(path=path, clock=reading.SECONDS, window=window)
     blocks = _HashedBlocks(path, hash_block)
+    waits = Waits(trace, ("id", "after", "parent"))
     for rows in trace.rows(_blocks(path), _FIELDS):
         blocks.narrow(rows)
         none_B = np.full(rows.number_B.shape[0], NO_LABEL, np.int64)
         named = {"session": rows.cells.get("session", none_B)}
         if "turn" in rows.cells:
             named["turn"] = rows.cells["turn"]
+        if (place_B := waits.add(rows, named["session"])) is not None:
+            named["id"] = place_B
+        pause_B = rows.cells.get("pause_s", np.full(none_B.size, np.nan))
+        named["pause"] = np.where(pause_B >= 0, whole_ticks(np.nan_to_num(pause_B)), -1)
         trace.add(rows, "arrival_s", isl=rows.cells["isl"], osl=rows.cells["osl"], **named)
     columns = trace.columns()
-    talks = bool(np.any(columns["session"] != NO_LABEL))
-    reading.sort_by_arrival(trace, columns, refuse_unsorted=talks)
+    after = None
+    if waits.given:
+        order_N, after = waits.order(columns)
+        reading.reorder(columns, order_N)
+        waiting_N = np.diff(after[0]) > 0
+        columns["pause"] = np.where(waiting_N, np.maximum(columns["pause"], 0), -1)
+    else:
+        talks = bool(np.any(columns["session"] != NO_LABEL))
+        reading.sort_by_arrival(trace, columns, refuse_unsorted=talks)
     columns["session"] = reading.session_numbers(columns["session"])
     if "turn" in columns:
         _check_turns(trace, columns)
-    return reading.close(trace, columns, blocks.tokens(trace.warnings))
+    if after is None:  # a first turn waits for none
+        follows_N = columns["session"] >= 0
+        follows_N[np.unique(columns["session"], return_index=True)[1]] = False
+        columns["pause"] = np.where(follows_N, columns["pause"], -1)
+    return reading.close(trace, columns, blocks.tokens(trace.warnings), after)
 
 
 def _blocks(path: str | Path) -> Iterator[Block]:
@@ -79,14 +106,17 @@ def _blocks(path: str | Path) -> Iterator[Block]:
     schema = arrow_types(_FIELDS)
     suffix = table_format(unpacked_name(path))
     if suffix == ".csv":
-        return csv_blocks(path, schema | {"prefix_hash_ids": pa.string()}, _REQUIRED)
+        return csv_blocks(
+            path, schema | dict.fromkeys(("prefix_hash_ids", "after"), pa.string()), _REQUIRED
+        )
     if suffix == ".parquet":
         return parquet_blocks(path, _NAMES, _REQUIRED)
     first = next((row for block in jsonl_blocks(path, {}) for _, row in block.rows()), None)
     if first is None:
         raise refuse(path, "", "contains no requests")
-    if isinstance(first.get("session"), int):
-        schema["session"] = pa.int64()
+    for name in ("session", "id", "parent"):
+        if isinstance(first.get(name), int):
+            schema[name] = pa.int64()
     return jsonl_blocks(path, schema)
 
 

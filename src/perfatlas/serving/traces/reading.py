@@ -202,6 +202,11 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
     order_N = np.lexsort((columns["turn"], arrival_N)) if "turn" in columns else None
     if order_N is None:
         order_N = np.argsort(arrival_N, kind="stable")
+    reorder(columns, order_N)
+
+
+def reorder(columns: dict[str, Int], order_N: Int) -> None:
+    """Reorder columns in place."""
     columns["hash"] = _permuted(columns["hash"], columns["count"], order_N)
     others = {name: column_N for name, column_N in columns.items() if name != "hash"}
     columns |= {name: _reordered(column_N, order_N) for name, column_N in others.items()}
