@@ -381,17 +381,23 @@ def _check_lines(prices: StepPrices) -> None:
 def _check_products(prices: StepPrices, limits: SchedulerLimits, longest: int) -> None:
     """Validate that sums over sequences and products with tokens fit into 64 bits."""
     width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
-    for name, factor, words in (
-        ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
-        ("prefill_added_QP", limits.max_num_seqs, "sequences"),
-        ("prefill_added_QP", width, "tokens of a cell"),
-        ("prefill_last_QP", width, "tokens of a cell"),
+    batch_B1 = np.arange(limits.max_num_seqs + 1, dtype=np.float64)[:, None]
+    ends_K = np.append(prices.context_K[1:], max(longest, int(prices.context_K[-1])))
+    slope_BK = np.abs(prices.decode_slope_BK[: limits.max_num_seqs + 1])
+    # keys beyond the start of a cell, of all sequences
+    along_BK = slope_BK * batch_B1 * (ends_K - prices.context_K)
+    added = float(np.abs(prices.prefill_added_QP).max())
+    last = float(np.abs(prices.prefill_last_QP).max())
+    for name, most, words in (
+        ("decode_slope_BK", float(along_BK.max()), "keys of a step"),
+        ("prefill_added_QP", added * limits.max_num_seqs, "sequences"),
+        ("prefill_added_QP", added * width, "tokens of a cell"),
+        ("prefill_last_QP", last * width, "tokens of a cell"),
     ):
-        most = int(np.abs(getattr(prices, name)).max())
-        if most * factor > MAX_DURATION_PS:
+        if most > MAX_DURATION_PS:
             raise InvalidSpecError(
-                f"{name} is up to {most} ps; times {factor} {words} this overflows 64 bits; use"
-                " cheaper steps, shorter requests or closer borders"
+                f"{name} times {words} is up to {most:.3g} ps, which overflows 64 bits; use cheaper"
+                " steps, shorter requests or closer borders"
             )
 
 
