@@ -6,7 +6,14 @@ from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.config import SchedulerLimits
-from perfatlas.serving.requests import TICKS_PER_SECOND, Turns, session_pool, sessions
+from perfatlas.serving.outcome import summarize
+from perfatlas.serving.requests import (
+    TICKS_PER_SECOND,
+    Turns,
+    plain_requests,
+    session_pool,
+    sessions,
+)
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
     flat_prices,
@@ -178,3 +185,40 @@ def test_turns_that_do_not_fit_are_refused(change: dict[str, object], words: str
     assert isinstance(block, int)
     with pytest.raises(InvalidSpecError, match=words):
         sessions(starts, counts, turns, hash_block=block)
+
+
+def test_session_times_contain_latencies_and_pauses() -> None:
+    second = TICKS_PER_SECOND
+    turns = Turns(
+        asked_N=np.array([10, 5, 8, 20, 6, 7]),
+        osl_N=np.array([30, 7, 4, 1, 9, 3]),
+        pause_N=second * np.array([0, 2, 3, 0, 1, 2]),
+    )
+    talk = sessions(second * np.array([1, 4]), np.array([3, 3]), turns, hash_block=16)
+    outcome = run(talk, flat_prices(TICKS_PER_SECOND // 100, TICKS_PER_SECOND // 50), LIMITS)
+    found = summarize(talk, outcome, {})
+    spent_s, tokens = [], []
+    for session in (0, 1):
+        own_N = talk.session_N == session
+        latency = (outcome.finished_N - outcome.arrival_N)[own_N].sum()
+        spent_s.append((latency + talk.pause_N[own_N & (talk.pause_N > 0)].sum()) / second)
+        tokens.append(talk.osl_N[own_N].sum())
+    assert found["session_time_s"]["mean"] == pytest.approx(np.mean(spent_s))  # turns are a chain
+    rates = np.array(tokens) / spent_s
+    assert found["session_tokens_per_s"]["mean"] == pytest.approx(rates.mean())
+    assert 3 * found["sessions_completed"] == found["requests_completed"] == 6
+    last = np.flatnonzero(talk.session_N == 1)[-1]
+    finished_N = outcome.finished_N.copy()
+    finished_N[last] = -1
+    unfinished = summarize(talk, outcome._replace(finished_N=finished_N), {})
+    assert unfinished["sessions_completed"] == 1
+    assert unfinished["session_time_s"]["mean"] == pytest.approx(spent_s[0])
+
+
+def test_requests_without_sessions_have_no_session_metrics() -> None:
+    one = np.ones(2, np.int64)
+    plain = plain_requests(0 * one, 10 * one, 5 * one)
+    found = summarize(
+        plain, run(plain, flat_prices(TICKS_PER_SECOND // 100, TICKS_PER_SECOND // 50), LIMITS), {}
+    )
+    assert not any("session" in name for name in found)

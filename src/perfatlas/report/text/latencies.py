@@ -22,7 +22,8 @@ SHOWN_PARTS: Final = 2  # parts of a brief answer
 GAP: Final = 2
 INTERVAL: Final = "90% (mean)"
 SAMPLING: Final = "  ± (90%)"
-BRIEF: Final = ("ttft_s", "tpot_s", "request_latency_s")  # in a brief answer
+# in a brief answer
+BRIEF: Final = ("ttft_s", "tpot_s", "request_latency_s", "session_time_s", "session_tokens_per_s")
 OMITTED_FIRST: Final = (INTERVAL, "p95", "p90", "p50")  # omitted in this order on narrow terminals
 
 

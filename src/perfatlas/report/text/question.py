@@ -268,8 +268,11 @@ def _traffic(scenario: Mapping[str, Any], of_images: int) -> list[str]:
         words.append(f"outputs within {format_number(100.0 * spread)}% of their mean")
     if shared := scenario.get("shared_prefix"):
         words.append(f"shared prefix of {counted(shared, 'token')}")
-    if scenario.get("turns", 1) != 1:
-        words.append(f"sessions of {scenario['turns']} turns")
+    turns = f" of {scenario['turns']} turns" if scenario.get("turns", 1) != 1 else ""
+    if live := scenario.get("sessions"):
+        words.append(f"{counted(live, 'session')}{turns} live")
+    elif turns:
+        words.append(f"sessions{turns}")
     return words
 
 

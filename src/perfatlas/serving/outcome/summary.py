@@ -1,4 +1,7 @@
-"""Summary of a simulation: latencies, throughput, goodput, and whether its queue grows."""
+"""Summary of a simulation: latencies, throughput, goodput, and whether its queue grows.
+
+Shape legend: N requests, B completed requests of sessions, S sessions.
+"""
 
 from __future__ import annotations
 
@@ -90,6 +93,8 @@ def summarize(
         "saturated": saturated(outcome),
         "interrupted": outcome.interrupted,
     }
+    if (requests.session_N >= 0).any():
+        result |= _session_results(requests, latencies)
     if slos:
         good = int(np.count_nonzero(meets(latencies, slos)))
         arrived = completed + rejected + failed
@@ -98,6 +103,30 @@ def summarize(
     if window is not None:
         result |= _window_results(requests, outcome, latencies.between(window), (window, slos))
     return result
+
+
+def _session_results(requests: Requests, latencies: metrics.Latencies) -> dict[str, Any]:
+    """Return the times and token rates of sessions all of whose requests completed."""
+    place_N = latencies.place_N
+    in_session_N = requests.session_N[place_N] >= 0
+    session_B = requests.session_N[place_N][in_session_N]
+    arrival_s_B = latencies.arrival_s[in_session_N]
+    end_s_B = arrival_s_B + latencies.request_latency_s[in_session_N]
+    requests_S = np.bincount(requests.session_N[requests.session_N >= 0])
+    completed_S = np.bincount(session_B, minlength=requests_S.size) == requests_S
+    completed_S &= requests_S > 0
+    first_s_S = np.full(requests_S.size, np.inf)
+    last_s_S = np.full(requests_S.size, -np.inf)
+    np.minimum.at(first_s_S, session_B, arrival_s_B)
+    np.maximum.at(last_s_S, session_B, end_s_B)
+    osl_B = requests.osl_N[place_N][in_session_N]
+    tokens_S = np.bincount(session_B, osl_B, requests_S.size)[completed_S]
+    time_s_S = last_s_S[completed_S] - first_s_S[completed_S]
+    return {
+        "session_time_s": statistics(time_s_S),
+        "session_tokens_per_s": statistics(tokens_S[time_s_S > 0.0] / time_s_S[time_s_S > 0.0]),
+        "sessions_completed": int(np.count_nonzero(completed_S)),
+    }
 
 
 def _window_results(
