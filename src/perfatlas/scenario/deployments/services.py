@@ -117,7 +117,7 @@ class Service:
             return kinds_notes(self.pools)
         if self.item:
             return (DYNAMIC_BATCHING,)
-        cache = (self.entry.tiers.note,) if self.entry.tiers.note else ()
+        cache: tuple[str, ...] = (self.entry.tiers.note,) if self.entry.tiers.note else ()
         cache += pages_note(self.entry)
         if len(self.pools) == 1:
             return (rules, *cache, *held_prompts_note(self.entry.limits.rank_balance_iters))
