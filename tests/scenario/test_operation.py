@@ -97,6 +97,28 @@ def test_replica_availability_is_at_most_one() -> None:
     assert 0.9 < found["replica_availability"] <= 1.0
 
 
+def test_an_autoscaler_replaces_a_replica_that_fails() -> None:
+    asked = {**DEPLOYED, "isl": 512, "osl": 64, "num_requests": 300, "request_rate": 20, "dp": 2}
+    asked |= {"min_replicas": 2, "max_replicas": 4, "autoscale_target": 4, "start_up_s": 0}
+    events = [{"replica": 0, "fails_at_s": 2.0}]
+    found = simulate(**asked, replica_events=events, autoscale_period_s=1).answer.results
+    assert found["requests_completed"] == 300
+    assert found["requests_sent_again"] > 0
+    assert found["replicas_at_most"] >= 3
+    assert "replica_availability" not in found  # replicas that are off are no outage
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_pools_serve_all_requests_when_a_replica_returns(failing: int) -> None:
+    asked = {**DEPLOYED, "isl": 512, "osl": 64, "num_requests": 80, "request_rate": 8}
+    pools = {"mode": "disaggregated", "prefill_workers": 1, "decode_workers": 1}
+    event = {"replica": failing, "fails_at_s": 2.0, "down_for_s": 3.0}
+    found = simulate(**asked, **pools, replica_events=[event]).answer.results
+    plain = simulate(**asked, **pools).answer.results
+    assert found["requests_completed"] == plain["requests_completed"] == 80
+    assert found["ttft_s"]["p99"] > plain["ttft_s"]["p99"] + 1.0
+
+
 def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
     asked = {**STEADY, "num_requests": 60, "dp": 2}
     rows = {"replica": [1, 0], "fails_at_s": [0.2, 1.0], "back_at_s": [0.6, None]}

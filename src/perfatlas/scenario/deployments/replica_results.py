@@ -47,8 +47,10 @@ def operation_results(
             ),
         }
     if availability.outages:
+        if not availability.scalers:  # which leave replicas off on purpose
+            whole_s = ended_s * outcome.operated.allocated_F.size
+            results["replica_availability"] = share(allocated_s, whole_s)
         results |= {
-            "replica_availability": share(allocated_s, ended_s * outcome.operated.allocated_F.size),
             "requests_sent_again": int(np.count_nonzero(outcome.operated.again_N >= 0)),
             "requests_lost": int(np.count_nonzero(outcome.operated.lost_N)),
             "requests_unserved": int(np.count_nonzero(outcome.unserved())),
