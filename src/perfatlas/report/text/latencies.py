@@ -23,7 +23,7 @@ GAP: Final = 2
 INTERVAL: Final = "90% (mean)"
 SAMPLING: Final = "  ± (90%)"
 # in a brief answer
-BRIEF: Final = ("ttft_s", "tpot_s", "request_latency_s", "session_time_s", "session_tokens_per_s")
+BRIEF: Final = ("ttft_s", "tpot_s", "request_latency_s", "session_time_s")
 OMITTED_FIRST: Final = (INTERVAL, "p95", "p90", "p50")  # omitted in this order on narrow terminals
 
 

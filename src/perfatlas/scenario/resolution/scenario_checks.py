@@ -116,7 +116,7 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
     drafts_N = columns.numbers("speculative_depth") > 0.0
     chance_N = columns.is_set("speculative_acceptance") | columns.is_set("acceptance_by_position")
     model, unknown_N = columns["model"], drafts_N & ~chance_N
-    for code in np.unique(model.codes_N[unknown_N]).tolist():
+    for code in set(model.codes_N[unknown_N].tolist()):
         unknown_N &= (model.codes_N != code) | (not acceptance_curves(model.values[code]))
     yield (
         unknown_N,
