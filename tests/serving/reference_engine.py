@@ -81,7 +81,7 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int, layers: int) 
         device += max(_chunk(prices, last, part.tokens, part.before) for part in chunks)
     moves = sum(part.moves for part in parts)
     if layers:
-        moves = max(moves - device * (layers - 1) // layers, 0) + moves // layers
+        moves = max(moves - device * (layers - 1) // layers, moves // layers)
     device += moves
     host = prices.host_step + prices.host_sequence * len(parts)
     host += prices.host_prefill if chunks else 0

@@ -42,12 +42,13 @@ class Tiers:
         self.ssd = Shelf(limits.ssd_blocks)
         self.stored = 0
 
-    def lookup(self, sequence: Sequence) -> tuple[list[Hashable], list[Hashable]]:
+    def lookup(self, sequence: Sequence, hits: int) -> tuple[list[Hashable], list[Hashable]]:
         """Return the leading keys in host memory, then those on the SSD from the first miss on."""
         keys = [
             sequence.key(block)
             for block in range((sequence.num_tokens - 1) // self.limits.block_size)
         ]
+        keys = keys[self.first(hits) :]
         host: list[Hashable] = []
         while len(host) < len(keys) and keys[len(host)] in self.host.keys:
             host.append(keys[len(host)])
@@ -57,11 +58,16 @@ class Tiers:
             ssd.append(rest[len(ssd)])
         return host, ssd
 
+    def first(self, hits: int) -> int:
+        """Return the block at which a lookup begins: what the GPU evicts follows what it keeps."""
+        return hits if self.limits.stores_evicted else 0
+
     def load(self, sequence: Sequence, hits: int, *, first: bool) -> int:
         """Refresh the hits; return the time to copy the others to the GPU."""
         if not self.limits.offloads:
             return 0
-        host, ssd = self.lookup(sequence)
+        host, ssd = self.lookup(sequence, hits)
+        hits -= self.first(hits)
         for key in reversed(host):
             self.host.keys.move_to_end(key)
         for key in reversed(ssd):

@@ -174,8 +174,10 @@ class Scheduler:
 
     def found(self, sequence: Sequence, hits: list[int]) -> int:
         """Return the leading blocks on the GPU or below it."""
-        below = sum(map(len, self.tiers.lookup(sequence))) if self.limits.offloads else 0
-        return max(len(hits), below)
+        if not self.limits.offloads:
+            return len(hits)
+        below = sum(map(len, self.tiers.lookup(sequence, len(hits))))
+        return max(len(hits), self.tiers.first(len(hits)) + below)
 
     def hold(self, sequence: Sequence, hits: list[int], found: int, now: int) -> int:
         """Use the hits on the GPU and below it; return the time of the loads."""

@@ -192,3 +192,15 @@ def test_a_replica_that_fails_loses_its_tiers() -> None:
     outage = Availability((Outage(0, 1000, 1200),))
     fleet = EngineFleet((ReplicaGroup(PRICES, _limits(9, host_blocks=100)),), availability=outage)
     assert run_fleet(requests, fleet).cached_N.tolist() == [0, 28, 0]
+
+
+def test_what_the_gpu_evicted_follows_what_it_kept() -> None:
+    # A of 7 blocks, B of 4 on a GPU of 9: the tail of A is evicted, its head is still there
+    rows = [(0, 29, 1), (1000, 17, 1), (2000, 29, 1)]
+    hashes = [[*range(8)], [*range(20, 25)], [*range(8)]]
+    limits = _limits(9, host_blocks=100)._replace(
+        rules="trtllm_guaranteed_no_evict", stores_evicted=True, store_waits=False
+    )
+    outcome = run(_requests(rows, hashes), PRICES, limits)
+    assert outcome.offloaded.host_N[2] > 0
+    assert outcome.cached_N[2] == 28

@@ -89,7 +89,7 @@ def find_cached(sim: SimulationState, i: int) -> Cached:
     below = 0
     host = 0
     if sim.offloads:
-        below, host = find_offloaded(sim, i)
+        below, host = find_offloaded(sim, i, hits)
     return Cached(hits, idle, max(hits, below), below, host)
 
 

@@ -50,16 +50,17 @@ _key = part(block_key)
 
 
 @part
-def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
+def find_offloaded(sim: SimulationState, i: int, hits: int) -> tuple[int, int]:
     """Return the leading blocks of a request in the tiers, and how many are in host memory.
 
     Args:
         i: The request, waiting.
+        hits: Its leading blocks on the GPU, after which those follow that the GPU has evicted.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     most = (request.isl + request.generated - 1) // sim.block_size
-    b = 0
+    b = hits if sim.stores_evicted else 0
     while b < most and find(sim, (s, HOST), _key(sim, i, b)) != NO_INDEX:
         b += 1
     host = b
@@ -74,7 +75,8 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, cached: tuple[int, i
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     below, host = cached
-    for b in range(host - 1, -1, -1):
+    first = hits if sim.stores_evicted else 0
+    for b in range(host - 1, first - 1, -1):
         renew(sim, (s, HOST), find(sim, (s, HOST), _key(sim, i, b)))
     for b in range(below - 1, host - 1, -1):
         renew(sim, (s, SSD), find(sim, (s, SSD), _key(sim, i, b)))

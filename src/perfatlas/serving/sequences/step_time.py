@@ -169,7 +169,7 @@ def _wait_for_tiers(sim: SimulationState, moving: int, computing: int) -> int:
     if sim.load_layers == 0:
         return moving
     before = computing * (sim.load_layers - 1) // sim.load_layers
-    return int(max(moving - before, 0) + moving // sim.load_layers)
+    return int(max(moving - before, moving // sim.load_layers))
 
 
 @part
