@@ -79,7 +79,8 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
         notes.append(
             f"the first {lanes:,} sessions begin at a random request between {MIDDLE[0]:.0%} and"
             f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the earlier ones are left"
-            " out, and no cache has their context until it is computed again"
+            " out, no cache has their context until it is computed again, and times of these"
+            " sessions are of the part that is simulated"
         )
     few = f"there are {number:,} sessions, and sessions = {resolved.concurrency:,}"
     return resolved._replace(
@@ -133,6 +134,7 @@ def _refuse_beside_sessions(traffic: Traffic, scenario: Scenario) -> None:
         ("request_rate", traffic.request_rate),
         ("concurrency", scenario.concurrency),
         ("arrival", arrival),
+        ("rate_scale", None if traffic.rate_scale == 1.0 else traffic.rate_scale),
     ):
         if value is not None:
             raise InvalidSpecError(

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import AGGREGATED_ROLE, DECODE
+from perfatlas.serving.config import AGGREGATED_ROLE
 from perfatlas.serving.engine.arrival_queue import on_request_end
 from perfatlas.serving.engine.async_scheduling import plan_ahead
 from perfatlas.serving.engine.prefix_routing import drop_replica
@@ -207,32 +207,21 @@ def _remove_all(sim: SimulationState, s: int, now: int) -> None:
         before = sim.request_N[i].before
         _lose(sim, i, now)
         i = before
-    i = scheduler.waiting_head
-    for _ in range(scheduler.waiting):
+    _lose_listed(sim, scheduler.waiting_head, scheduler.waiting, now)
+    _lose_listed(sim, scheduler.unread_head, scheduler.unread, now)
+    _lose_listed(sim, scheduler.arrived_head, scheduler.arrived, now)
+    _lose_listed(sim, scheduler.ready_head, scheduler.ready, now)
+    _lose_listed(sim, scheduler.retracted_head, scheduler.retracted, now)
+
+
+@part
+def _lose_listed(sim: SimulationState, head: int, count: int, now: int) -> None:
+    """Lose the requests of a list."""
+    i = head
+    for _ in range(count):
         after = sim.request_N[i].after
         _lose(sim, i, now)
         i = after
-    i = scheduler.unread_head
-    for _ in range(scheduler.unread):
-        after = sim.request_N[i].after
-        _lose(sim, i, now)
-        i = after
-    if sim.role == DECODE:
-        i = scheduler.arrived_head
-        for _ in range(scheduler.arrived):
-            after = sim.request_N[i].after
-            _lose(sim, i, now)
-            i = after
-        i = scheduler.ready_head
-        for _ in range(scheduler.ready):
-            after = sim.request_N[i].after
-            _lose(sim, i, now)
-            i = after
-        i = scheduler.retracted_head
-        for _ in range(scheduler.retracted):
-            after = sim.request_N[i].after
-            _lose(sim, i, now)
-            i = after
 
 
 @part
