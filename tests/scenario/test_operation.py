@@ -111,10 +111,10 @@ def test_an_autoscaler_replaces_a_replica_that_fails() -> None:
 @pytest.mark.parametrize("failing", [0, 1])
 def test_pools_serve_all_requests_when_a_replica_returns(failing: int) -> None:
     asked = {**DEPLOYED, "isl": 512, "osl": 64, "num_requests": 80, "request_rate": 8}
-    pools = {"mode": "disaggregated", "prefill_workers": 1, "decode_workers": 1}
+    asked |= {"mode": "disaggregated", "prefill_workers": 1, "decode_workers": 1}
     event = {"replica": failing, "fails_at_s": 2.0, "down_for_s": 3.0}
-    found = simulate(**asked, **pools, replica_events=[event]).answer.results
-    plain = simulate(**asked, **pools).answer.results
+    found = simulate(**asked, replica_events=[event]).answer.results
+    plain = simulate(**asked).answer.results
     assert found["requests_completed"] == plain["requests_completed"] == 80
     assert found["ttft_s"]["p99"] > plain["ttft_s"]["p99"] + 1.0
 
