@@ -468,7 +468,7 @@ def compare(
             as format. Needs mode = disaggregated.
         feed_forward_system: System that runs the feed-forward networks and experts of all layers;
             the replicas of system run the rest and share it. Default: system runs all of a layer.
-            Needs mode = static and speculative_depth = 0.
+            Needs split steps.
         feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
         feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
             feed_forward_system.
@@ -801,7 +801,7 @@ def estimate(
             as format. Needs mode = disaggregated.
         feed_forward_system: System that runs the feed-forward networks and experts of all layers;
             the replicas of system run the rest and share it. Default: system runs all of a layer.
-            Needs mode = static and speculative_depth = 0.
+            Needs split steps.
         feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
         feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
             feed_forward_system.
@@ -1134,7 +1134,7 @@ def explain(
             as format. Needs mode = disaggregated.
         feed_forward_system: System that runs the feed-forward networks and experts of all layers;
             the replicas of system run the rest and share it. Default: system runs all of a layer.
-            Needs mode = static and speculative_depth = 0.
+            Needs split steps.
         feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
         feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
             feed_forward_system.
@@ -1622,7 +1622,7 @@ def frontier(
             as format. Needs mode = disaggregated.
         feed_forward_system: System that runs the feed-forward networks and experts of all layers;
             the replicas of system run the rest and share it. Default: system runs all of a layer.
-            Needs mode = static and speculative_depth = 0.
+            Needs split steps.
         feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
         feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
             feed_forward_system.
@@ -2501,6 +2501,12 @@ def max_request_rate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -2772,6 +2778,18 @@ def max_request_rate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs split steps.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
@@ -2964,6 +2982,12 @@ def required_replicas(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -3238,6 +3262,18 @@ def required_replicas(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs split steps.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
@@ -3906,6 +3942,12 @@ def simulate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -4172,6 +4214,18 @@ def simulate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs split steps.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the

@@ -28,9 +28,7 @@ def test_estimate_takes_the_fields_of_a_scenario() -> None:
 def test_simulate_takes_the_fields_of_traffic_and_scenario() -> None:
     # the clients of a benchmark: num_requests and length_spread of a closed loop
     unread = {"method", "batch", "prefix", "requests_per_client", "osl_spread"}
-    split = {name for name in FIELD_NAMES if name.startswith("feed_forward_")}
-    # no engine that schedules requests splits layers; accuracy does not depend on traffic
-    unread |= {*split, "micro_batches", "benchmark", "quantization_method"}
+    unread |= {"benchmark", "quantization_method"}  # accuracy does not depend on traffic
     assert verb_fields("simulate").keys() == {*FIELD_NAMES, *TRAFFIC_NAMES} - unread
 
 

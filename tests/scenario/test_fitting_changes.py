@@ -139,7 +139,7 @@ def numbers_resolved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record how many scenarios each search for a fitting change resolves at once."""
     resolved: list[int] = []
 
-    def counted(scenarios: Sequence[Scenario], **more: bool) -> object:
+    def counted(scenarios: Sequence[Scenario], **more: Any) -> object:  # noqa: ANN401 - passed on
         resolved.append(len(scenarios))
         return resolve_scenarios(scenarios, **more)
 

@@ -107,3 +107,30 @@ def test_attention_on_a_slice_takes_the_chips_of_its_plan() -> None:
     answer = perfatlas.compare(**fields, systems=["v6e-8"])
     assert [row["label"] for row in answer.results["rows"]] == ["v5p-16", "v6e-8"]
     assert perfatlas.estimate(**fields).results["gpus"] == 16
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_simulated_batch_takes_the_steps_of_the_closed_form(parts: int) -> None:
+    # 24 short prompts that begin together, then decode steps of 2 x 12 sequences alone
+    asked = EXPERTS | {"isl": 16, "osl": 400, "micro_batches": parts, "engine": "ideal"}
+    asked |= {"feed_forward_system": "h200_sxm", "feed_forward_tp": 4, "feed_forward_ep": 4}
+    asked |= {"feed_forward_pp": 1}
+    closed = perfatlas.estimate(**asked | {"batch": 12}).results
+    traffic = asked | {"concurrency": 24, "num_requests": 24, "batch": None}
+    found = perfatlas.simulate(**traffic)
+    assert found.answer.results["tpot_s"]["p50"] == pytest.approx(closed["tpot_s"], rel=0.01)
+    assert found.answer.results["gpus"] == closed["gpus"] == 6
+
+
+def test_simulated_requests_share_the_machine_of_feed_forward_networks() -> None:
+    asked = {name: value for name, value in EXPERTS.items() if name not in ("batch", "dp")}
+    asked |= {"isl": 256, "osl": 64, "num_requests": 200, "request_rate": 40}
+    drafts: dict[str, Any] = {"speculative_depth": 2, "speculative_acceptance": 0.7}
+    pools: dict[str, Any] = {"mode": "disaggregated", "decode_workers": 2}
+    for more in ({"dp": 2}, drafts, pools, {"max_replicas": 2, "autoscale_target": 8}):
+        found = perfatlas.simulate(**asked, **more).answer
+        assert found.results["requests_completed"] == 200
+        assert found.scenario["feed_forward_tp"] == 64
+        assert "energy_j" not in found.results or found.results["energy_j"] is None
+    with pytest.raises(InvalidSpecError, match="set pp and cp to 1, and feed_forward_pp"):
+        perfatlas.simulate(**asked, pp=2)

@@ -48,32 +48,41 @@ def step_time(prices: StepPrices, ranks: list[list[Part]], layers: int = 0) -> i
     sizes = [sum(part.tokens for part in rank) if mixed else len(rank) for rank in ranks]
     most = max(sizes)
     padded = prices.padded_mixed if mixed else prices.padded_decode
+    away = 0
+    if prices.micro_batches > 1 and not mixed:
+        away = int(prices.decode_away_B[-(-sum(max(size, 1) for size in sizes) // len(ranks))])
     if len(ranks) == 1 or most * (1 if mixed else prices.tokens_per_decode) <= padded:
-        return max(_rank_time(prices, rank, int(linear[most]), layers) for rank in ranks)
+        times = [_rank_time(prices, rank, int(linear[most]), layers, mixed=mixed) for rank in ranks]
+        return max(away, *times)
     sizes = [max(size, 1) for size in sizes]  # a rank without requests runs one token
     mean, more = divmod(sum(sizes), len(ranks))
     shared = int(experts[mean])
     if more:
         shared += (int(experts[mean + 1]) - shared) * more // len(ranks)
     own = [int(linear[size]) - int(experts[size]) for size in sizes]
-    return max(
-        _rank_time(prices, rank, shared + part, layers)
+    times = [
+        _rank_time(prices, rank, shared + part, layers, mixed=mixed)
         for rank, part in zip(ranks, own, strict=True)
-    )
+    ]
+    return max(away, *times)
 
 
-def _rank_time(prices: StepPrices, parts: list[Part], linear: int, layers: int) -> int:
+def _rank_time(
+    prices: StepPrices, parts: list[Part], linear: int, layers: int, *, mixed: bool
+) -> int:
     chunks = [part for part in parts if not part.decodes]
     decodes = [part for part in parts if part.decodes]
     rows = sum(part.tokens if part.decodes else part.samples for part in parts)
     device = linear + int(prices.head_B[rows])
+    keyed, passes, count = 0, 1, len(decodes)  # of a micro-batch, and their number
     if decodes:
         keys = sum(part.before + part.tokens for part in decodes)
-        count = len(decodes)
         cell = max(k for k, border in enumerate(prices.context_K) if border <= keys // count)
         past = keys - count * int(prices.context_K[cell])
-        device += int(prices.decode_base_BK[count, cell])
-        device += int(prices.decode_slope_BK[count, cell]) * past
+        keyed = int(prices.decode_base_BK[count, cell])
+        keyed += int(prices.decode_slope_BK[count, cell]) * past
+        device += keyed
+        passes = -(-count // -(-count // prices.micro_batches))
     for part in chunks:
         device += _chunk(prices, prices.prefill_added_QP, part.tokens, part.before)
     if chunks:
@@ -83,6 +92,10 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int, layers: int) 
     if layers:
         moves = max(moves - device * (layers - 1) // layers, moves // layers)
     device += moves
+    if mixed:
+        device += (passes - 1) * keyed
+    elif decodes and prices.micro_batches > 1:
+        device = max(device, int(prices.decode_turns_B[count]) + passes * keyed)
     host = prices.host_step + prices.host_sequence * len(parts)
     host += prices.host_prefill if chunks else 0
     return max(device, host) if prices.host_overlapped else device + host

@@ -14,7 +14,7 @@ from perfatlas.serving.requests import Requests, after_previous, plain_requests,
 
 Int = NDArray[np.int64]
 
-PADDED = ("padded_decode", "padded_mixed")
+PADDED = ("padded_decode", "padded_mixed", "micro_batches")
 
 
 def flat_prices(
@@ -77,6 +77,9 @@ def random_prices(draw: np.random.Generator, limits: config.SchedulerLimits) -> 
         mixed_experts_T=draw.integers(0, prices.mixed_linear_T - 19),
         padded_decode=int(draw.choice([0, 2, tokens])),
         padded_mixed=int(draw.choice([0, tokens // 3, tokens])),
+        micro_batches=int(draw.choice([1, 1, 1, 2, 3])),
+        decode_turns_B=draw.integers(0, 90, batch),
+        decode_away_B=draw.integers(0, 200, batch),
     )
 
 

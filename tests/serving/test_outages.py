@@ -209,7 +209,7 @@ def _scaled(scaler: config.Scaler) -> config.Availability:
     [
         (
             config.Availability((config.Outage(7, 0, 10),)),
-            "replica 7: there are 4 replicas, numbered",
+            "replica 7: replicas are numbered",
         ),
         (config.Availability((config.Outage(-1, 0, 10),)), "replica -1"),
         (

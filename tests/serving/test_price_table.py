@@ -164,6 +164,18 @@ def test_tables_of_the_bound_rise() -> None:
     assert np.all(np.diff(alone_QP, axis=1) >= -2)
 
 
+def test_corners_that_no_chunk_reaches_are_not_priced() -> None:
+    # prompts of up to 8,192 tokens in one chunk each
+    whole = TableLimits(max_num_seqs=4, max_num_batched_tokens=8192, longest_context=8192)
+    prices = price_table(support.context(), whole).prices
+    begin_Q, begin_P = (np.append(0, sizes[:-1]) for sizes in (prices.queries_Q, prices.before_P))
+    read_QP = begin_Q[:, None] + begin_P <= 8192
+    read_QP[0] = False  # no tokens
+    assert (prices.prefill_added_QP[read_QP] > 0).all()
+    assert (~read_QP[1:]).any()
+    assert not prices.prefill_added_QP[~read_QP].any()
+
+
 def test_many_steps_at_once_are_the_steps_one_by_one() -> None:
     prices = case("dense")[1].prices
     n, cell = 17, 3

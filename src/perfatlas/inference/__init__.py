@@ -37,6 +37,6 @@ if TYPE_CHECKING:
         unused_meter_note,
     )
     from perfatlas.inference.shared_steps import LoadResults
-    from perfatlas.inference.split_layers import SplitLayers, SplitLoad
+    from perfatlas.inference.split_layers import SPLIT_RULES, SplitLayers, SplitLoad, hidden_link_s
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

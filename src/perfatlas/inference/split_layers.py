@@ -78,6 +78,29 @@ def passed_s(
     return np.maximum(attention_s + feed_forward_s + 2.0 * link_s, parts * slowest_C)
 
 
+def hidden_link_s(
+    attention: tuple[Candidates, FloatArray], feed_forward: tuple[Candidates, FloatArray]
+) -> FloatArray:
+    """Return the time of one transfer of hidden states per layer, in all layers (C,) [s].
+
+    Each machine sends over one NIC per device; of pipeline stages only one holds the layer.
+
+    Args:
+        attention: A replica of the attention machine, and its tokens (C,).
+        feed_forward: The feed-forward machine, and the tokens of all replicas (C,).
+    """
+    slowest_C, latency_C = np.zeros(1), np.zeros(1)
+    for question, tokens in (attention, feed_forward):
+        nodes = [system.node for system in question.placement.systems]
+        nic_S = np.array([node.nic_bandwidth * node.nics / node.devices for node in nodes])
+        senders = question.plan.gpus_per_replica / question.plan.pp
+        rate_C = nic_S[question.placement.index_C] * senders
+        hidden = question.model.network.hidden_size * ACTIVATION_BYTES
+        slowest_C = np.maximum(slowest_C, tokens * hidden / rate_C)
+        latency_C = np.maximum(latency_C, fabric_latency_s(question))
+    return feed_forward[0].model.network.num_layers * (slowest_C + latency_C)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SplitLayers:
     """Results of both parts for the same candidates."""
@@ -114,22 +137,9 @@ class SplitLayers:
         Args:
             tokens: Tokens of an attention replica (C,).
         """
-        slowest_C = np.zeros_like(tokens)
-        for (question, _), replicas in (
-            (self.attention, np.ones_like(tokens)),
-            (self.feed_forward, self.load.replicas),
-        ):
-            nodes = [system.node for system in question.placement.systems]
-            nic_S = np.array([node.nic_bandwidth * node.nics / node.devices for node in nodes])
-            # of a stage: only one holds the layer
-            senders = question.plan.gpus_per_replica / question.plan.pp
-            rate_C = nic_S[question.placement.index_C] * senders
-            hidden = question.model.network.hidden_size * ACTIVATION_BYTES
-            slowest_C = np.maximum(slowest_C, replicas * tokens * hidden / rate_C)
-        latency_C = np.maximum(
-            *(fabric_latency_s(question) for question, _ in (self.attention, self.feed_forward))
+        return hidden_link_s(
+            (self.attention[0], tokens), (self.feed_forward[0], self.load.replicas * tokens)
         )
-        return self.feed_forward[0].model.network.num_layers * (slowest_C + latency_C)
 
     def latencies(self, quantile: str) -> Latencies:
         """Return the latencies of the batch, and the output tokens/s of all replicas.

@@ -64,6 +64,8 @@ def draft_layer(architecture: LanguageModel) -> LayerGroup:
                 " layers would need a state per draft token; set speculative_depth to 0"
             )
     whole = [g for g in architecture.layers if g.mixer is not None and g.ffn is not None]
+    if architecture.drafter is not None:
+        return architecture.drafter
     if not whole:
         raise UnsupportedError(
             f"{architecture.model_type} has no layer with attention and feed-forward to derive a"

@@ -64,7 +64,8 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
 def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
     """Return a model without feed-forward networks, and these alone, without vocabulary.
 
-    Each part has a norm in front of its blocks, and half of those behind them.
+    Each part has a norm in front of its blocks, and half of those behind them. A drafter runs whole
+    in the first.
 
     Example:
         >>> from perfatlas.networks import resolve_model
@@ -90,7 +91,9 @@ def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
             " feed-forward networks; leave feed_forward_system out"
         )
     alone = replace(architecture, layers=moved, vocab_size=0, encoder=None)
-    return replace(architecture, layers=layers), alone
+    whole = [group for group in groups if group.mixer is not None and group.ffn is not None]
+    drafter = replace(whole[-1], count=1) if whole else None
+    return replace(architecture, layers=layers, drafter=drafter), alone
 
 
 def _note(architecture: LanguageModel, name: str, value: int) -> str:

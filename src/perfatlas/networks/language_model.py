@@ -95,6 +95,7 @@ class LanguageModel(Network):
     embedding_norm: bool = False  # Whether the embedding is normalized (BLOOM)
     residual_streams: int = 1  # Residual streams, mixed around every block (DeepSeek-V4)
     encoder: VisionEncoder | None = None  # Encodes images before the prefill; None for text alone
+    drafter: LayerGroup | None = None  # Layer of the drafter; None for one like the last layer
 
     @property
     def embedding_rows(self) -> int:

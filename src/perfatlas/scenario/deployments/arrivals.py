@@ -80,7 +80,7 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
             f"the first {lanes:,} sessions begin at a random request between {MIDDLE[0]:.0%} and"
             f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the earlier ones are left"
             " out, no cache has their context until it is computed again, and times of these"
-            " sessions are of the part that is simulated"
+            " sessions cover only the part that is simulated"
         )
     few = f"there are {number:,} sessions, and sessions = {resolved.concurrency:,}"
     return resolved._replace(

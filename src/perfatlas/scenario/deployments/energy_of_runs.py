@@ -181,7 +181,11 @@ def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
     """Return the prices of the GPUs of all pools."""
     scenario = ready.entry.scenario
     asked = Given(*([getattr(scenario, name)] for name in Given._fields))
-    pools = [(pool.question.take([0]), _gpus(pool) * pool.replicas.number) for pool in ready.pools]
+    pools = [
+        (each.question.take([0]), each.gpus * pool.replicas.number)
+        for pool in ready.pools
+        for each in pool.machines
+    ]
     return pool_prices(
         pools, asked, inference.one_column(energies, ["node_power_w"])["node_power_w"]
     )
@@ -310,4 +314,4 @@ def _of_replicas(ready: Service, values: list[float]) -> FloatArray:
 
 def _gpus(pool: Deployment) -> float:
     """Return the GPUs of one replica."""
-    return float(pool.question.plan.gpus_per_replica[0])
+    return float(pool.gpus)

@@ -16,20 +16,28 @@ from perfatlas.parallelism import plan_problems, stage_layers
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.fields import TierSizes, tier_sizes
-from perfatlas.scenario.resolution import resolve_scenarios
+from perfatlas.scenario.resolution import (
+    PARTS,
+    feed_forward_plan,
+    part_scenario,
+    resolve_scenarios,
+    resolved_plan,
+)
 from perfatlas.serving.config import MAX_SCHEDULERS, Replicas, SchedulerLimits
 from perfatlas.serving.outcome import ClientDelays
-from perfatlas.serving.prices import PriceTable, TableLimits, price_table
+from perfatlas.serving.prices import PriceTable, TableLimits, price_table, split_prices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, whole_ticks
-from perfatlas.step import candidate_memory
+from perfatlas.step import candidate_memory, does_not_fit
 from perfatlas.vocabulary.fields import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.operators import IntArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.fields import Scenario, Traffic
+    from perfatlas.serving.prices import StepPrices
     from perfatlas.step import Candidates
 
 
@@ -175,6 +183,18 @@ LOAD: Final = frozenset(
 )
 
 
+class FeedForwardMachine(NamedTuple):
+    """Machine of the feed-forward networks of all attention ranks."""
+
+    question: Candidates
+    table: PriceTable  # Its prices; those of the deployment include them
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of a replica."""
+        return float(self.question.plan.gpus_per_replica[0])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
     """An engine deployed on its devices, ready to simulate requests."""
@@ -187,6 +207,27 @@ class Deployment:
     table: PriceTable
     front: FrontEnd  # Front end of a replica
     tiers: TierSizes  # KV cache tiers below the GPUs
+    feed_forward: FeedForwardMachine | None = None  # None where one machine runs all layers
+
+    @property
+    def machines(self) -> tuple[FeedForwardMachine, ...]:
+        """The machines of a replica: candidates and prices."""
+        own = FeedForwardMachine(self.question, self.table)
+        return (own,) if self.feed_forward is None else (own, self.feed_forward)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of a replica on all its machines."""
+        return round(sum(each.gpus for each in self.machines))
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan by field name, with that of the feed-forward machine if there is one."""
+        plan = resolved_plan(self.question)
+        if self.feed_forward is not None:
+            plan |= {"attention_dp": self.scenario.attention_dp, "dp": self.scenario.dp or 1}
+            return plan | feed_forward_plan(self.feed_forward.question)
+        return plan
 
     @property
     def seen(self) -> ClientDelays:
@@ -230,13 +271,20 @@ def deployment(
         UnsupportedError: No model, data or scheduler for the combination.
     """
     longest = int(resolved.requests.isl_N.max(initial=0))
-    question, problems = resolve_scenarios([scenario], longest, pooled=pooled)
+    asked, part = scenario, ""
+    if scenario.feed_forward_system:  # replicas that share the other machine step together
+        ranks = (scenario.dp or 1) * scenario.attention_dp
+        scenario, part = scenario.model_copy(update={"attention_dp": ranks, "dp": 1}), PARTS[0]
+    question, problems = resolve_scenarios([scenario], longest, pooled=pooled, part=part)
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to simulate")
     number = traffic.max_replicas or int(question.plan.dp[0])
     ranks = int(question.plan.attention_dp[0])
     check_count("max_replicas" if traffic.max_replicas else "dp", number, ranks)
-    (problem,) = plan_problems(question.model.network, question.plan)
+    plan = question.plan
+    if part:  # without experts, ranks that step together are replicas
+        plan = replace(plan, dp=plan.attention_dp, attention_dp=plan.dp, moe_tp=plan.tp)
+    (problem,) = plan_problems(question.model.network, plan)
     if problem is not None:
         raise InvalidSpecError(problem)
     _refuse_tokens(question, resolved.requests)
@@ -255,10 +303,15 @@ def deployment(
         rank_balance_iters=0 if pooled else _balance_iters(question, limits.rules),
         **tiers.limits,
     )
-    table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
+    known = {} if known is None else known
+    table = _table(scenario, question, limits, resolved.requests, part, known)
+    feed_forward = None
+    if part:
+        feed_forward = _feed_forward(scenario, limits, resolved.requests, table, known)
+        table = _split_table(scenario, question, table, feed_forward)
     front = front_end(question, traffic, pooled=pooled)
     return Deployment(
-        scenario=scenario,
+        scenario=asked,
         question=question,
         memory=memory,
         limits=limits,
@@ -268,6 +321,7 @@ def deployment(
         table=table,
         front=front,
         tiers=tiers,
+        feed_forward=feed_forward,
     )
 
 
@@ -324,6 +378,7 @@ def _table(
     question: Candidates,
     limits: SchedulerLimits,
     requests: Requests,
+    part: str,
     known: Priced,
 ) -> PriceTable:
     """Return step prices up to rounded limits, so that similar loads share a table."""
@@ -336,13 +391,80 @@ def _table(
     )
     # images are encoded in proportion to the tokens of prompts
     load = LOAD - {"isl"} if scenario.images else LOAD
-    key = (scenario.model_dump_json(exclude=set(load)), reach)
+    key = (part + scenario.model_dump_json(exclude=set(load)), reach)
     if key not in known:
         known[key] = price_table(question.context(), reach, reuse=_alike(known, *key))
     steps = (known[key].prefill, known[key].decode)
     if inference.breaks_limits(question, steps)[0]:
         raise inference.power_limit_error(question, steps)
     return known[key]
+
+
+def _feed_forward(
+    scenario: Scenario,
+    limits: SchedulerLimits,
+    requests: Requests,
+    own: PriceTable,
+    known: Priced,
+) -> FeedForwardMachine:
+    """Return the machine of the feed-forward networks, priced for the tokens of all ranks.
+
+    Args:
+        own: Prices of the machine of attention.
+    """
+    ranks, queries = scenario.attention_dp, 1 + limits.draft_tokens
+    of_part = -(-(own.prices.decode_linear_B.size - 1) // scenario.micro_batches)
+    sequences, tokens = ranks * queries * of_part, ranks * limits.max_num_batched_tokens
+    load = {"batch": ranks * limits.max_num_seqs, "dp": 1, "concurrency": None}
+    # the drafter runs on the machine of attention
+    load |= {"speculative_depth": 0, "speculative_acceptance": None, "acceptance_by_position": None}
+    other = part_scenario(scenario.model_copy(update=load), PARTS[1])
+    question, problems = resolve_scenarios([other], part=PARTS[1])
+    if question is None:
+        raise (problems[0] or InvalidSpecError("no candidate is left")).of("feed_forward_system")
+    (problem,) = plan_problems(question.model.network, question.plan)
+    if problem is not None:
+        raise InvalidSpecError(f"feed_forward_system: {problem}")
+    memory = candidate_memory(question)
+    if not memory.fits[0]:
+        sentence, advice = does_not_fit(question, lambda _: False)
+        raise InfeasibleError(f"feed_forward_system: {sentence}", advice=advice)
+    of_machine = limits._replace(
+        max_num_seqs=sequences, max_num_batched_tokens=tokens, draft_tokens=0
+    )
+    table = _table(other, question, of_machine, requests, PARTS[1], known)
+    return FeedForwardMachine(question, table)
+
+
+def _split_table(
+    scenario: Scenario, question: Candidates, own: PriceTable, other: FeedForwardMachine
+) -> PriceTable:
+    """Return the prices of steps that alternate between two machines; energies are unknown."""
+    ranks = scenario.attention_dp
+
+    def link(tokens_X: IntArray) -> IntArray:
+        tokens = tokens_X.astype(np.float64)
+        link_s = inference.hidden_link_s(
+            (question, tokens * ranks), (other.question, tokens * ranks)
+        )
+        return whole_ticks(np.where(tokens > 0.0, link_s, 0.0))
+
+    def joined(name: str) -> StepPrices:
+        return split_prices(
+            getattr(own, name) or own.prices,
+            getattr(other.table, name) or other.table.prices,
+            link,
+            ranks=ranks,
+            micro_batches=scenario.micro_batches,
+        )
+
+    rooflines = own.roofline is not None or other.table.roofline is not None
+    return replace(
+        own,
+        prices=joined("prices"),
+        energy=None,
+        roofline=joined("roofline") if rooflines else None,
+    )
 
 
 def _alike(known: Priced, scenario: str, reach: TableLimits) -> PriceTable | None:

@@ -166,9 +166,7 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     if found.rates is None or isinstance(found.rates, inference.SplitLayers):
         fields["engine"] = pools[0].profile.id
         if found.rates is not None:
-            fields["feed_forward_engine"] = pools[1].profile.id
-            sizes = resolution.resolved_plan(pools[1])
-            fields |= {f"feed_forward_{n}": sizes[n] for n in ("tp", "pp", "ep") if n in sizes}
+            fields |= resolution.feed_forward_plan(pools[1])
         fields = resolution.with_formats(_with_load(fields, scenario, pools[0]), *pools)
         network = pools[0].model.network
         left_out = [
@@ -184,7 +182,7 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
         for name in {"prefill_batch", "decode_batch"} - scenario.model_fields_set:
             del fields[name]
     for role, pool in zip(PHASES, pools, strict=True):
-        fields |= resolution.pool_plan(role, pool)
+        fields |= resolution.pool_plan(role, resolution.resolved_plan(pool))
     return resolution.with_formats(fields, *pools)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import held_prompts_note
-from perfatlas.inference import FIRST_TOKEN, cache_link_s, fabric_latency_s
+from perfatlas.inference import FIRST_TOKEN, SPLIT_RULES, cache_link_s, fabric_latency_s
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.engine_deployment import (
@@ -39,6 +39,11 @@ TRANSFER: Final = (
     "a decode worker allocates blocks when a prompt has ended, then fetches its KV cache: each rank"
     " its part over the NICs of its device, one request after the other; both sides hold the blocks"
     " until the transfer ends; nothing is sent during prefill"
+)
+
+SHARED_MACHINE: Final = (
+    "all replicas of attention step together, as the other machine computes the tokens of all of"
+    " them; steps with prompts are not divided into micro-batches"
 )
 
 DYNAMIC_BATCHING: Final = (
@@ -93,7 +98,7 @@ class Service:
     @property
     def gpus(self) -> int:
         """GPUs of all pools."""
-        return sum(int(pool.question.plan.ranks[0]) for pool in self.pools)
+        return sum(pool.gpus * int(pool.question.plan.dp[0]) for pool in self.pools)
 
     @property
     def kv_blocks(self) -> int:
@@ -119,8 +124,10 @@ class Service:
             return (DYNAMIC_BATCHING,)
         cache: tuple[str, ...] = (self.entry.tiers.note,) if self.entry.tiers.note else ()
         cache += pages_note(self.entry)
+        split = () if self.decoding.feed_forward is None else (SPLIT_RULES, SHARED_MACHINE)
         if len(self.pools) == 1:
-            return (rules, *cache, *held_prompts_note(self.entry.limits.rank_balance_iters))
+            held = held_prompts_note(self.entry.limits.rank_balance_iters)
+            return (rules, *cache, *held, *split)
         own = policies_named(self.decoding.limits.rules)[0].description
         return (
             f"prefill workers: {rules}",
@@ -128,6 +135,7 @@ class Service:
             *(f"prefill workers: {note}" for note in cache),
             TRANSFER,
             f"{FIRST_TOKEN[self.handover.first_from]} ({self.handover.source})",
+            *split,
         )
 
 
@@ -200,6 +208,8 @@ def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
     changes: dict[str, Any] = {
         name: Scenario.model_fields[name].default for name in fields_of(Pools)
     }
+    if role == "prefill":
+        changes["feed_forward_system"] = None
     changes |= {"mode": "aggregated", "batch": None, "dp": getattr(scenario, f"{role}_workers")}
     return worker.model_copy(update=changes)
 

@@ -11,7 +11,11 @@ from perfatlas.answer import interval_remark, node_notes, pool_node_notes
 from perfatlas.inference import unseen_notes
 from perfatlas.quantities import two_digits
 from perfatlas.scenario.deployments import replica_results
-from perfatlas.scenario.deployments.estimate_remarks import losses_notes, network_notes
+from perfatlas.scenario.deployments.estimate_remarks import (
+    SPLIT_ANSWER,
+    losses_notes,
+    network_notes,
+)
 from perfatlas.scenario.deployments.step_interval import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -83,6 +87,7 @@ def traffic_warnings(
         results: Results over all seeds.
     """
     notes = _too_long(ready.decoding, resolved)
+    notes += [] if ready.decoding.feed_forward is None else [SPLIT_ANSWER]
     for pool in ready.pools:
         costs = pool.table.prefill, pool.table.decode
         notes += [text for _, text in losses_notes(pool.question, costs) if text not in notes]

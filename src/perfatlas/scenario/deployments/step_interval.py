@@ -12,10 +12,13 @@ from perfatlas.answer import tier_of
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from perfatlas.operators import FloatArray
+    from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.prices import PriceTable, StepPrices
+    from perfatlas.step import StepCost
 
 
 class StepScale(NamedTuple):
@@ -96,22 +99,20 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
     Returns:
         The scales of all pools or kinds, by end; all deviate in the same direction.
     """
-    tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
-    tails = [inference.step_tails(pool.question) for pool in ready.pools]
-    if "bound" in tiers:
+    machines = [each for pool in ready.pools for each in pool.machines]
+    if "bound" in {tier_of((each.table.prefill, each.table.decode), 0) for each in machines}:
         return {}
-    pools = list(zip(ready.pools, tails, strict=True))
     fronts = [inference.front_ends(pool.question) for pool in ready.pools]
     ends = {
         "low": tuple(
-            _fastest(pool.table, tail)._replace(front=fast)
-            for (pool, tail), (fast, _) in zip(pools, fronts, strict=True)
+            _scale(pool, inference.fastest_s, min)._replace(front=fast)
+            for pool, (fast, _) in zip(ready.pools, fronts, strict=True)
         )
     }
-    if not any(_partly_bound(pool.table) for pool in ready.pools):
+    if not any(_partly_bound(each.table) for each in machines):
         ends["high"] = tuple(
-            _slowest(pool.table, tail)._replace(front=slow)
-            for (pool, tail), (_, slow) in zip(pools, fronts, strict=True)
+            _scale(pool, inference.slowest_s, max)._replace(front=slow)
+            for pool, (_, slow) in zip(ready.pools, fronts, strict=True)
         )
     return ends
 
@@ -122,19 +123,20 @@ def _partly_bound(table: PriceTable) -> bool:
     return any(share >= inference.MIN_BOUND_SHARE for share in shares)
 
 
-def _fastest(table: PriceTable, tails: inference.StepTails) -> StepScale:
-    if table.roofline is not None:
+def _scale(
+    pool: Deployment,
+    end_s: Callable[[StepCost, inference.StepTails], FloatArray],
+    furthest: Callable[[Iterable[float]], float],
+) -> StepScale:
+    """Return the scale of the steps of a pool at an end, that of its machine with the widest."""
+    if end_s is inference.fastest_s and pool.table.roofline is not None:
         return StepScale(1.0, 1.0, at_roofline=True)
+    parts = [(each.table, inference.step_tails(each.question)) for each in pool.machines]
     decode, prompts = (
-        float((inference.fastest_s(cost, tails) / cost.total_s())[0])
-        for cost in (table.decode, table.prefill)
-    )
-    return StepScale(decode, prompts)
-
-
-def _slowest(table: PriceTable, tails: inference.StepTails) -> StepScale:
-    decode, prompts = (
-        float((inference.slowest_s(cost, tails) / cost.total_s())[0])
-        for cost in (table.decode, table.prefill)
+        furthest(
+            float((end_s(cost, tails) / cost.total_s())[0])
+            for cost, tails in ((getattr(table, phase), tails) for table, tails in parts)
+        )
+        for phase in ("decode", "prefill")
     )
     return StepScale(decode, prompts)

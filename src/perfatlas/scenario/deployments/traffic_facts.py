@@ -82,6 +82,7 @@ def _facts(traffic: fields.Traffic, scenario: fields.Scenario, searched: Searche
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
         "random draws": random_draws,
+        "split steps": lambda: None,
     }
 
 

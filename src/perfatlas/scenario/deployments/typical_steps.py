@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 class TypicalSteps(NamedTuple):
-    """A prefill and a decode step of mean size."""
+    """A prefill and a decode step of mean size, on each machine of a replica."""
 
-    prefill: StepCost  # One prompt of mean length, or as much of it as fits one step
-    # The mean number of decoding sequences at their mean context; None if no output has more than
+    # One prompt of mean length, or as much of it as fits one step
+    prefill: tuple[StepCost, ...]
+    # The mean number of decoding sequences at their mean context; none if no output has more than
     # one token
-    decode: StepCost | None
+    decode: tuple[StepCost, ...]
     note: str  # Description as a sentence
 
 
@@ -42,16 +43,21 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     weight_N = np.maximum(osl_N - 1, 1)
     keys = max(round(float(np.average(isl_N + osl_N / 2, weights=weight_N))), 1)
     prompt = min(max(round(float(isl_N.mean())), 1), entry.limits.max_num_batched_tokens)
-    column = np.ones(1)
+    one = np.ones(1)
+    # the machine of feed-forward networks computes the tokens of all attention ranks
+    shared = (1, entry.replicas.ranks), (1, schedulers * decoding.question.tokens_per_step)
     return TypicalSteps(
-        prefill=prefill_step(
-            entry.question.context(),
-            StepTokens(batch=column, q_len=prompt * column, kv_len=prompt * column),
+        prefill=tuple(
+            prefill_step(
+                each.question.context(),
+                StepTokens(batch=number * one, q_len=prompt * one, kv_len=prompt * one),
+            )
+            for each, number in zip(entry.machines, shared[0], strict=False)
         ),
-        decode=(
-            decode_step(decoding.question.context(), batch * column, keys * column)
+        decode=tuple(
+            decode_step(each.question.context(), batch * number * one, keys * one)
+            for each, number in zip(decoding.machines, shared[1], strict=False)
             if decoded
-            else None
         ),
         note=_description(prompt, batch if decoded else 0, keys),
     )
@@ -65,7 +71,7 @@ def _typical_pass(ready: Service, items: float) -> TypicalSteps:
         StepTokens(batch=batch * column, q_len=column, kv_len=column),
     )
     passes = f"a pass over {batch:,} of {items:.3g} requests in the mean"
-    return TypicalSteps(prefill=cost, decode=None, note=f"the breakdown shows {passes}")
+    return TypicalSteps((cost,), (), note=f"the breakdown shows {passes}")
 
 
 def _description(prompt: int, batch: int, keys: int) -> str:
@@ -108,14 +114,22 @@ def typical_step_rows(
 
 def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
     """Return warnings about clocks that take more power than the limit."""
-    pools = [(ready.entry, steps.prefill)]
-    pools += [] if steps.decode is None else [(ready.decoding, steps.decode)]
-    found = (raised_step_notes(cost, pool.question.placement) for pool, cost in pools)
+    pools = [
+        *zip(ready.entry.machines, steps.prefill, strict=True),
+        *zip(ready.decoding.machines, steps.decode, strict=False),
+    ]
+    found = (raised_step_notes(cost, each.question.placement) for each, cost in pools)
     return [f"{name}{text}" for notes in found for _, text in notes]
 
 
 def _rows(steps: TypicalSteps, name: str, first: str = "prefill") -> list[dict[str, Any]]:
-    return [
-        *breakdown_rows(steps.prefill, f"{name}{first}", 0),
-        *(breakdown_rows(steps.decode, f"{name}decode", 0) if steps.decode else ()),
-    ]
+    rows = []
+    for phase, costs in ((first, steps.prefill), ("decode", steps.decode)):
+        total_s = sum(float(cost.total_s()[0]) for cost in costs)
+        for cost in costs:
+            share = float(cost.total_s()[0]) / total_s
+            rows += [
+                row | {"share": row["share"] * share}
+                for row in breakdown_rows(cost, f"{name}{phase}", 0)
+            ]
+    return rows

@@ -147,8 +147,8 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
         name = ".".join(str(p) for p in problem["loc"])
         if problem["type"] == "extra_forbidden" and name in fields_of(FeedForward):
             parts.append(
-                f"{name} applies only to estimate and compare: no engine that schedules requests"
-                " splits layers over two machines"
+                f"{name} applies only to compare, estimate and simulate: plans whose layers are"
+                " split over two machines are not searched"
             )
         elif problem["type"] == "extra_forbidden":
             ours = canonical_name(name, names)

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.resolution.model_formats import half_format
     from perfatlas.scenario.resolution.pools import (
-        PARTS, SHARED, pool_load, split_load, split_pools, worker_batches,
+        PARTS, SHARED, part_scenario, pool_load, split_load, split_pools, worker_batches,
     )
     from perfatlas.scenario.resolution.prompt_lengths import image_fields, image_tokens
     from perfatlas.scenario.resolution.refusals import always
     from perfatlas.scenario.resolution.resolved_names import (
-        acceptance_of_drafts, format_of, kernel_engine, pool_plan, resolved_plan, with_formats,
+        acceptance_of_drafts, feed_forward_plan, format_of, kernel_engine, pool_plan, resolved_plan,
+        with_formats,
     )
     from perfatlas.scenario.resolution.resolved_scenario import planned_scenario, resolve_scenarios
     from perfatlas.scenario.resolution.scenario_checks import read_scenario

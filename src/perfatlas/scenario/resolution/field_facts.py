@@ -44,6 +44,7 @@ FACTS: Final = {
     "prompt balance": ("engine", "attention_dp"),
     "token exchange": ("model", *RANKS),
     "overlapped exchange": ("model", "engine", "batch_overlap", *SYSTEMS, *RANKS),
+    "split steps": ("mode", "speculative_depth"),
 }
 
 
@@ -198,6 +199,7 @@ def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None
         "prompt balance": partial(_balances, values),
         "token exchange": partial(_token_exchange, values),
         "overlapped exchange": partial(_overlapped_exchange, values),
+        "split steps": partial(_split_steps, values),
     }
 
 
@@ -216,6 +218,15 @@ def _tokens(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"requests of {named}, a graph of operators, have no tokens", "")
+
+
+def _split_steps(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the closed forms of split layers are those of a batch without drafts."""
+    for name, value in (("mode", "static"), ("speculative_depth", 0)):
+        if values.get(name) != value:
+            why = f"{name} = {values.get(name)}"
+            return Missing(why, f"set {name} = {value} or ask simulate")
+    return None
 
 
 def _denoiser(values: Mapping[str, Any]) -> Missing | None:

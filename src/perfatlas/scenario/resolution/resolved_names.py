@@ -41,14 +41,22 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
     return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
 
 
-def pool_plan(role: str, question: Candidates) -> dict[str, int]:
+def pool_plan(role: str, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan of a worker of a pool by field name.
 
     Args:
         role: "prefill" or "decode".
+        plan: From `resolved_plan`.
     """
-    named = {f"{role}_{name}": size for name, size in resolved_plan(question).items()}
+    named = {f"{role}_{name}": size for name, size in plan.items()}
     return {name: size for name, size in named.items() if name in FIELD_NAMES}
+
+
+def feed_forward_plan(question: Candidates) -> dict[str, Any]:
+    """Return engine and plan of the machine of feed-forward networks, by field name."""
+    sizes = resolved_plan(question)
+    plan = {f"feed_forward_{name}": sizes[name] for name in ("tp", "pp", "ep") if name in sizes}
+    return {"feed_forward_engine": question.profile.id, **plan}
 
 
 def with_formats(asked: Mapping[str, Any], *questions: Candidates) -> dict[str, Any]:

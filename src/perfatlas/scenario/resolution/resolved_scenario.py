@@ -397,6 +397,7 @@ def resolve_scenarios(
     *,
     pooled: bool = False,
     queues: bool = True,
+    part: str = "",
 ) -> tuple[Candidates | None, list[PerfatlasError | None]]:
     """Return scenarios that share model, engine, formats and tier as candidates, and their errors.
 
@@ -405,6 +406,7 @@ def resolve_scenarios(
         longest: Longest prompt of the traffic, on which default limits depend; 0 for isl.
         pooled: Whether they are workers of a prefill or decode pool.
         queues: Whether requests may queue: they are simulated.
+        part: Part of the layers that they run, of `PARTS`, "" for all.
 
     Returns:
         Candidates of the scenarios without errors (None if there are none), and N entries.
@@ -417,7 +419,7 @@ def resolve_scenarios(
     found, assumptions = formats.at(0)
     if isinstance(found, PerfatlasError):
         raise found
-    workers = workers_of(columns, lambda row: scenarios[row], pooled=pooled)
+    workers = workers_of(columns, lambda row: scenarios[row], pooled=pooled, part=part)
     workers = replace(workers, queues=queues)
     rows = np.arange(len(scenarios))
     answered = candidates_of(workers, rows, (found, assumptions), refusals, longest)

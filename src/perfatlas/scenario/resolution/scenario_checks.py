@@ -66,7 +66,7 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
     yield from _load_rules(columns)
     yield from _price_rules(columns)
     yield from _draft_rules(columns)
-    yield from _split_rules(columns)
+    yield from _split_rules(columns, queues=queues)
     two_pools_N = columns.equals("mode", "disaggregated")
     if not queues:
         yield from unused_rules(columns)
@@ -141,7 +141,7 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
     )
 
 
-def _split_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+def _split_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield split layers with a free plan, divided experts, or fewer sequences than parts."""
     split_N = columns.is_set("feed_forward_system")
     yield (
@@ -158,6 +158,15 @@ def _split_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
             " and feed_forward_ep instead"
         ),
     )
+    if queues:
+        yield (
+            split_N & ((columns.numbers("pp") > 1.0) | (columns.numbers("cp") > 1.0)),
+            lambda s: (
+                f"pp = {s.pp}, cp = {s.cp}: simulate runs all layers of attention on each of its"
+                " replicas; set pp and cp to 1, and feed_forward_pp for stages of the other machine"
+            ),
+        )
+        return
     each_N = np.ceil(columns.numbers("concurrency", 1.0) / columns.numbers("dp", 1.0))
     batch_N = columns.numbers("batch")
     batch_N = np.where(np.isnan(batch_N), each_N, batch_N)

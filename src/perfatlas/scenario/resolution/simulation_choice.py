@@ -54,11 +54,6 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
         raise UnsupportedError(
             "simulate does not support mode = static; use aggregated or disaggregated, or estimate"
         )
-    if rest.get("feed_forward_system"):
-        raise UnsupportedError(
-            "simulate does not support feed_forward_system: no engine that schedules requests"
-            " splits layers over two machines; use estimate or compare"
-        )
     for name in ("method", "batch", "prefix"):
         if rest.get(name) not in (None, "", 0):
             raise InvalidSpecError(f"{name} has no effect in simulate; remove it")

@@ -44,7 +44,7 @@ def check_availability(fleet: EngineFleet, last: int) -> None:
         name = f"replica {outage.replica}"
         if not 0 <= outage.replica < number:
             raise InvalidSpecError(
-                f"outage of {name}: there are {number} replicas, numbered from 0 to {number - 1}"
+                f"outage of {name}: replicas are numbered from 0 to {number - 1}"
             )
         if not 0 <= outage.start <= last:
             raise InvalidSpecError(

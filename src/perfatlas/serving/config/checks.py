@@ -319,6 +319,8 @@ def check_prices(prices: StepPrices, limits: SchedulerLimits, requests: Requests
     )
     for experts, linear in EXPERTS.items():
         _check_experts(prices, experts, linear)
+    for name in ("decode_turns_B", "decode_away_B") if prices.micro_batches > 1 else ():
+        _shape(name, getattr(prices, name), (batch,))
     for name in ("decode_base_BK", "decode_slope_BK"):
         _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
     for name in ("prefill_added_QP", "prefill_last_QP"):
@@ -386,11 +388,16 @@ def _check_products(prices: StepPrices, limits: SchedulerLimits, longest: int) -
     slope_BK = np.abs(prices.decode_slope_BK[: limits.max_num_seqs + 1])
     # keys beyond the start of a cell, of all sequences
     along_BK = slope_BK * batch_B1 * (ends_K - prices.context_K)
-    added = float(np.abs(prices.prefill_added_QP).max())
+    added_Q = np.abs(prices.prefill_added_QP).max(axis=1).astype(np.float64)
     last = float(np.abs(prices.prefill_last_QP).max())
+    # all chunks of a step, which share its tokens: a whole budget, and what short ones cost beyond
+    # their share of it
+    added = float(added_Q.max())
+    share_Q = prices.queries_Q / limits.max_num_batched_tokens
+    beyond = float(np.maximum(added_Q - added * share_Q, 0.0).max())
     for name, most, words in (
         ("decode_slope_BK", float(along_BK.max()), "keys of a step"),
-        ("prefill_added_QP", added * limits.max_num_seqs, "sequences"),
+        ("prefill_added_QP", added + beyond * limits.max_num_seqs, "chunks of a step"),
         ("prefill_added_QP", added * width, "tokens of a cell"),
         ("prefill_last_QP", last * width, "tokens of a cell"),
     ):

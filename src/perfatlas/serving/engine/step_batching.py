@@ -44,13 +44,14 @@ from perfatlas.serving.sequences import (
     rank_energy,
     rank_line,
     rank_tokens,
+    split_line,
     steps_until,
     take_shared,
 )
 from perfatlas.serving.state import NEVER, NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import SimulationState
+    from perfatlas.serving.state import SchedulerState, SimulationState
 
 
 @part
@@ -192,11 +193,9 @@ def _replica_lines(sim: SimulationState, first: int, step: RankTokens) -> tuple[
 
     GPUs that wait for another rank run the kernel of a collective.
     """
-    scheduler = sim.scheduler_S[first]
-    line: Line = rank_line(sim, scheduler, linear_time(sim, step, scheduler))
+    line: Line = _rank_line(sim, sim.scheduler_S[first], step)
     for s in range(first + 1, first + sim.ranks):
-        scheduler = sim.scheduler_S[s]
-        line = longest(line, rank_line(sim, scheduler, linear_time(sim, step, scheduler)))
+        line = longest(line, _rank_line(sim, sim.scheduler_S[s], step))
     kernels = line
     if sim.host_overlapped:
         for s in range(first, first + sim.ranks):
@@ -206,6 +205,16 @@ def _replica_lines(sim: SimulationState, first: int, step: RankTokens) -> tuple[
     for s in range(first, first + sim.ranks):
         host += host_work(sim, sim.scheduler_S[s])
     return line, Line(line.base - host // sim.ranks, line.rise, line.steps)
+
+
+@part
+def _rank_line(sim: SimulationState, scheduler: SchedulerState, step: RankTokens) -> Line:
+    """Return the time of the next steps of a rank."""
+    line: Line = rank_line(sim, scheduler, linear_time(sim, step, scheduler))
+    if sim.micro_batches > 1:
+        mean = -(-step.all_decodes // sim.ranks)
+        return split_line(sim, scheduler, line, (step.chunks, mean))
+    return line
 
 
 @part
@@ -222,7 +231,9 @@ def _added_by_prompts(
     if step.decodes == 0:
         return 0, int(time - kernels)
     alone = 0
-    alone_kernels = 0
+    if sim.micro_batches > 1:
+        alone = sim.decode_away_B[-(-step.all_decodes // sim.ranks)]
+    alone_kernels = alone
     for s in range(first, first + sim.ranks):
         scheduler = sim.scheduler_S[s]
         linear = decode_linear_time(sim, step, scheduler)

@@ -57,18 +57,18 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     tried_XY = np.vstack([each_NXY[0] for each_NXY in probes])
     before = needed_sizes(before, tried_XY.T, TOLERANCE)
     before = np.union1d(before, np.arange(WIDEST_CELL, longest, WIDEST_CELL))
+    alone_NQP, added_NQP = _grid(parts, queries, before, most, longest)
     # the event loop interpolates time in integers: widest cell of the longest chunk [tokens]
-    largest_N = parts.chunk(np.ones(1), np.array([float(most)]), np.array([float(longest)]))[:, 0]
-    ticks = abs(float(quantity_ticks(largest_N[:1], parts.quantities[:1])[0]))
+    ticks = abs(float(quantity_ticks(alone_NQP[:1].max(axis=(1, 2)), parts.quantities[:1])[0]))
     width = max(int(min(MAX_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
     if width < WIDEST_CELL:
         queries = np.union1d(queries, np.arange(width, most, width))
         before = np.union1d(before, np.arange(width, longest, width))
-    alone_NQP, added_NQP = _grid(parts, queries, before, most)
+        alone_NQP, added_NQP = _grid(parts, queries, before, most, longest)
     start_N = alone_NQP[:, 0, 0]
     # no queries cost nothing, except for `last`, which does not depend on the length
     none_N1P = np.zeros((start_N.size, 1, before.size))
-    beyond_NQP = alone_NQP - start_N[:, None, None]
+    beyond_NQP = np.where(alone_NQP > 0, alone_NQP - start_N[:, None, None], 0)
     last_NQP = beyond_NQP - added_NQP
     return ChunkPrices(
         queries_Q=np.append(0, queries),
@@ -80,12 +80,17 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
 
 
 def _grid(
-    parts: StepParts, queries_X: Sizes, before_Y: Sizes, most: int
+    parts: StepParts, queries_X: Sizes, before_Y: Sizes, most: int, longest: float = np.inf
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the cost of a chunk alone, and in a step full of equal ones, (N, X, Y) each."""
-    queries_XY, before_XY = np.meshgrid(queries_X, before_Y, indexing="ij")
-    queries_R = queries_XY.ravel().astype(np.float64)
-    before_R = before_XY.ravel().astype(np.float64)
+    """Return the cost of a chunk alone, and in a step full of equal ones, (N, X, Y) each.
+
+    Corners of cells in which no chunk ends within the longest context are 0.
+    """
+    shape = (queries_X.size, before_Y.size)
+    begin_X, begin_Y = (np.append(0, sizes[:-1]) for sizes in (queries_X, before_Y))
+    read_R = np.flatnonzero(begin_X[:, None] + begin_Y <= longest)
+    x_R, y_R = np.unravel_index(read_R, shape)
+    queries_R, before_R = queries_X[x_R].astype(np.float64), before_Y[y_R].astype(np.float64)
     alike_R = np.maximum(most // queries_R, 1.0)
     several_W = np.flatnonzero(alike_R > 1.0)  # where the chunk is not the only one in both
     chunks_R = np.append(np.ones_like(queries_R), alike_R[several_W])
@@ -94,5 +99,6 @@ def _grid(
     alone_NR, several_NW = np.split(cost_NR, [queries_R.size], axis=1)
     added_NR = alone_NR.copy()
     added_NR[:, several_W] = several_NW / alike_R[several_W]
-    shape = (alone_NR.shape[0], *queries_XY.shape)
-    return alone_NR.reshape(shape), added_NR.reshape(shape)
+    alone_NXY, added_NXY = (np.zeros((alone_NR.shape[0], *shape)) for _ in range(2))
+    alone_NXY[:, x_R, y_R], added_NXY[:, x_R, y_R] = alone_NR, added_NR
+    return alone_NXY, added_NXY

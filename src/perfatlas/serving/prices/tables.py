@@ -92,6 +92,14 @@ class StepPrices(NamedTuple):
     # it
     padded_decode: int = 0
     padded_mixed: int = 0  # The same of a step with prompts
+    # Micro-batches that alternate between two machines in a step without prompts; decode tables at
+    # B sequences are then those of one of them, and prompts are computed beside all
+    micro_batches: int = 1
+    # Linear layers and heads of all micro-batches on the machine of attention (B,) [ps]
+    decode_turns_B: Ticks = np.zeros(0, np.int64)
+    # All micro-batches on the other machine or in one direction of the network, whichever is slower
+    # (B,) [ps]
+    decode_away_B: Ticks = np.zeros(0, np.int64)
 
 
 class EnergyPrices(NamedTuple):

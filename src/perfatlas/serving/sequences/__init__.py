@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.sequences.step_energy import batch_energy, decode_energy, rank_energy
     from perfatlas.serving.sequences.step_time import (
         UNLIMITED_STEPS, Line, batch_time, cell, decode_kernels, decode_time, host_work, longest,
-        rank_line, steps_until,
+        rank_line, split_line, steps_until,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -159,6 +159,39 @@ def rank_line(sim: SimulationState, scheduler: SchedulerState, linear: int) -> L
 
 
 @part
+def split_line(
+    sim: SimulationState, scheduler: SchedulerState, line: Line, ranks: tuple[int, int]
+) -> Line:
+    """Return the time of a rank whose micro-batches alternate between two machines.
+
+    The first of them passes both machines; from then on the slowest machine or network sets the
+    period. Beside prompts they are attended to one after another.
+
+    Args:
+        line: The time with one micro-batch.
+        ranks: Prompt chunks of all ranks, and sequences of a rank in their mean.
+    """
+    chunks, mean = ranks
+    passes = micro_batches(sim, scheduler)
+    if chunks > 0:
+        return Line(line.base + (passes - 1) * scheduler.keyed, line.rise, 1)
+    if scheduler.decodes > 0:
+        base = sim.decode_turns_B[scheduler.decodes] + passes * scheduler.keyed
+        if not sim.host_overlapped:
+            base += host_work(sim, scheduler)
+        line = longest(line, Line(base, passes * line.rise, line.steps))
+    return longest(line, Line(sim.decode_away_B[mean], 0, UNLIMITED_STEPS))
+
+
+@part
+def micro_batches(sim: SimulationState, scheduler: SchedulerState) -> int:
+    """Return the micro-batches of the decoding sequences of a rank, at least 1."""
+    if scheduler.decodes == 0:
+        return 1
+    return int(-(-scheduler.decodes // -(-scheduler.decodes // sim.micro_batches)))
+
+
+@part
 def _wait_for_tiers(sim: SimulationState, moving: int, computing: int) -> int:
     """Return how long a step waits for copies, which may overlap with the layers before [ps].
 
@@ -195,6 +228,9 @@ def decode_kernels(sim: SimulationState, scheduler: SchedulerState, linear: int)
     device = linear + sim.head_B[scheduler.decodes * sim.tokens_per_decode]
     if scheduler.decodes > 0:
         device += scheduler.keyed
+    if scheduler.decodes > 0 and sim.micro_batches > 1:
+        attention = micro_batches(sim, scheduler) * scheduler.keyed
+        device = max(device, sim.decode_turns_B[scheduler.decodes] + attention)
     return int(device)
 
 

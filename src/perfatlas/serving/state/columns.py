@@ -71,6 +71,9 @@ class SimulationState(NamedTuple):
     tokens_per_decode: int
     padded_decode: int
     padded_mixed: int
+    micro_batches: int
+    decode_turns_B: NDArray[np.int64]
+    decode_away_B: NDArray[np.int64]
     decode_linear_energy_B: NDArray[np.int64]
     mixed_linear_energy_T: NDArray[np.int64]
     decode_experts_energy_B: NDArray[np.int64]

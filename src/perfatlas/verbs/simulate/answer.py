@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.answer import (
@@ -93,10 +94,11 @@ def resolved_fields(
     if ready.heterogeneous:
         return settings | {"replica_kinds": deployments.resolved_kinds(ready)}
     for role, pool in ready.named.items():
-        workers = int(pool.question.plan.dp[0])
-        settings |= {**resolution.pool_plan(role, pool.question), f"{role}_workers": workers}
+        plan = pool.plan
+        settings |= resolution.pool_plan(role, plan) | {f"{role}_workers": plan["dp"]}
+        settings |= {name: plan[name] for name in plan if name.startswith("feed_forward")}
     if not ready.named:
-        plan = resolution.resolved_plan(ready.entry.question)
+        plan = ready.entry.plan
         if traffic.max_replicas and scenario.dp is None:
             del plan["dp"]  # with an autoscaler, the initial number
         settings |= plan
@@ -479,5 +481,11 @@ def _evidence(ready: deployments.Service, standing: Sequence[str]) -> Evidence:
     """Return the evidence of the steps of all pools."""
     if ready.heterogeneous:
         return deployments.kinds_evidence(ready, standing)
-    first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
-    return merged_evidence(first, others[0]) if others else first
+    return reduce(
+        merged_evidence,
+        (
+            step_evidence(each.question, each.table, standing)
+            for pool in ready.pools
+            for each in pool.machines
+        ),
+    )

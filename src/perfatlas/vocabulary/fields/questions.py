@@ -61,6 +61,7 @@ SIMULATED: Final[tuple[type, ...]] = (
         PromptsFirst,
         RankBalance,
         scenario.Pools,
+        scenario.FeedForward,
         Facility,
     ),
 )

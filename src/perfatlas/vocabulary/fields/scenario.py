@@ -164,12 +164,7 @@ SPLIT: Final = conditions.AnySet("feed_forward_system")
 class FeedForward:
     """Feed-forward networks on other machines than attention, embedding and head."""
 
-    feed_forward_system: Annotated[
-        SystemName | None,
-        conditions.AllOf(
-            conditions.Equals("mode", "static"), conditions.Equals("speculative_depth", 0)
-        ),
-    ] = None
+    feed_forward_system: Annotated[SystemName | None, conditions.Fact("split steps")] = None
     feed_forward_engine: Annotated[EngineName | None, SPLIT] = None
     feed_forward_tp: Annotated[Count, SPLIT] = 1
     feed_forward_pp: Annotated[Count, SPLIT] = 1
