@@ -159,7 +159,7 @@ def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
     assert set(found.per_request()["kind"]) == {1}
     assert found.answer.results["replica_availability"] == pytest.approx(2 / 3)
     assert found.answer.results["kind_2"]["utilization"] == 0.0
-    with pytest.raises(InvalidSpecError, match=r"3 replicas, .*0 to 2"):
+    with pytest.raises(InvalidSpecError, match=r"replica 3: .* from 0 to 2"):
         simulate(
             **BUSY,
             replica_kinds=[{**OLD, "dp": 2}, NEW],

@@ -42,6 +42,7 @@ class Sequence:
     below: int = 0  # leading blocks that tiers below the GPU had or got
     from_host: int = 0
     from_ssd: int = 0
+    from_remote: int = 0
     moved: int = 0  # copies that steps waited for, up to its first token
 
     @property

@@ -16,6 +16,7 @@ from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.prices.tables import Ticks
 from perfatlas.serving.requests import Requests
 from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_offload import Tier
 from tests.serving.reference_router import PrefixRouter
 from tests.serving.reference_sglang import SglangDecodeScheduler, SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
@@ -141,9 +142,11 @@ class Simulation:
             scheduler = named.get(group.limits.rules, TrtllmScheduler)
             if group.role == "decode" and group.limits.rules == "sglang":
                 scheduler = SglangDecodeScheduler
+            remote = Tier(group.limits.remote_blocks)
             for _ in range(group.number):
                 ranks = [scheduler(group.limits) for _ in range(group.ranks)]
                 for rank in ranks:
+                    rank.tiers.remote = remote
                     rank.keeps = group.role == "prefill"
                     rank.again = fleet.first_from == "recomputed"
                     rank.early = fleet.first_from == "prefill"
@@ -343,6 +346,7 @@ class Simulation:
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:
+            rank.tiers.copied = 0
             rank.schedule(start)
             self.comes += [(time, sequence.index) for time, sequence in rank.sent]
             rank.sent = []

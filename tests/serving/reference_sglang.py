@@ -251,7 +251,7 @@ class Adder:
         if first:
             one.scheduled = self.now
             one.cached = len(hits) * self.size
-        loads = scheduler.tiers.load(one, len(hits), first=first)
+        loads = scheduler.tiers.load(one, len(hits), self.now, first=first)
         scheduler.extend(one, found * self.size)
         one.num_computed = found * self.size
         self.launch(one, chunk, loads)

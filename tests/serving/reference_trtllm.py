@@ -193,7 +193,7 @@ class TrtllmScheduler(Scheduler):
         if first:
             sequence.scheduled = now
             sequence.cached = len(hits) * self.limits.block_size
-        loads = self.tiers.load(sequence, len(hits), first=first)
+        loads = self.tiers.load(sequence, len(hits), now, first=first)
         sequence.num_computed = found * self.limits.block_size
         assert self.give(sequence, sequence.num_computed)
         assert self.give(sequence, sequence.target)

@@ -191,7 +191,7 @@ class Scheduler:
         if first:
             sequence.scheduled = now
             sequence.cached = len(hits) * size
-        loads = self.tiers.load(sequence, len(hits), first=first)
+        loads = self.tiers.load(sequence, len(hits), now, first=first)
         if not self.allocate(sequence, (found - len(hits)) * size):
             raise AssertionError("loaded without free blocks")
         sequence.num_computed = found * size

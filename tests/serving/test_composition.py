@@ -23,7 +23,7 @@ def random_service(draw: np.random.Generator) -> EngineFleet:
     for group in fleet.groups:
         limits = group.limits
         if group.role != "decode" and draw.random() < 0.5:
-            limits = with_tiers(draw, limits)
+            limits = with_tiers(draw, limits, 1)
         layers: tuple[int, ...] = ()
         if draw.random() < 0.4:
             layers = tuple(int(draw.integers(1, 4)) for _ in range(int(draw.integers(2, 4))))
@@ -89,10 +89,13 @@ def test_whatever_is_combined_nothing_is_lost_or_made(seed: int) -> None:
             assert schedulers["spare"].sum() == each
         assert (own.block_SK["references"] == 0).all()
         assert (own.growth_SB == 0).all()
-        stock = own.stock_S2
-        assert stock.shape[0] == owners
-        assert (stock["came"] - stock["went"] == stock["blocks"]).all()
-        assert (stock["loaded"].sum(axis=0)[stock["came"].sum(axis=0) == 0] == 0).all()
+        tiers = own.tier_W
+        assert tiers.size == 2 * owners + 1
+        assert (tiers["entered"] - tiers["left"] == tiers["blocks"]).all()
+        assert (tiers["blocks"] <= tiers["room"]).all()
+        for kind in (slice(0, -1, 2), slice(1, -1, 2), slice(-1, None)):
+            of_kind = tiers[kind]
+            assert of_kind["entered"].sum() > 0 or of_kind["loaded"].sum() == 0
     assert sending == 0
 
 

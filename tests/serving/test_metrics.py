@@ -54,7 +54,7 @@ OUTCOME = Outcome(
         *2 * (np.zeros(0, np.int64),), *2 * (np.zeros(0, np.bool_),), np.zeros(1, np.int64), 0
     ),
     offloaded=Offloaded(
-        *3 * (np.zeros(0, np.int64),), np.zeros(2, np.int64), 0, *3 * (np.zeros(2, np.int64),)
+        *4 * (np.zeros(0, np.int64),), np.zeros(3, np.int64), 0, *3 * (np.zeros(3, np.int64),)
     ),
     fronted=FrontEndTimes(*3 * (np.zeros(0, np.int64),)),
 )

@@ -62,8 +62,24 @@ def test_what_the_gpu_evicts_is_loaded_from_the_host(control: Control) -> None:
     assert outcome.cached_N.tolist() == outcome.offloaded.host_N.tolist() == [0, 0, 8]
     assert outcome.offloaded.moved_N.tolist() == [14, 21, 21]
     assert outcome.offloaded.stored == 6
-    assert outcome.offloaded.loaded_2.tolist() == [2, 0]
-    assert outcome.offloaded.came_2.tolist() == outcome.offloaded.held_2.tolist() == [6, 0]
+    assert outcome.offloaded.loaded_3.tolist() == [2, 0, 0]
+    assert outcome.offloaded.entered_3.tolist() == outcome.offloaded.held_3.tolist() == [6, 0, 0]
+
+
+@BOTH
+def test_replicas_share_a_remote_pool_and_its_links(control: Control) -> None:
+    # A computes 13 tokens on replica 0 and stores 3 blocks: 113 + 21. B and C, with its prompt, go
+    # to the other two at 1000: each loads 3 blocks to the GPU (21) and computes 1 token (101). The
+    # NICs of each take 3 x 5 and the links of the pool 3 x 20, one after the other, beside 9
+    rows = [(0, 13, 1), (1000, 13, 1), (1000, 13, 1)]
+    limits = _limits(50, remote_blocks=100, remote_move=5, remote_share=20, remote_latency=9)
+    fleet = EngineFleet((ReplicaGroup(PRICES, limits, number=3),), "round_robin")
+    requests = _requests(rows, [[1, 2, 3, 4]] * 3)
+    outcome = run_fleet(requests, fleet, control=control)
+    assert outcome.offloaded.remote_N.tolist() == [0, 12, 12]
+    assert sorted(outcome.offloaded.moved_N.tolist()) == [21, 60 + 9 + 21, 120 + 9 + 21]
+    assert outcome.offloaded.loaded_3.tolist() == [0, 0, 6]
+    assert outcome.offloaded.held_3.tolist() == [0, 0, 3]
 
 
 @BOTH
@@ -75,9 +91,9 @@ def test_what_the_host_evicts_is_loaded_from_the_ssd(control: Control) -> None:
     assert outcome.offloaded.host_N.tolist() == [0, 0, 0]
     assert outcome.offloaded.ssd_N.tolist() == [0, 0, 8]
     # A's 2, B's 3, the 2 loaded on their way, C's 1; the SSD got no block twice
-    assert outcome.offloaded.came_2.tolist() == [8, 6]
-    assert outcome.offloaded.went_2.tolist() == [6, 0]
-    assert outcome.offloaded.held_2.tolist() == [2, 6]
+    assert outcome.offloaded.entered_3.tolist() == [8, 6, 0]
+    assert outcome.offloaded.left_3.tolist() == [6, 0, 0]
+    assert outcome.offloaded.held_3.tolist() == [2, 6, 0]
 
 
 def test_copies_delay_concurrent_decodes() -> None:
@@ -86,7 +102,7 @@ def test_copies_delay_concurrent_decodes() -> None:
     rows = [ROWS[0], (1000, 16, 1), (1980, 1, 2), ROWS[2]]
     requests = _requests(rows, [*HASHES[:2], [30], HASHES[2]])
     outcome = run(requests, PRICES, _limits(5, host_blocks=100))
-    assert outcome.offloaded.loaded_2.tolist() == [2, 0]
+    assert outcome.offloaded.loaded_3.tolist() == [2, 0, 0]
     assert outcome.finished_N.tolist() == [123, 1144, 2208, 2208]
     assert outcome.interference_N.tolist() == [0, 0, 117, 0]
 
@@ -130,7 +146,7 @@ def test_endless_tiers_without_delay_are_a_gpu_that_forgets_nothing(seed: int) -
     endless = run(requests, prices, limits._replace(kv_blocks=10_000))
     _equal(below, endless)
     every = int((requests.isl_N // limits.block_size).sum())
-    assert 0 <= below.offloaded.held_2.max() <= every
+    assert 0 <= below.offloaded.held_3.max() <= every
 
 
 @given(seed=st.integers(0, 2**32))
@@ -144,7 +160,7 @@ def test_tiers_of_a_gpu_that_evicts_nothing_find_nothing_more(seed: int) -> None
     tiers = limits._replace(host_blocks=int(draw.integers(1, 50)), ssd_blocks=500)
     below, without = (run(requests, prices, one) for one in (tiers, limits))
     _equal(below, without)
-    assert below.offloaded.loaded_2.tolist() == [0, 0]
+    assert below.offloaded.loaded_3.tolist() == [0, 0, 0]
     assert without.offloaded.host_N.size == 0
 
 

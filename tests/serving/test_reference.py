@@ -10,6 +10,7 @@ from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import random_fleet, random_pools, random_requests, scaled
 
 SCALE = 3_000_000
+MOVES = ("host_move", "ssd_move", "remote_move", "remote_share", "remote_latency")
 MANY = settings().max_examples  # of a profile: `explore` draws twenty times as many
 COLUMNS = (
     *("arrival", "scheduled", "first_token", "finished", "replica", "preempted", "cached"),
@@ -38,7 +39,7 @@ def compare(draw: np.random.Generator, fleet: EngineFleet) -> None:
         groups = [
             group._replace(
                 limits=group.limits._replace(
-                    host_move=group.limits.host_move * SCALE, ssd_move=group.limits.ssd_move * SCALE
+                    **{name: getattr(group.limits, name) * SCALE for name in MOVES}
                 )
             )
             for group in groups
@@ -68,15 +69,19 @@ def _compare_tiers(fast: Offloaded, slow: Simulation) -> None:
     tiers = [
         rank.tiers for replica in slow.replicas for rank in replica.ranks if rank.limits.offloads
     ]
-    for name, column in (("from_host", "host_N"), ("from_ssd", "ssd_N"), ("moved", "moved_N")):
+    columns = {"from_host": "host_N", "from_ssd": "ssd_N", "from_remote": "remote_N"}
+    for name, column in {**columns, "moved": "moved_N"}.items():
         expected = [getattr(one, name) for one in slow.sequences] if tiers else []
         assert getattr(fast, column).tolist() == expected, name
-    shelves = [[one.host for one in tiers], [one.ssd for one in tiers]]
-    for name in ("loaded", "came", "went"):
-        expected = [sum(getattr(one, name) for one in shelf) for shelf in shelves]
-        assert getattr(fast, f"{name}_2").tolist() == expected, name
-    assert fast.held_2.tolist() == [sum(len(one.keys) for one in shelf) for shelf in shelves]
-    assert (fast.came_2 - fast.went_2 == fast.held_2).all()
+    kinds = [
+        {id(tier): tier for one in tiers for tier in [getattr(one, name)]}.values()
+        for name in ("host", "ssd", "remote")
+    ]
+    for name in ("loaded", "entered", "left"):
+        expected = [sum(getattr(one, name) for one in kind) for kind in kinds]
+        assert getattr(fast, f"{name}_3").tolist() == expected, name
+    assert fast.held_3.tolist() == [sum(len(one.keys) for one in kind) for kind in kinds]
+    assert (fast.entered_3 - fast.left_3 == fast.held_3).all()
     assert fast.stored == sum(one.stored for one in tiers)
 
 
@@ -94,16 +99,26 @@ def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
     compare(draw, random_pools(draw))
 
 
-def with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> SchedulerLimits:
-    """One or two tiers that are smaller than, equal to or larger than the GPU."""
+def with_tiers(
+    draw: np.random.Generator, limits: SchedulerLimits, replicas: int
+) -> SchedulerLimits:
+    """Up to three tiers that are smaller than, equal to or larger than the GPU.
+
+    There is a remote pool where one replica has it: which of several comes first at one time is not
+    comparable.
+    """
     rooms = (0, 1, limits.kv_blocks // 2, limits.kv_blocks, 4 * limits.kv_blocks, 100_000)
     host, ssd = (int(draw.choice(rooms)) for _ in range(2))
     return limits._replace(
         prefix_caching=True,
         host_blocks=max(host, 1 - min(ssd, 1)),
         ssd_blocks=ssd,
+        remote_blocks=int(draw.choice([0, 0, *rooms])) if replicas == 1 else 0,
         host_move=int(draw.choice([0, 1, 20, 300])),
         ssd_move=int(draw.choice([0, 3, 100])),
+        remote_move=int(draw.choice([0, 3, 100])),
+        remote_share=int(draw.choice([0, 3, 100])),
+        remote_latency=int(draw.choice([0, 50])),
         stores_evicted=bool(draw.integers(2)),
         store_waits=bool(draw.integers(2)),
         load_layers=int(draw.choice([0, 1, 7])),
@@ -115,7 +130,10 @@ def with_tiers(draw: np.random.Generator, limits: SchedulerLimits) -> SchedulerL
 def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_fleet(draw, groups=int(draw.choice([1, 1, 2])))
-    groups = [group._replace(limits=with_tiers(draw, group.limits)) for group in fleet.groups]
+    groups = [
+        group._replace(limits=with_tiers(draw, group.limits, group.number))
+        for group in fleet.groups
+    ]
     compare(draw, fleet._replace(groups=tuple(groups)))
 
 
@@ -124,5 +142,7 @@ def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
 def test_tiers_of_prefill_engines_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_pools(draw)
-    prefill = fleet.groups[0]._replace(limits=with_tiers(draw, fleet.groups[0].limits))
+    prefill = fleet.groups[0]._replace(
+        limits=with_tiers(draw, fleet.groups[0].limits, fleet.groups[0].number)
+    )
     compare(draw, fleet._replace(groups=(prefill, fleet.groups[1])))

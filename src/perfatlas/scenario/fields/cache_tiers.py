@@ -149,9 +149,9 @@ def tier_results(
     found = {"gpu": cached - host - ssd, "host": host, "ssd": ssd}
     return {
         **{f"{name}_hit_rate": share(at, prompt) for name, at in found.items()},
-        "host_loaded_bytes": float(below.loaded_2[0]) * block_bytes,
-        "ssd_loaded_bytes": float(below.loaded_2[1]) * block_bytes,
+        "host_loaded_bytes": float(below.loaded_3[0]) * block_bytes,
+        "ssd_loaded_bytes": float(below.loaded_3[1]) * block_bytes,
         "stored_bytes": below.stored * block_bytes,
-        "host_held_bytes": float(below.held_2[0]) * block_bytes,
-        "ssd_held_bytes": float(below.held_2[1]) * block_bytes,
+        "host_held_bytes": float(below.held_3[0]) * block_bytes,
+        "ssd_held_bytes": float(below.held_3[1]) * block_bytes,
     }

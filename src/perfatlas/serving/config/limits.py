@@ -71,8 +71,13 @@ class SchedulerLimits(NamedTuple):
     draft_seed: int = 0  # Random seed of acceptance
     host_blocks: int = 0  # KV cache blocks in host memory, 0 for none; see `offload`
     ssd_blocks: int = 0  # KV cache blocks on an SSD, 0 for none
+    remote_blocks: int = 0  # KV cache blocks of the pool that all replicas share, 0 for none
     host_move: int = 0  # Transfer time of a block between GPU and host memory [ps]
     ssd_move: int = 0  # Transfer time of a block from SSD to host memory [ps]
+    remote_move: int = 0  # Transfer time of a block from the pool over the NICs of a scheduler [ps]
+    # Transfer time of a block over the links of the pool, one request after the other [ps]
+    remote_share: int = 0
+    remote_latency: int = 0  # Latency of a load from the pool [ps]
     # Blocks enter host memory when the GPU evicts them, and the SSD when host memory does;
     # otherwise both when they are computed
     stores_evicted: bool = False
@@ -84,7 +89,7 @@ class SchedulerLimits(NamedTuple):
     @property
     def offloads(self) -> bool:
         """Whether there is a cache tier below the GPU."""
-        return self.host_blocks + self.ssd_blocks > 0
+        return self.host_blocks + self.ssd_blocks + self.remote_blocks > 0
 
 
 class Affinity(NamedTuple):

@@ -42,12 +42,12 @@ def check_offload(fleet: EngineFleet, requests: Requests) -> None:
 
 
 def _check_sizes(limits: SchedulerLimits, requests: Requests) -> None:
-    for name in ("host_blocks", "ssd_blocks"):
+    for name in ("host_blocks", "ssd_blocks", "remote_blocks"):
         value = getattr(limits, name)
         if not 0 <= value <= MAX_BLOCKS:
             raise InvalidSpecError(f"{name} is {value}; it must be 0 to {MAX_BLOCKS:,}")
     longest = int(requests.isl_N.max(initial=0)) // limits.block_size
-    for name in ("host_move", "ssd_move"):
+    for name in ("host_move", "ssd_move", "remote_move", "remote_share", "remote_latency"):
         value = getattr(limits, name)
         if not 0 <= value * longest * limits.max_num_seqs <= MAX_MOVE:
             raise InvalidSpecError(

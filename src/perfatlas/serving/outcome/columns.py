@@ -54,20 +54,21 @@ class ReplicaOutcome(NamedTuple):
 class Offloaded(NamedTuple):
     """Statistics of cache tiers below the GPU; columns of requests are empty without them.
 
-    Pairs are in the order host memory, SSD.
+    Triples are in the order host memory, SSD, remote pool.
     """
 
     # Prompt tokens loaded from host memory when a request was first admitted (N,)
     host_N: NDArray[np.int64]
     ssd_N: NDArray[np.int64]  # Prompt tokens loaded from the SSD (N,)
+    remote_N: NDArray[np.int64]  # Prompt tokens loaded from the remote pool (N,)
     # Time that steps waited for copies of a request, up to its first token (N,) [ps]
     moved_N: Ticks
-    # Blocks loaded from each tier, including those of restarted requests (2,)
-    loaded_2: NDArray[np.int64]
+    # Blocks loaded from each tier, including those of restarted requests (3,)
+    loaded_3: NDArray[np.int64]
     stored: int  # Blocks copied from the GPU
-    came_2: NDArray[np.int64]  # Blocks added to each tier (2,)
-    went_2: NDArray[np.int64]  # Blocks evicted from each tier (2,)
-    held_2: NDArray[np.int64]  # Blocks in each tier at the end (2,): added less evicted
+    entered_3: NDArray[np.int64]  # Blocks added to each tier (3,)
+    left_3: NDArray[np.int64]  # Blocks evicted from each tier (3,)
+    held_3: NDArray[np.int64]  # Blocks in each tier at the end (3,): added less evicted
 
 
 class FrontEndTimes(NamedTuple):

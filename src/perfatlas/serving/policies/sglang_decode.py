@@ -153,7 +153,7 @@ def _take(sim: SimulationState, s: int, now: int) -> None:
         if need > scheduler.free * size - max(_reserved(sim, s), longest - freed):
             break
         # blocks for its output are allocated as it decodes
-        start_transfer(sim, i, blocks.Cached(0, 0, 0, 0, 0), prompt, now)
+        start_transfer(sim, i, blocks.NOTHING, prompt, now)
 
 
 @part

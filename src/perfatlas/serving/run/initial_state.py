@@ -271,26 +271,36 @@ def _offload_state(
     A tier is limited to the number of blocks of all requests.
     """
     every = int(((requests.isl_N + requests.osl_N) // limits.block_size).sum())
-    host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)
-    rooms = max(host, ssd)
-    stock_S2 = np.zeros((schedulers, 2), state.STOCK)
-    stock_S2["newest"] = stock_S2["oldest"] = state.NO_INDEX
+    rooms = [
+        min(blocks, every)
+        for blocks in (limits.host_blocks, limits.ssd_blocks, limits.remote_blocks)
+    ]
+    room_W = np.array([*rooms[:2] * schedulers, rooms[2]])
+    buckets_W = np.array([1 << room.bit_length() for room in room_W.tolist()])
+    tier_W = np.zeros(room_W.size, state.TIER)
+    tier_W["newest"] = tier_W["oldest"] = state.NO_INDEX
+    tier_W["room"], tier_W["mask"] = room_W, buckets_W - 1
+    tier_W["first"], tier_W["bucket"] = (
+        np.cumsum(sizes_W) - sizes_W for sizes_W in (room_W, buckets_W)
+    )
     try:  # untouched pages take no memory
-        shelf_S2K = np.zeros((schedulers, 2, rooms), state.SHELF)
-        slot_S2U = np.zeros((schedulers, 2, 1 << rooms.bit_length()), np.int32)
+        tier_block_K = np.zeros(int(room_W.sum()), state.TIER_BLOCK)
+        tier_bucket_U = np.zeros(int(buckets_W.sum()), np.int32)
     except MemoryError as error:
+        need = int(room_W.sum()) * (state.TIER_BLOCK.itemsize + 4)
         raise InfeasibleError(
-            f"the tables of {schedulers} schedulers with up to {rooms:,} offloaded KV blocks need"
-            f" {2 * schedulers * rooms * (state.SHELF.itemsize + 4) / 2**30:.0f} GiB",
+            f"the tables of {schedulers} schedulers with up to {max(rooms):,} offloaded KV blocks"
+            f" need {need / 2**30:.0f} GiB",
             advice=("simulate fewer replicas, fewer requests or larger blocks",),
         ) from error
     return {
-        "host_blocks": host,
-        "ssd_blocks": ssd,
+        "host_blocks": rooms[0],
+        "ssd_blocks": rooms[1],
+        "remote_blocks": rooms[2],
         "offloads": limits.offloads,
-        "stock_S2": stock_S2,
-        "shelf_S2K": shelf_S2K,
-        "slot_S2U": slot_S2U,
+        "tier_W": tier_W,
+        "tier_block_K": tier_block_K,
+        "tier_bucket_U": tier_bucket_U,
     }
 
 

@@ -207,20 +207,23 @@ def _outcome(
 
 def _offloaded(sims: tuple[SimulationState, ...]) -> outcome.Offloaded:
     """Return the statistics of the tiers of all engines."""
+    # host memory, SSD and remote pool
+    kinds = slice(0, -1, 2), slice(1, -1, 2), slice(-1, None)
     sums = {
-        name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
-        for name in ("loaded", "stored", "came", "went", "blocks")
+        name: np.array([sum(int(sim.tier_W[kind][name].sum()) for sim in sims) for kind in kinds])
+        for name in ("loaded", "stored", "entered", "left", "blocks")
     }
     loaded_N = sims[0].loaded_N
     return outcome.Offloaded(
         host_N=loaded_N["host"].copy(),
         ssd_N=loaded_N["ssd"].copy(),
+        remote_N=loaded_N["remote"].copy(),
         moved_N=loaded_N["moved"].copy(),
-        loaded_2=sums["loaded"],
+        loaded_3=sums["loaded"],
         stored=int(sums["stored"][0]),
-        came_2=sums["came"],
-        went_2=sums["went"],
-        held_2=sums["blocks"],
+        entered_3=sums["entered"],
+        left_3=sums["left"],
+        held_3=sums["blocks"],
     )
 
 

@@ -5,11 +5,11 @@ Shape legend: N requests, S schedulers, B token slots of a block.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import prefix
-from perfatlas.serving.sequences.offload import find_offloaded, load_offloaded
+from perfatlas.serving.sequences.offload import Below, find_offloaded, load_offloaded
 from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ class Cached(NamedTuple):
     hits: int  # On the GPU
     idle: int  # Those of them that no request references
     found: int  # On the GPU or in a tier below it
-    below: int  # In a tier below it
-    host: int  # In host memory
+    below: Below  # In the tiers below it
+
+
+NOTHING: Final = Cached(hits=0, idle=0, found=0, below=Below(0, 0, 0))
 
 
 @part
@@ -86,11 +88,10 @@ def find_cached(sim: SimulationState, i: int) -> Cached:
     idle = 0
     if sim.prefix_caching:
         hits, idle = prefix.find_prefix(sim, i)
-    below = 0
-    host = 0
+    below = Below(0, 0, 0)
     if sim.offloads:
-        below, host = find_offloaded(sim, i, hits)
-    return Cached(hits, idle, max(hits, below), below, host)
+        below = find_offloaded(sim, i, hits)
+    return Cached(hits, idle, max(hits, below.end), below)
 
 
 @part
@@ -104,12 +105,12 @@ def reference_cached(sim: SimulationState, i: int, hits: int) -> None:
 
 
 @part
-def load_tiers(sim: SimulationState, i: int, cached: Cached) -> None:
+def load_tiers(sim: SimulationState, i: int, cached: Cached, now: int) -> None:
     """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks."""
-    load_offloaded(sim, i, cached.hits, (cached.below, cached.host))
-    if cached.below > cached.hits:
-        extend(sim, i, cached.below * sim.block_size)
-        sim.request_N[i].computed = cached.below * sim.block_size
+    load_offloaded(sim, i, cached.hits, cached.below, now)
+    if cached.found > cached.hits:
+        extend(sim, i, cached.found * sim.block_size)
+        sim.request_N[i].computed = cached.found * sim.block_size
 
 
 @part

@@ -35,12 +35,23 @@ Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences.prefix import block_key
 from perfatlas.serving.sequences.stages import cache_owner
-from perfatlas.serving.sequences.tier_blocks import HOST, NO_KEY, SSD, add, find, renew, store
+from perfatlas.serving.sequences.tier_blocks import (
+    HOST,
+    NO_KEY,
+    REMOTE,
+    SSD,
+    add,
+    find,
+    lower,
+    renew,
+    store,
+    tier_of,
+)
 from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
@@ -49,53 +60,105 @@ if TYPE_CHECKING:
 _key = part(block_key)
 
 
+class Below(NamedTuple):
+    """Leading blocks of a request up to which tiers have them, one tier after the other."""
+
+    host: int  # In host memory
+    ssd: int  # There or on the SSD
+    end: int  # In any tier
+
+
 @part
-def find_offloaded(sim: SimulationState, i: int, hits: int) -> tuple[int, int]:
-    """Return the leading blocks of a request in the tiers, and how many are in host memory.
+def find_offloaded(sim: SimulationState, i: int, hits: int) -> Below:
+    """Return the leading blocks of a request in the tiers.
 
     Args:
         i: The request, waiting.
         hits: Its leading blocks on the GPU, after which those follow that the GPU has evicted.
     """
-    request = sim.request_N[i]
-    s = cache_owner(sim, request.scheduler)
-    most = (request.isl + request.generated - 1) // sim.block_size
     b = hits if sim.stores_evicted else 0
-    while b < most and find(sim, (s, HOST), _key(sim, i, b)) != NO_INDEX:
-        b += 1
-    host = b
-    while b < most and find(sim, (s, SSD), _key(sim, i, b)) != NO_INDEX:
-        b += 1
-    return b, host
+    host = _found_in(sim, i, HOST, b)
+    ssd = _found_in(sim, i, SSD, host)
+    return Below(host, ssd, _found_in(sim, i, REMOTE, ssd))
 
 
 @part
-def load_offloaded(sim: SimulationState, i: int, hits: int, cached: tuple[int, int]) -> None:
-    """Refresh the hits of an admitted request in the tiers, and load those not on the GPU."""
+def _found_in(sim: SimulationState, i: int, t: int, b: int) -> int:
+    """Return the end of the blocks from one on that a tier has."""
     request = sim.request_N[i]
+    w = tier_of(sim, cache_owner(sim, request.scheduler), t)
+    if sim.tier_W[w].room == 0:
+        return b
+    most = (request.isl + request.generated - 1) // sim.block_size
+    while b < most and find(sim, w, _key(sim, i, b)) != NO_INDEX:
+        b += 1
+    return b
+
+
+@part
+def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: int) -> None:
+    """Refresh the hits of an admitted request in the tiers, and load those not on the GPU.
+
+    Args:
+        now: Start of the step [ps].
+    """
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
     s = cache_owner(sim, request.scheduler)
-    below, host = cached
     first = hits if sim.stores_evicted else 0
-    for b in range(host - 1, first - 1, -1):
-        renew(sim, (s, HOST), find(sim, (s, HOST), _key(sim, i, b)))
-    for b in range(below - 1, host - 1, -1):
-        renew(sim, (s, SSD), find(sim, (s, SSD), _key(sim, i, b)))
-    request.offloaded = below
-    from_host = max(host - hits, 0)
-    from_ssd = max(below - max(hits, host), 0)
-    for b in range(below - from_ssd, below):
-        evicted = add(sim, (s, HOST), _key(sim, i, b))
-        if sim.stores_evicted and evicted != NO_KEY:
-            add(sim, (s, SSD), evicted)
-    sim.stock_S2[s, HOST].loaded += from_host
-    sim.stock_S2[s, SSD].loaded += from_ssd
-    if sim.preempted_N[i] == 0:
-        loaded = sim.loaded_N[i]
-        loaded.host = from_host * sim.block_size
-        loaded.ssd = from_ssd * sim.block_size
-        sim.cached_N[i] += loaded.host + loaded.ssd
-    moved = (from_host + from_ssd) * sim.host_move + from_ssd * sim.ssd_move
+    loaded = sim.loaded_N[i]
+    moved = 0
+    for t in range(REMOTE + 1):
+        end = below.end
+        if t == HOST:
+            end = below.host
+        elif t == SSD:
+            end = below.ssd
+        w = tier_of(sim, s, t)
+        for b in range(end - 1, first - 1, -1):
+            renew(sim, w, find(sim, w, _key(sim, i, b)))
+        blocks = max(end - max(first, hits), 0)
+        sim.tier_W[w].loaded += blocks
+        if t != HOST:
+            for b in range(end - blocks, end):
+                _raise(sim, s, _key(sim, i, b))
+        if t == SSD:
+            moved += blocks * sim.ssd_move
+        elif t == REMOTE and blocks > 0:
+            moved += _fetch(sim, w, blocks, now + scheduler.moving + moved)
+        moved += blocks * sim.host_move
+        if sim.preempted_N[i] == 0:
+            tokens = blocks * sim.block_size
+            sim.cached_N[i] += tokens
+            if t == HOST:
+                loaded.host = tokens
+            elif t == SSD:
+                loaded.ssd = tokens
+            else:
+                loaded.remote = tokens
+        first = max(first, end)
+    request.offloaded = below.end
     _wait_for(sim, i, moved)
+
+
+@part
+def _raise(sim: SimulationState, s: int, key: int) -> None:
+    """Put a block that was loaded from a lower tier into host memory."""
+    evicted = add(sim, tier_of(sim, s, HOST), key)
+    if sim.stores_evicted and evicted != NO_KEY:
+        lower(sim, s, SSD, evicted)
+
+
+@part
+def _fetch(sim: SimulationState, w: int, blocks: int, now: int) -> int:
+    """Return the time until blocks have come from the remote pool, whose links all replicas share.
+
+    Args:
+        now: Start of the load [ps].
+    """
+    tier = sim.tier_W[w]
+    tier.free_at = max(tier.free_at, now) + blocks * sim.remote_share
+    return int(max(blocks * sim.remote_move, tier.free_at - now) + sim.remote_latency)
 
 
 @part

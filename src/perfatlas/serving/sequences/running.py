@@ -69,7 +69,7 @@ def admit_head(sim: SimulationState, i: int, cached: blocks.Cached, now: int) ->
     run_last(sim, i)
     blocks.reference_cached(sim, i, hits)
     if sim.offloads:
-        blocks.load_tiers(sim, i, cached)
+        blocks.load_tiers(sim, i, cached, now)
 
 
 @part

@@ -1,7 +1,8 @@
-"""Blocks in the tiers below the GPU: host memory and SSD, each with least recently used eviction.
+"""Blocks in the tiers below the GPU, each with least recently used eviction.
 
-Shape legend: S schedulers, K blocks of the larger tier, U buckets of its hash table; 2 tiers, host
-and SSD.
+A scheduler has two tiers of its own, host memory and an SSD; a remote pool is shared by all.
+
+Shape legend: S schedulers, W = 2 S + 1 tiers, K blocks of all tiers, U buckets of all hash tables.
 """
 
 from __future__ import annotations
@@ -16,132 +17,157 @@ if TYPE_CHECKING:
 
 HOST: Final = 0
 SSD: Final = 1
+REMOTE: Final = 2
 NO_KEY: Final = -1  # keys are not negative
 
 
 @part
-def find(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
+def tier_of(sim: SimulationState, s: int, t: int) -> int:
+    """Return the index of a tier of a scheduler.
+
+    Args:
+        t: HOST, SSD or REMOTE.
+    """
+    return int(sim.tier_W.shape[0] - 1 if t == REMOTE else SSD * s + s + t)
+
+
+@part
+def find(sim: SimulationState, w: int, key: int) -> int:
     """Return the index of a block in a tier, NO_INDEX if it is not there."""
-    s, t = shelf
-    k = sim.slot_S2U[s, t, key & (sim.slot_S2U.shape[2] - 1)] - 1
-    while k != NO_INDEX and sim.shelf_S2K[s, t, k].key != key:
-        k = sim.shelf_S2K[s, t, k].chain_after
+    tier = sim.tier_W[w]
+    if tier.room == 0:
+        return NO_INDEX
+    k = sim.tier_bucket_U[tier.bucket + (key & tier.mask)] - 1
+    while k != NO_INDEX and sim.tier_block_K[tier.first + k].key != key:
+        k = sim.tier_block_K[tier.first + k].chain_after
     return int(k)
 
 
 @part
-def add(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
-    """Add a block to a tier as most recently used; an existing one is refreshed on the SSD only.
+def add(sim: SimulationState, w: int, key: int) -> int:
+    """Add a block to a tier as most recently used; an existing one stays in its place.
 
     Returns:
         The key of the block that leaves: an evicted one, this one without room, NO_KEY for none.
     """
-    s, t = shelf
-    room = sim.ssd_blocks if t == SSD else sim.host_blocks
-    k = find(sim, shelf, key)
-    if k != NO_INDEX:
-        if t == SSD:
-            renew(sim, shelf, k)
-        return NO_KEY
-    if room == 0:
+    tier = sim.tier_W[w]
+    if tier.room == 0:
         return key
+    if find(sim, w, key) != NO_INDEX:
+        return NO_KEY
     evicted = NO_KEY
-    stock = sim.stock_S2[s, t]
-    if stock.blocks < room:
-        k = int(stock.blocks)
-        stock.blocks += 1
+    if tier.blocks < tier.room:
+        k = int(tier.blocks)
+        tier.blocks += 1
     else:
-        k = int(stock.oldest)
-        evicted = int(sim.shelf_S2K[s, t, k].key)
-        _leave_order(sim, shelf, k)
-        _leave_chain(sim, shelf, k)
-        stock.went += 1
-    stock.came += 1
-    row = sim.shelf_S2K[s, t, k]
-    u = key & (sim.slot_S2U.shape[2] - 1)
-    first = sim.slot_S2U[s, t, u] - 1
+        k = int(tier.oldest)
+        evicted = int(sim.tier_block_K[tier.first + k].key)
+        _leave_order(sim, w, k)
+        _leave_chain(sim, w, k)
+        tier.left += 1
+    tier.entered += 1
+    row = sim.tier_block_K[tier.first + k]
+    u = tier.bucket + (key & tier.mask)
+    first = sim.tier_bucket_U[u] - 1
     row.key = key
     row.chain_before = NO_INDEX
     row.chain_after = first
     if first != NO_INDEX:
-        sim.shelf_S2K[s, t, first].chain_before = k
-    sim.slot_S2U[s, t, u] = k + 1
-    _join_order(sim, shelf, k)
+        sim.tier_block_K[tier.first + first].chain_before = k
+    sim.tier_bucket_U[u] = k + 1
+    _join_order(sim, w, k)
     return evicted
 
 
 @part
-def store(sim: SimulationState, owner: int, key: int) -> None:
-    """Put a block into both tiers, or into host memory, whose evicted blocks go to the SSD."""
-    stock = sim.stock_S2[owner, HOST]
-    if not sim.stores_evicted or find(sim, (owner, HOST), key) == NO_INDEX:
-        stock.stored += 1
-    evicted = add(sim, (owner, HOST), key)
-    if not sim.stores_evicted:
-        add(sim, (owner, SSD), key)
-    elif evicted != NO_KEY:
-        add(sim, (owner, SSD), evicted)
+def lower(sim: SimulationState, s: int, t: int, key: int) -> None:
+    """Put a block into a tier and what it evicts into the next one, down to the last.
+
+    Below host memory, a block that is there already becomes the most recently used one.
+    """
+    while t <= REMOTE and key != NO_KEY:
+        w = tier_of(sim, s, t)
+        k = find(sim, w, key)
+        if k != NO_INDEX and t != HOST:
+            renew(sim, w, k)
+        key = add(sim, w, key)
+        t += 1
+
+
+@part
+def store(sim: SimulationState, s: int, key: int) -> None:
+    """Put a block into all tiers, or into host memory, which evicts blocks to the tiers below."""
+    host = tier_of(sim, s, HOST)
+    if not sim.stores_evicted or find(sim, host, key) == NO_INDEX:
+        sim.tier_W[host].stored += 1
+    if sim.stores_evicted:
+        lower(sim, s, HOST, key)
+        return
+    for t in range(REMOTE + 1):
+        w = tier_of(sim, s, t)
+        k = find(sim, w, key)
+        if k != NO_INDEX and t != HOST:
+            renew(sim, w, k)
+        add(sim, w, key)
 
 
 @part
 def clear_tiers(sim: SimulationState, s: int) -> None:
-    """Empty the tiers of a scheduler."""
-    for t in range(sim.stock_S2.shape[1]):
-        stock = sim.stock_S2[s, t]
-        stock.went += stock.blocks
-        stock.blocks = 0
-        stock.oldest = NO_INDEX
-        stock.newest = NO_INDEX
-        for u in range(sim.slot_S2U.shape[2]):
-            sim.slot_S2U[s, t, u] = 0
+    """Empty the tiers of a scheduler; the remote pool keeps its blocks."""
+    for t in range(REMOTE):
+        tier = sim.tier_W[tier_of(sim, s, t)]
+        tier.left += tier.blocks
+        tier.blocks = 0
+        tier.oldest = NO_INDEX
+        tier.newest = NO_INDEX
+        for u in range(tier.bucket, tier.bucket + tier.mask + 1):
+            sim.tier_bucket_U[u] = 0
 
 
 @part
-def _leave_chain(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+def _leave_chain(sim: SimulationState, w: int, k: int) -> None:
     """Remove a block from its bucket of the hash table."""
-    s, t = shelf
-    row = sim.shelf_S2K[s, t, k]
+    tier = sim.tier_W[w]
+    row = sim.tier_block_K[tier.first + k]
     if row.chain_before == NO_INDEX:
-        sim.slot_S2U[s, t, row.key & (sim.slot_S2U.shape[2] - 1)] = row.chain_after + 1
+        sim.tier_bucket_U[tier.bucket + (row.key & tier.mask)] = row.chain_after + 1
     else:
-        sim.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
+        sim.tier_block_K[tier.first + row.chain_before].chain_after = row.chain_after
     if row.chain_after != NO_INDEX:
-        sim.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
+        sim.tier_block_K[tier.first + row.chain_after].chain_before = row.chain_before
 
 
 @part
-def renew(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+def renew(sim: SimulationState, w: int, k: int) -> None:
     """Make a block the most recently used one of its tier."""
-    _leave_order(sim, shelf, k)
-    _join_order(sim, shelf, k)
+    _leave_order(sim, w, k)
+    _join_order(sim, w, k)
 
 
 @part
-def _leave_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+def _leave_order(sim: SimulationState, w: int, k: int) -> None:
     """Remove a block from the LRU list."""
-    s, t = shelf
-    stock = sim.stock_S2[s, t]
-    row = sim.shelf_S2K[s, t, k]
+    tier = sim.tier_W[w]
+    row = sim.tier_block_K[tier.first + k]
     if row.before == NO_INDEX:
-        stock.oldest = row.after
+        tier.oldest = row.after
     else:
-        sim.shelf_S2K[s, t, row.before].after = row.after
+        sim.tier_block_K[tier.first + row.before].after = row.after
     if row.after == NO_INDEX:
-        stock.newest = row.before
+        tier.newest = row.before
     else:
-        sim.shelf_S2K[s, t, row.after].before = row.before
+        sim.tier_block_K[tier.first + row.after].before = row.before
 
 
 @part
-def _join_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+def _join_order(sim: SimulationState, w: int, k: int) -> None:
     """Append a block to the LRU list."""
-    s, t = shelf
-    stock = sim.stock_S2[s, t]
-    row = sim.shelf_S2K[s, t, k]
-    row.before = stock.newest
+    tier = sim.tier_W[w]
+    row = sim.tier_block_K[tier.first + k]
+    row.before = tier.newest
     row.after = NO_INDEX
-    if stock.newest == NO_INDEX:
-        stock.oldest = k
+    if tier.newest == NO_INDEX:
+        tier.oldest = k
     else:
-        sim.shelf_S2K[s, t, stock.newest].after = k
-    stock.newest = k
+        sim.tier_block_K[tier.first + tier.newest].after = k
+    tier.newest = k

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.state.rows import (
         BLOCK, CLOCK, DOOR, DRAINING, ENDS, FAILURE_EVENT, FAULT, FETCHED, HANDED, LOADED, LOCAL,
         LOSS, LOST, NEVER, NO_INDEX, OFF, OUT, REJECTED, REPLICA, REQUEST, SCALER, SCHEDULER,
-        SESSION, SHELF, STARTING, STOCK, TRAVEL, TRAVELLING, TURN, UP, SchedulerState,
+        SESSION, TIER_BLOCK, STARTING, TIER, TRAVEL, TRAVELLING, TURN, UP, SchedulerState,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

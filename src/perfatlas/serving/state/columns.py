@@ -113,8 +113,12 @@ class SimulationState(NamedTuple):
     accepted_D: NDArray[np.int64]  # draws below this accept a draft
     host_blocks: int
     ssd_blocks: int
+    remote_blocks: int
     host_move: int
     ssd_move: int
+    remote_move: int
+    remote_share: int
+    remote_latency: int
     stores_evicted: bool
     store_waits: bool
     load_layers: int
@@ -202,9 +206,9 @@ class SimulationState(NamedTuple):
     spare_SH: NDArray[np.int32]
     cached_L: NDArray[np.int32]
     loaded_N: Rows  # empty without tiers below the GPU
-    stock_S2: Rows
-    shelf_S2K: Rows
-    slot_S2U: NDArray[np.int32]  # first block of a bucket plus one; 0 for none
+    tier_W: Rows  # host memory and SSD of each scheduler, then the remote pool
+    tier_block_K: Rows
+    tier_bucket_U: NDArray[np.int32]  # first block of a bucket plus one; 0 for none
 
     def settled(self) -> dict[str, int]:
         """Return the fields whose values are compiled in: its scheduler and unused features."""

@@ -179,7 +179,7 @@ BLOCK: Final = np.dtype(
     ],
     align=True,
 )
-SHELF: Final = np.dtype(  # a block in a tier below the GPU
+TIER_BLOCK: Final = np.dtype(  # a block in a tier below the GPU
     [
         ("key", "i8"),
         ("after", "i4"),  # neighbours in the LRU list, least recently used first
@@ -189,12 +189,28 @@ SHELF: Final = np.dtype(  # a block in a tier below the GPU
     ],
     align=True,
 )
-STOCK: Final = np.dtype(  # counters of a tier
-    [(name, "i8") for name in ("blocks", "oldest", "newest", "came", "went", "loaded", "stored")],
+TIER: Final = np.dtype(  # a tier below the GPU of one scheduler, or one that all share
+    [
+        (name, "i8")
+        for name in (
+            "first",  # its first block among those of all tiers
+            "room",  # most blocks
+            "bucket",  # first bucket of its hash table, of which there are `mask` + 1
+            "mask",
+            "blocks",
+            "oldest",
+            "newest",
+            "entered",
+            "left",
+            "loaded",
+            "stored",
+            "free_at",  # end of the last load over its shared link [ps]
+        )
+    ],
     align=True,
 )
 LOADED: Final = np.dtype(  # per request: tokens by tier, and the time of its copies [ps]
-    [(name, "i8") for name in ("host", "ssd", "moved")], align=True
+    [(name, "i8") for name in ("host", "ssd", "remote", "moved")], align=True
 )
 # requests that wait at the router for a pool, and the first and last of them
 DOOR: Final = np.dtype([(name, "i8") for name in ("waiting", "head", "tail")], align=True)
