@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfatlas.answer import Answer as Answer, AnsweredRun as AnsweredRun
+from perfatlas.serving.run import ArrivingRequest, ReplicaLoads
 from perfatlas.verbs.catalog import models as models, systems as systems
 from perfatlas.verbs.estimate import (
     Frontier as Frontier,
@@ -2419,6 +2420,8 @@ def max_request_rate(
     host_bandwidth: float | str | None = None,
     ssd_cache_bytes: float | str | None = None,
     ssd_bandwidth: float | str | None = None,
+    remote_cache_bytes: float | str | None = None,
+    remote_bandwidth: float | str | None = None,
     gpus: int | str | None = None,
     tp: int | str | None = None,
     pp: int | str = 1,
@@ -2650,11 +2653,15 @@ def max_request_rate(
         host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
             none. Needs a language model.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes or remote_cache_bytes.
         ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
             none. Needs a language model.
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
+        remote_cache_bytes: KV cache pool on other machines that all replicas share, as Mooncake
+            Store or an LMCache server, such as 4TB [bytes]. Default: none. Needs a language model.
+        remote_bandwidth: Read bandwidth of the whole pool, such as 200GB/s [bytes/s]. Default:
+            that of the NICs of each replica. Needs remote_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
@@ -2900,6 +2907,8 @@ def required_replicas(
     host_bandwidth: float | str | None = None,
     ssd_cache_bytes: float | str | None = None,
     ssd_bandwidth: float | str | None = None,
+    remote_cache_bytes: float | str | None = None,
+    remote_bandwidth: float | str | None = None,
     gpus: int | str | None = None,
     tp: int | str | None = None,
     pp: int | str = 1,
@@ -3134,11 +3143,15 @@ def required_replicas(
         host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
             none. Needs a language model.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes or remote_cache_bytes.
         ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
             none. Needs a language model.
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
+        remote_cache_bytes: KV cache pool on other machines that all replicas share, as Mooncake
+            Store or an LMCache server, such as 4TB [bytes]. Default: none. Needs a language model.
+        remote_bandwidth: Read bandwidth of the whole pool, such as 200GB/s [bytes/s]. Default:
+            that of the NICs of each replica. Needs remote_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
@@ -3787,6 +3800,7 @@ def search_training(
 def simulate(
     *,
     progress: Callable[[float], bool] | None = None,
+    router: Callable[[ArrivingRequest, ReplicaLoads], int] | None = None,
     model: str,
     system: str | None = None,
     engine: str = "vllm",
@@ -3860,6 +3874,8 @@ def simulate(
     host_bandwidth: float | str | None = None,
     ssd_cache_bytes: float | str | None = None,
     ssd_bandwidth: float | str | None = None,
+    remote_cache_bytes: float | str | None = None,
+    remote_bandwidth: float | str | None = None,
     gpus: int | str | None = None,
     tp: int | str | None = None,
     pp: int | str = 1,
@@ -3957,6 +3973,10 @@ def simulate(
     """Simulate traffic on an inference deployment and return the results.
 
     Args:
+        router: Called for each arriving request instead of `routing`, with the request and the
+            loads of all replicas (`ArrivingRequest` and `ReplicaLoads` of perfatlas.serving.run);
+            returns the index of a replica in service, or -1 to reject the request. Prefill workers
+            are those that are chosen among two pools. It costs some 20 us per request.
         progress: Called regularly with the fraction of the work done; returns True to stop the
             simulation and keep the results so far.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
@@ -4086,11 +4106,15 @@ def simulate(
         host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
             none. Needs a language model.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes or remote_cache_bytes.
         ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
             none. Needs a language model.
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
+        remote_cache_bytes: KV cache pool on other machines that all replicas share, as Mooncake
+            Store or an LMCache server, such as 4TB [bytes]. Default: none. Needs a language model.
+        remote_bandwidth: Read bandwidth of the whole pool, such as 200GB/s [bytes/s]. Default:
+            that of the NICs of each replica. Needs remote_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.

@@ -146,6 +146,8 @@ _SERVING: Final[Values] = {
     "host_bandwidth": ("3GB/s", "2GB/s"),
     "ssd_cache_bytes": ("3GB", "2GB"),
     "ssd_bandwidth": ("3GB/s", "2GB/s"),
+    "remote_cache_bytes": ("1TB", "2TB"),
+    "remote_bandwidth": ("100GB/s", "50GB/s"),
 }
 _RECIPE: Final[Values] = {
     "recompute_modules": ("mlp", "layernorm"),

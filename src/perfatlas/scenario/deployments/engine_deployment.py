@@ -31,7 +31,7 @@ from perfatlas.step import candidate_memory, does_not_fit
 from perfatlas.vocabulary.fields import MAX_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.operators import IntArray
     from perfatlas.parallelism import MemoryColumns
@@ -208,6 +208,7 @@ class Deployment:
     front: FrontEnd  # Front end of a replica
     tiers: TierSizes  # KV cache tiers below the GPUs
     feed_forward: FeedForwardMachine | None = None  # None where one machine runs all layers
+    router: Callable[..., int] | None = None  # A function that routes requests
 
     @property
     def machines(self) -> tuple[FeedForwardMachine, ...]:
@@ -322,6 +323,7 @@ def deployment(
         front=front,
         tiers=tiers,
         feed_forward=feed_forward,
+        router=traffic.router,
     )
 
 

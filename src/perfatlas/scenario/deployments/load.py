@@ -123,6 +123,7 @@ def _saturated(
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
     at_once = traffic.model_copy(update=changes)
+    at_once.route_by(None)  # a part has fewer replicas
     resolved = resolve_traffic(at_once, scenario)
     ready = service(scenario, at_once, resolved, known)
     ready, parts = _part(_first_come(slowed(ready, slower) if slower else ready))

@@ -46,6 +46,8 @@ SHARED_MACHINE: Final = (
     " them; steps with prompts are not divided into micro-batches"
 )
 
+OWN_ROUTER: Final = "requests are routed by a function of the caller, which no command reproduces"
+
 DYNAMIC_BATCHING: Final = (
     "requests of one item wait in the queue of a replica, which runs all that wait, at most"
     " max_num_seqs, in one pass when the pass before has ended: dynamic batching without a delay"
@@ -125,6 +127,7 @@ class Service:
         cache: tuple[str, ...] = (self.entry.tiers.note,) if self.entry.tiers.note else ()
         cache += pages_note(self.entry)
         split = () if self.decoding.feed_forward is None else (SPLIT_RULES, SHARED_MACHINE)
+        split += () if self.entry.router is None else (OWN_ROUTER,)
         if len(self.pools) == 1:
             held = held_prompts_note(self.entry.limits.rank_balance_iters)
             return (rules, *cache, *held, *split)
@@ -279,6 +282,7 @@ def fleet_of(ready: Service) -> EngineFleet:
         replicas.availability._replace(scalers=tuple(scalers)),
         sum(pool.replicas.number * pool.replicas.readers for pool in entries),
         replicas.read_token,
+        ready.entry.router,
     )
 
 

@@ -170,7 +170,10 @@ def _rejected(
             f"{replica_results.requests_were(whole)} rejected: the prompt exceeds the {budget:,}"
             " tokens of a step (max_num_batched_tokens) and cannot be split (chunked_prefill)"
         )
-    if results["requests_rejected"] > whole:
+    if results["requests_rejected"] > whole and ready.entry.router is not None:
+        number = replica_results.requests_were(results["requests_rejected"] - whole)
+        notes.append(f"{number} rejected by the router, or larger than the KV cache")
+    elif results["requests_rejected"] > whole:
         notes.append(
             f"{replica_results.requests_were(results['requests_rejected'] - whole)} rejected: the"
             " KV cache"

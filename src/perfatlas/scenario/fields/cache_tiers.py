@@ -14,15 +14,23 @@ from perfatlas.vocabulary.fields import KvOffloading
 from perfatlas.vocabulary.metrics import share
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.engines import KvOffload
     from perfatlas.parallelism import PlanColumns
     from perfatlas.serving.config import SchedulerLimits
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
     from perfatlas.step import Candidates
 
+TIERS: Final = {
+    "host": "in host memory",
+    "ssd": "on the SSD",
+    "remote": "in the remote pool of all replicas",
+}
 STORES: Final = {
     "computed": "blocks are stored when they are computed",
-    "evicted": "the GPU evicts blocks to host memory, which evicts them to an SSD,",
+    "evicted": "the GPU evicts blocks to host memory, which evicts them to the tiers below,",
 }
 
 
@@ -63,7 +71,7 @@ def tier_sizes(
         UnsupportedError: The profile of the engine does not describe tiers.
     """
     tiers.refuse_half()
-    if tiers.host_cache_bytes is None and tiers.ssd_cache_bytes is None:
+    if all(getattr(tiers, f"{name}_cache_bytes") is None for name in TIERS):
         return TierSizes({}, 0.0, "")
     policy = question.profile.kv_offload
     if policy is None:
@@ -89,23 +97,34 @@ def tier_sizes(
         "store_waits": policy.store_waits,
         "load_layers": max(layers) if policy.layerwise else 0,
     }
-    for name in ("host", "ssd"):
+    for name in TIERS:
         room = getattr(tiers, f"{name}_cache_bytes")
         if room is None:
             continue
-        limits[f"{name}_blocks"] = int(room / ranks / whole_bytes)
+        owners = 1 if name == "remote" else ranks
+        limits[f"{name}_blocks"] = int(room / owners / whole_bytes)
         if limits[f"{name}_blocks"] < 1:
             raise InvalidSpecError(
                 f"{name}_cache_bytes = {room:g} is less than one block of {whole_bytes:,.0f} bytes"
-                f" on each of {ranks} attention-DP ranks; raise it, or leave it out"
+                f" on each of {owners} attention-DP ranks; raise it, or leave it out"
             )
     if tiers.ssd_bandwidth is not None:
         limits["ssd_move"] = _ticks(whole_bytes * ranks / tiers.ssd_bandwidth)
-    rate = format_quantity(over, "B/s")
-    known = "host link in the catalog" if link is None else "as set"
+    if tiers.remote_cache_bytes is not None:
+        (system, *_) = question.placement.systems
+        nic = system.node.nic_bandwidth * system.node.nics / system.node.devices
+        limits["remote_move"] = _ticks(part_bytes / nic)
+        limits["remote_latency"] = _ticks(system.fabric.latency_s)
+        if tiers.remote_bandwidth is not None:
+            limits["remote_share"] = _ticks(whole_bytes / tiers.remote_bandwidth)
+    return TierSizes(limits, float(whole_bytes), _note(tiers, policy, limits, over))
+
+
+def _note(tiers: CacheTiers, policy: KvOffload, limits: Mapping[str, Any], over: float) -> str:
+    """Return the assumptions about tiers that are reached over links of some bandwidth [B/s]."""
     held = " and ".join(
         f"{limits[f'{name}_blocks']:,} {words}"
-        for name, words in (("host", "in host memory"), ("ssd", "on the SSD"))
+        for name, words in TIERS.items()
         if f"{name}_blocks" in limits
     )
     waits = "the step that admits a request waits for its copies"
@@ -113,11 +132,17 @@ def tier_sizes(
         waits = "the step that computes or admits a request waits for its copies"
     if policy.layerwise:
         waits = "each layer is loaded while the one before it is computed"
+    known = "as set" if tiers.host_bandwidth else "host link in the catalog"
     note = (
         f"KV cache offloading, per scheduler {held}, as in {policy.name}: {STORES[policy.stores]}"
-        f" and evicted in LRU order; {waits}, at {rate} per GPU ({known})"
+        f" and evicted in LRU order; {waits}, at {format_quantity(over, 'B/s')} per GPU ({known})"
     )
-    return TierSizes(limits, float(whole_bytes), note)
+    if tiers.remote_cache_bytes is not None:
+        note += "; the remote pool is read over the NICs of a replica"
+    if tiers.remote_bandwidth is not None:
+        rate = format_quantity(tiers.remote_bandwidth, "B/s")
+        note += f" and, one request after the other, at {rate} for all replicas"
+    return note
 
 
 def _one_gpu(plan: PlanColumns) -> PlanColumns:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import PrivateAttr
+
 from perfatlas.scenario.fields.cache_tiers import CacheTiers
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.vocabulary import FIELD_NAMES
 from perfatlas.vocabulary.fields import Arrivals, Objectives, Scheduling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
@@ -19,6 +21,17 @@ OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 # groups in reverse order, as in `Scenario`
 class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
     """Traffic: requests from a file, or generated ones. None means it is derived."""
+
+    _router: Callable[..., int] | None = PrivateAttr(default=None)
+
+    @property
+    def router(self) -> Callable[..., int] | None:
+        """A function that routes requests instead of `routing`; see `serving.run.router`."""
+        return self._router
+
+    def route_by(self, router: Callable[..., int] | None) -> None:
+        """Let a function route the requests."""
+        self._router = router
 
     def objectives(self) -> dict[str, float]:
         """Return the objectives that are set, by metric [s]."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         EngineFleet, Link, ReplicaGroup, equal_engines,
     )
     from perfatlas.serving.config.limits import (
-        MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control, Replicas,
-        SchedulerLimits,
+        BY_FUNCTION, MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control,
+        Replicas, SchedulerLimits,
     )
     from perfatlas.serving.config.offload_checks import check_offload
 else:

@@ -9,6 +9,8 @@ from perfatlas.serving.config.availability import Availability
 from perfatlas.serving.config.limits import Affinity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfatlas.serving.config.limits import Replicas, SchedulerLimits
     from perfatlas.serving.prices import EnergyPrices, StepPrices
 
@@ -97,6 +99,8 @@ class EngineFleet(NamedTuple):
     availability: Availability = Availability()  # Outages and autoscaling
     readers: int = 1  # Tokenization threads before the router; 0 for unlimited
     read_token: int = 0  # Time of a thread per prompt token [ps]; see `front`
+    # Called with each arriving request and the replicas instead of `routing`; see `run.router`
+    router: Callable[..., int] | None = None
 
     @property
     def pools(self) -> tuple[tuple[ReplicaGroup, ...], ...]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 ROUTINGS: Final = ("round_robin", "random", "least_loaded", "prefix_aware")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
+BY_FUNCTION: Final = len(ROUTINGS)  # the router is a function of the caller
 
 # over all engines: each stores the state of its sequences, and every event visits every engine
 MAX_SCHEDULERS: Final = 100_000

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.compiled import entry, part
-from perfatlas.serving.config import DECODE, PREFILL, RECOMPUTED
+from perfatlas.serving.config import BY_FUNCTION, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.engine.arrival_queue import next_arrival, on_request_end, take_arrival
 from perfatlas.serving.engine.async_scheduling import end_overlapped
 from perfatlas.serving.engine.front_end import is_read
@@ -253,12 +253,16 @@ def _running(sim: SimulationState, r: int, now: int) -> float:
     return float(before + share * (batch_energy(sim, r, number) - before))
 
 
+ASKS: Final = -1
 MICROJOULES: Final = 1e-3  # per nanojoule
 
 
 @entry
 def advance(groups: tuple[SimulationState, ...], instants: int, last: int) -> int:
     """Process events at up to `instants` times; return how many were left at the end.
+
+    The call returns `ASKS` for every request whose replica the caller chooses, and goes on from
+    there in the next one.
 
     Args:
         groups: The simulation, by engine type.
@@ -268,26 +272,27 @@ def advance(groups: tuple[SimulationState, ...], instants: int, last: int) -> in
     sim = groups[0]
     clock = sim.clock_1[0]
     while instants > 0:
-        now = _next_instant(sim)
-        if now == NEVER:
-            break
-        if now > last:
-            clock.late = 1
-            break
-        clock.now = now
-        instants -= 1
-        for index in range(sim.end_F.shape[0]):
-            if sim.end_F[index] == now:
-                group = groups[sim.group_F[index]]
-                end_step(group, index - group.first_replica, now)
-        if sim.varies and change(groups, now):
-            continue
-        while next_arrival(sim) <= now:
-            i = take_arrival(sim)
-            if sim.role == PREFILL and sim.travel_N[i].stage != LOCAL:
-                _advance_transfer(groups, i, now)
-            else:
-                _arrive(groups, i, now)
+        now = int(clock.now)
+        if clock.asked > 0:
+            _queue(groups, int(clock.asked) - 1, int(clock.chosen), now)
+            clock.asked = 0
+        else:
+            now = _next_instant(sim)
+            if now == NEVER:
+                break
+            if now > last:
+                clock.late = 1
+                break
+            clock.now = now
+            instants -= 1
+            for index in range(sim.end_F.shape[0]):
+                if sim.end_F[index] == now:
+                    group = groups[sim.group_F[index]]
+                    end_step(group, index - group.first_replica, now)
+            if sim.varies and change(groups, now):
+                continue
+        if _take_arrivals(groups, now):
+            return ASKS
         while clock.ready > 0:
             clock.ready -= 1
             r = sim.ready_F[clock.ready]
@@ -297,6 +302,24 @@ def advance(groups: tuple[SimulationState, ...], instants: int, last: int) -> in
         if now >= clock.due and sim.series_WV.shape[0] > 0:
             _sample(groups, now)
     return instants
+
+
+@part
+def _take_arrivals(groups: tuple[SimulationState, ...], now: int) -> bool:
+    """Route the requests that have arrived; return whether the caller routes the last of them."""
+    sim = groups[0]
+    clock = sim.clock_1[0]
+    while next_arrival(sim) <= now:
+        i = take_arrival(sim)
+        if sim.role == PREFILL and sim.travel_N[i].stage != LOCAL:
+            _advance_transfer(groups, i, now)
+        elif _arrives(groups, i, now):
+            if sim.routing == BY_FUNCTION:
+                clock.asked = i + 1
+                return True
+            r, clock.turn = route(sim, i, (sim.pool_P2[0, 0], sim.pool_P2[0, 1]), clock.turn)
+            _queue(groups, i, r, now)
+    return False
 
 
 @part
@@ -311,30 +334,43 @@ def _next_instant(sim: SimulationState) -> int:
 
 
 @part
-def _arrive(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
-    """Queue an arriving request at a scheduler, or reject it."""
+def _arrives(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
+    """Return whether an arriving request is to be routed now; reject it if it can never run."""
     sim = groups[0]
     request = sim.request_N[i]
     if sim.read_token > 0 and not is_read(sim, i, now):
-        return
+        return False
     if sim.came_N[i] == NO_INDEX:
         sim.came_N[i] = now
     for k in range(len(groups)):
         if not _can_ever_run(groups[k], i):
-            if sim.varies:
-                sim.fault_N[i].fate = REJECTED
-            on_request_end(sim, i, now)
-            return
+            _reject(sim, i, now)
+            return False
     if sim.role == PREFILL:
         request.osl = 1
     if sim.varies and not serves(sim, 0):
         sim.replica_N[i] = NO_INDEX
         wait_at_router(sim, i, 0)
+        return False
+    return True
+
+
+@part
+def _queue(groups: tuple[SimulationState, ...], i: int, r: int, now: int) -> None:
+    """Queue a request at a replica, or reject it if there is none."""
+    sim = groups[0]
+    if r < 0:
+        _reject(sim, i, now)
         return
-    clock = sim.clock_1[0]
-    index, clock.turn = route(sim, i, (sim.pool_P2[0, 0], sim.pool_P2[0, 1]), clock.turn)
-    sim.replica_N[i] = index
-    queue_at(groups[sim.group_F[index]], i, index, now)
+    sim.replica_N[i] = r
+    queue_at(groups[sim.group_F[r]], i, r, now)
+
+
+@part
+def _reject(sim: SimulationState, i: int, now: int) -> None:
+    if sim.varies:
+        sim.fault_N[i].fate = REJECTED
+    on_request_end(sim, i, now)
 
 
 @part

@@ -108,7 +108,9 @@ def initial_states(
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
         "first_from": config.FIRST_FROM.index(fleet.first_from),
-        "routing": config.ROUTINGS.index(fleet.routing),
+        "routing": config.ROUTINGS.index(fleet.routing)
+        if fleet.router is None
+        else config.BY_FUNCTION,
         "concurrency": concurrency,
         "coalesce": control.coalesce,
     }

@@ -5,7 +5,7 @@ Shape legend: N requests, W rows of the series.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving import config, outcome
 from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.run.router import chooser
 from perfatlas.serving.state import LOST, REJECTED, SimulationState
 from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
+ASKED_AT_A_TIME: Final = 2_000  # requests that a function routes between checks
 PER_JOULE: Final = 1e9  # nanojoules of the event loop
 MICROJOULES_PER_JOULE: Final = 1e6  # of its time series
 SLICES_IN_MEMORY: Final = 32  # calls before columns of requests on disk leave memory
@@ -105,36 +109,45 @@ def run_fleet(
         ) from error
     from perfatlas.compiled import hold
 
-    handle = hold(sims)
+    choose = None if fleet.router is None else chooser(fleet.router, sims, requests)
+    loop = _Loop(sims, hold(sims), control, choose)
     if control.gaps_between is None:
-        return _outcome(sims, _simulate(sims, handle, control), sims[0].gaps_G)
+        return _outcome(sims, _simulate(loop), sims[0].gaps_G)
     first, last = control.gaps_between
-    stopped = _simulate(sims, handle, control, until=first)
+    stopped = _simulate(loop, until=first)
     before_G = sims[0].gaps_G.copy()
-    stopped = stopped or _simulate(sims, handle, control, until=last)
+    stopped = stopped or _simulate(loop, until=last)
     measured_G = sims[0].gaps_G - before_G
-    stopped = stopped or _simulate(sims, handle, control)
+    stopped = stopped or _simulate(loop)
     return _outcome(sims, stopped, measured_G)
 
 
-def _simulate(
-    sims: tuple[SimulationState, ...],
-    groups: tuple[SimulationState, ...],
-    control: config.Control,
-    until: int = LAST_TICK,
-) -> bool:
-    """Run to a time [ps], or to the end; return whether the simulation was stopped early."""
-    sim = sims[0]
-    from perfatlas.serving.engine import advance
+class _Loop(NamedTuple):
+    sims: tuple[SimulationState, ...]
+    groups: tuple[SimulationState, ...]  # The same, as compiled code takes them
+    control: config.Control
+    choose: Callable[[], None] | None  # Chooses the replica of a request, if a function does
 
-    slices = 0
+
+def _simulate(loop: _Loop, until: int = LAST_TICK) -> bool:
+    """Run to a time [ps], or to the end; return whether the simulation was stopped early."""
+    sim, control = loop.sims[0], loop.control
+    from perfatlas.serving.engine import ASKS, advance
+
+    slices, asked = 0, 0
     try:
-        while advance(groups, SLICE, until) == 0:
+        while (left := advance(loop.groups, SLICE, until)) <= 0:
+            if left == ASKS and loop.choose is not None:
+                loop.choose()
+                asked += 1
+                if asked % ASKED_AT_A_TIME:
+                    continue
             slices += 1
             if slices % SLICES_IN_MEMORY == 0:
                 _release_requests(sim)
-            left = int(sim.clock_1["left"][0])
-            if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
+            open_requests = int(sim.clock_1["left"][0])
+            share = 1.0 - open_requests / sim.request_N.shape[0]
+            if control.watch is not None and control.watch(share):
                 return True
     except KeyboardInterrupt:
         if not control.keeps_partial:

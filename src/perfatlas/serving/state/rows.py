@@ -227,6 +227,8 @@ CLOCK: Final = np.dtype(
             "preemptions",
             "turn",  # turn of round robin and ties
             "decode_turn",  # the same among decode engines
+            "asked",  # request whose replica the caller's function chooses, plus one
+            "chosen",  # that replica, negative to reject the request
             "reader",  # the same among front ends
             "ready",  # replicas that may start a step
             "rows",  # rows of the series

@@ -58,14 +58,16 @@ class ReplicaOperation:
 
 @group("KV cache offloading", 6)
 class KvOffloading:
-    """KV cache in host memory and on SSDs."""
+    """KV cache in host memory, on SSDs and in a pool of other machines."""
 
     host_cache_bytes: Annotated[Bytes | None, Fact("tokens")] = None
-    host_bandwidth: Annotated[Bandwidth | None, AnySet("host_cache_bytes", "ssd_cache_bytes")] = (
-        None
-    )
+    host_bandwidth: Annotated[
+        Bandwidth | None, AnySet("host_cache_bytes", "ssd_cache_bytes", "remote_cache_bytes")
+    ] = None
     ssd_cache_bytes: Annotated[Bytes | None, Fact("tokens")] = None
     ssd_bandwidth: Annotated[Bandwidth | None, AnySet("ssd_cache_bytes")] = None
+    remote_cache_bytes: Annotated[Bytes | None, Fact("tokens")] = None
+    remote_bandwidth: Annotated[Bandwidth | None, AnySet("remote_cache_bytes")] = None
 
 
 @group("Replica kind", 1)
