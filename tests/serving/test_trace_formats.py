@@ -64,6 +64,14 @@ def test_aiperf_records() -> None:
         "1 requests are from the warm-up phase; excluded",
         "1 requests were cancelled; excluded",
     )
+    assert not trace.partial_N.any()
+
+
+def test_aiperf_sessions_without_their_first_turn_are_partial(tmp_path: Path) -> None:
+    lines = (FIXTURES / "aiperf_profile_export.jsonl").read_text().splitlines(keepends=True)
+    path = tmp_path / "later.jsonl"
+    path.write_text("".join(lines[2:]))
+    assert read_requests(path, "aiperf").partial_N.tolist() == [False, True]
 
 
 def test_aiperf_records_of_early_versions() -> None:

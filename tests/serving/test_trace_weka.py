@@ -124,7 +124,10 @@ def test_windows_drop_what_is_waited_for(tmp_path: Path) -> None:
     later = read_requests(path, "weka", TraceWindow(start_s=3.0)).requests
     check_invariants(later)
     assert waits(later) == [[], [0], [1]]
-    assert read_requests(path, "weka", TraceWindow(first=2)).requests.isl_N.tolist() == [130, 64]
+    trace = read_requests(path, "weka", TraceWindow(first=2))
+    assert trace.requests.isl_N.tolist() == [130, 64]
+    assert trace.partial_N.all()
+    assert not read_requests(path, "weka").partial_N.size
 
 
 def test_calls_without_tokens_count_as_one(tmp_path: Path) -> None:

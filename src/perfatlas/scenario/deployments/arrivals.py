@@ -13,6 +13,7 @@ from perfatlas.serving.requests import (
     Requests,
     scale_lengths,
     scale_rate,
+    session_of,
     session_pool,
     spread_batches,
     whole_ticks,
@@ -20,6 +21,8 @@ from perfatlas.serving.requests import (
 from perfatlas.serving.traces import TraceWindow, read_requests
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.scenario.fields import Scenario, Traffic
 
 MIDDLE: Final = (0.25, 0.75)  # of the requests of a session
@@ -33,6 +36,8 @@ class ResolvedTraffic(NamedTuple):
     concurrency: int
     assumptions: tuple[str, ...]  # Sentences for the evidence
     warnings: tuple[str, ...]
+    # Whether the session of a request has others that are not simulated (N,), empty for none
+    partial_N: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
 
 def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
@@ -70,7 +75,10 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
     begins = starts_in_the_middle(traffic)
     share = MIDDLE if begins else (0.0, 0.0)
     requests = session_pool(resolved.requests, resolved.concurrency, share, traffic.seed)
-    number = int(requests.session_N.max(initial=-1)) + 1
+    session_N, count = session_of(resolved.requests), requests.isl_N.size
+    partial_S = np.bincount(session_N) > np.bincount(requests.session_N)
+    partial_S[session_N[: resolved.partial_N.size][resolved.partial_N]] = True
+    number, left_out = partial_S.size, session_N.size - count
     lanes = min(resolved.concurrency, number)
     notes = [
         f"{lanes:,} of {number:,} sessions in flight: the next begins when all of another has ended"
@@ -78,15 +86,27 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
     if begins:
         notes.append(
             f"the first {lanes:,} sessions begin at a random request between {MIDDLE[0]:.0%} and"
-            f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the earlier ones are left"
-            " out, no cache has their context until it is computed again, and times of these"
-            " sessions cover only the part that is simulated"
+            f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the {left_out:,} earlier"
+            " ones are left out, no cache has their context until it is computed again, and session"
+            " times are those of later sessions"
         )
-    few = f"there are {number:,} sessions, and sessions = {resolved.concurrency:,}"
+    warnings = []
+    if number < resolved.concurrency:
+        warnings.append(
+            f"there {'is 1 session' if number == 1 else f'are {number:,} sessions'}, and sessions ="
+            f" {resolved.concurrency:,}"
+        )
+    if left_out and traffic.num_requests is not None:
+        warnings.append(
+            f"num_requests = {traffic.num_requests:,} limits what is read, and session_start ="
+            f" middle leaves {left_out:,} of these out: {count:,} are simulated; raise"
+            " num_requests, or set session_start = beginning"
+        )
     return resolved._replace(
         requests=requests,
         assumptions=(*resolved.assumptions, *notes),
-        warnings=(*resolved.warnings, *([few] if number < resolved.concurrency else [])),
+        warnings=(*resolved.warnings, *warnings),
+        partial_N=partial_S[requests.session_N],
     )
 
 
@@ -173,4 +193,5 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:
         scaled.append(f"seconds {window.start_s:g} to {window.end_s:g} of the file")
-    return ResolvedTraffic(requests, 0, (", ".join((note, *scaled)),), trace.warnings)
+    notes = (", ".join((note, *scaled)),)
+    return ResolvedTraffic(requests, 0, notes, trace.warnings, trace.partial_N)

@@ -46,6 +46,7 @@ def summarize(
     slos: Mapping[str, float],
     seen: metrics.ClientDelays = metrics.AT_ENGINE,
     window: Window | None = None,
+    partial_N: NDArray[np.bool_] | None = None,
 ) -> dict[str, Any]:
     """Return the metrics of a simulation, named as in the vocabulary.
 
@@ -56,6 +57,8 @@ def summarize(
     Args:
         slos: As in `meets`.
         seen: Delays between engine and client.
+        partial_N: Whether the session of a request has others that are not simulated (N,), empty
+            or None for none; such sessions have no times.
         window: Measured requests: latencies are theirs, and rates are those between their first and
             their last completion; counts cover the whole run. None measures all requests.
     """
@@ -94,7 +97,7 @@ def summarize(
         "interrupted": outcome.interrupted,
     }
     if (requests.session_N >= 0).any():
-        result |= _session_results(requests, latencies)
+        result |= _session_results(requests, latencies, partial_N)
     if slos:
         good = int(np.count_nonzero(meets(latencies, slos)))
         arrived = completed + rejected + failed
@@ -105,8 +108,13 @@ def summarize(
     return result
 
 
-def _session_results(requests: Requests, latencies: metrics.Latencies) -> dict[str, Any]:
-    """Return the times and token rates of sessions all of whose requests completed."""
+def _session_results(
+    requests: Requests, latencies: metrics.Latencies, partial_N: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    """Return the times and token rates of whole sessions all of whose requests completed.
+
+    Without a session that is simulated as a whole, there are no results.
+    """
     place_N = latencies.place_N
     in_session_N = requests.session_N[place_N] >= 0
     session_B = requests.session_N[place_N][in_session_N]
@@ -114,7 +122,12 @@ def _session_results(requests: Requests, latencies: metrics.Latencies) -> dict[s
     end_s_B = arrival_s_B + latencies.request_latency_s[in_session_N]
     requests_S = np.bincount(requests.session_N[requests.session_N >= 0])
     completed_S = np.bincount(session_B, minlength=requests_S.size) == requests_S
-    completed_S &= requests_S > 0
+    whole_S = requests_S > 0
+    if partial_N is not None and partial_N.size:
+        whole_S[requests.session_N[partial_N & (requests.session_N >= 0)]] = False
+    if not whole_S.any():
+        return {}
+    completed_S &= whole_S
     first_s_S = np.full(requests_S.size, np.inf)
     last_s_S = np.full(requests_S.size, -np.inf)
     np.minimum.at(first_s_S, session_B, arrival_s_B)

@@ -86,6 +86,11 @@ def read_aiperf(
     reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
     columns["session"] = reading.session_numbers(columns["session"])
     columns["pause"] = _pauses(trace, columns)
+    session_N = columns["session"] + 1  # 0 for none
+    turns_S = np.zeros(session_N.max() + 1, np.int64)
+    np.maximum.at(turns_S, session_N, columns["turn"] + 1)
+    lacking_S = turns_S > np.bincount(session_N)
+    columns["partial"] = np.where(lacking_S[session_N], 1, columns.get("partial", 0))
     return reading.close(trace, columns)
 
 
