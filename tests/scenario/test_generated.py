@@ -136,3 +136,4 @@ def test_times_are_those_of_whole_sessions(tmp_path: Path) -> None:
     assert any("no session is simulated from its first" in text for text in none.warnings)
     seeds = simulate(**asked, num_seeds=3).answer.results
     assert seeds["session_time_s_seed_half_width"]["mean"] >= 0.0
+    assert seeds["cache_hit"]["gpu"] == pytest.approx(seeds["prefix_hit_rate"])

@@ -91,12 +91,13 @@ def summarize(
         "preemptions": outcome.preemptions,
         "steps": outcome.steps,
         "output_tokens_per_s": None if rate is None else tokens * rate,
+        "total_tokens_per_s": None if rate is None else (prompt + tokens) * rate,
         "requests_per_s": None if rate is None else completed * rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[latencies.place_N].sum()), prompt),
+        **_cache_hits(requests, outcome, latencies.place_N),
         "saturated": saturated(outcome),
         "interrupted": outcome.interrupted,
     }
-    if (requests.session_N >= 0).any():
+    if np.bincount(requests.session_N + 1)[1:].max(initial=0) > 1:
         result |= _session_results(requests, latencies, partial_N)
     if slos:
         good = int(np.count_nonzero(meets(latencies, slos)))
@@ -106,6 +107,21 @@ def summarize(
     if window is not None:
         result |= _window_results(requests, outcome, latencies.between(window), (window, slos))
     return result
+
+
+def _cache_hits(requests: Requests, outcome: Outcome, place_B: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the shares of prompt tokens of some requests found in a cache, and in which."""
+    prompt = int(requests.isl_N[place_B].sum())
+    cached = gpu = int(outcome.cached_N[place_B].sum())
+    below = {}
+    if outcome.offloaded.moved_N.size:
+        for name in ("host", "ssd", "remote"):
+            found = int(getattr(outcome.offloaded, f"{name}_N")[place_B].sum())
+            gpu, below[name] = gpu - found, found
+    hits = (
+        {name: found / prompt for name, found in {"gpu": gpu, **below}.items()} if prompt else None
+    )
+    return {"prefix_hit_rate": share(cached, prompt), "cache_hit": hits}
 
 
 def _session_results(
@@ -155,15 +171,16 @@ def _window_results(
     span_s = max(end - start, 1) / TICKS_PER_SECOND
     ended_N = (outcome.finished_N > start) & (outcome.finished_N <= end)
     rate = int(np.count_nonzero(ended_N)) / span_s
-    prompt = int(requests.isl_N[latencies.place_N].sum())
+    tokens = int(requests.osl_N[ended_N].sum())
     result: dict[str, Any] = {
         "ttft_s": statistics(latencies.ttft_s),
         "tpot_s": statistics(latencies.tpot_s),
         "request_latency_s": statistics(latencies.request_latency_s),
         "queue_s": statistics(latencies.queue_s),
-        "output_tokens_per_s": int(requests.osl_N[ended_N].sum()) / span_s,
+        "output_tokens_per_s": tokens / span_s,
+        "total_tokens_per_s": (int(requests.isl_N[ended_N].sum()) + tokens) / span_s,
         "requests_per_s": rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[latencies.place_N].sum()), prompt),
+        **_cache_hits(requests, outcome, latencies.place_N),
     }
     gaps_N = np.maximum(requests.osl_N[latencies.place_N] - 1, 0)
     if gaps_N.sum():  # gaps of other requests count in the percentiles of the same time
