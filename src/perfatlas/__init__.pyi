@@ -2610,8 +2610,8 @@ def max_request_rate(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
@@ -3094,8 +3094,8 @@ def required_replicas(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
@@ -3439,8 +3439,8 @@ def search(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
             are simulated; closed forms, which have no percentiles, test the mean [percent].
@@ -4046,8 +4046,8 @@ def simulate(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.

@@ -187,7 +187,7 @@ def _window_results(
         spent_s = float(np.nansum(latencies.tpot_s * gaps_N))
         result["itl_s"] = {
             **metrics.gap_statistics(requests, outcome),
-            "mean": spent_s / int(gaps_N.sum()),
+            "mean": spent_s / (int(gaps_N.sum()) * metrics.gaps_per_token(outcome)),
         }
     if latencies.kv_transfer_s.size:
         result["kv_transfer_s"] = statistics(latencies.kv_transfer_s)
