@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from perfatlas.files import GrowingColumn
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, repr_for_error
 from perfatlas.serving.requests import MAX_TOKENS, after_pairs, whole_ticks
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import json_object, jsonl_blocks, line_blocks, refuse
@@ -76,7 +76,7 @@ class _Session:
         count = self.number(row, name, place, MAX_TOKENS)
         if not count.is_integer():
             raise self.refuse(place, f"{name} = {count:g}; it must be a whole number of tokens")
-        self.seen[f"requests have {name} = 0; 1 token is used"] += not count
+        self.seen[f"request with {name} = 0: 1 token is used"] += not count
         return max(int(count), 1)
 
     def add(
@@ -143,7 +143,7 @@ class _Session:
                 after_s = max(after_s, t_s + shift_s)
                 self.seen["sub-agents"] += 1
                 continue
-            self.seen["rows begin before the previous row of their agent"] += t_s < latest_s
+            self.seen["row that began before the previous one of its agent"] += t_s < latest_s
             latest_s, start_s, waits = t_s, t_s + shift_s, last + joins
             pause_s = max(start_s - after_s, 0.0) if waits else -1.0
             if begun and not joins and "think_time" in row:
@@ -178,7 +178,6 @@ def read_weka(path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRAC
         if session.block != block:
             problem = f"block_size = {session.block}; other sessions have {block}"
             raise refuse(session.path, session.where, problem)
-        seen["sessions"] += 1
         if not session.calls:
             continue
         start_N, isl_N, osl_N, pause_N, string_N = np.array(session.calls).T
@@ -262,21 +261,19 @@ def _read_session(file: Path, where: str, row: Row, seen: Counter[str]) -> _Sess
 
 
 def _warn(warnings: list[str], seen: Counter[str]) -> None:
-    names = ("calls", "sub-agents", "of another model", "without api_time", "sessions")
-    calls, agents, other, untimed, sessions = (seen.pop(name, 0) for name in names)
+    names = ("calls", "sub-agents", "of another model", "without api_time")
+    calls, agents, other, untimed = (seen.pop(name, 0) for name in names)
     if other:
         warnings.append(
-            f"{other:,} of {calls:,} requests ({agents:,} sub-agents) were sent to another model"
-            " than the main agent of their session; all are simulated on the same model"
+            f"{other:,} of {counted(calls, 'request')} ({counted(agents, 'sub-agent')}) to another"
+            " model than that of the main agent of the session: all are simulated on the same model"
         )
     if untimed:
         warnings.append(
-            f"{untimed:,} of {calls:,} requests have no api_time; they are taken to have ended when"
-            " they began"
+            f"{untimed:,} of {counted(calls, 'request')} without api_time: taken to have ended at"
+            " the start"
         )
-    warnings += [f"{count:,} {what}" for what, count in seen.items() if count]
-    if sessions > 1:
-        warnings.append(
-            f"times count from the start of each session: all {sessions:,} sessions begin at once"
-            " unless sessions limits how many are in flight"
-        )
+    for what, count in seen.items():
+        if count:
+            thing, _, rest = what.partition(" ")
+            warnings.append(f"{counted(count, thing)} {rest}")

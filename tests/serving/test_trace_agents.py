@@ -1,0 +1,170 @@
+"""Traces of agents: Dynamo request traces, agentic Mooncake rows, OpenTelemetry spans."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.traces import TraceWindow, read_requests
+from tests.serving.support import check_invariants, hashes_of
+
+Row = dict[str, Any]
+
+
+def write(folder: Path, *lines: object) -> Path:
+    path = folder / "trace.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def waits(requests: Requests) -> list[list[int]]:
+    return [requests.after_E[a:b].tolist() for a, b in pairwise(requests.after_first_N)]
+
+
+def seconds(ticks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[float]:
+    return [round(tick / TICKS_PER_SECOND, 9) if tick >= 0 else -1.0 for tick in ticks.tolist()]
+
+
+def ended(
+    name: str, start_ms: int, end_ms: int, *hashes: int, isl: int = 0, **context: str | None
+) -> Row:
+    """Return the end of a request, with blocks of 64 tokens."""
+    replay = {
+        "trace_block_size": 64,
+        "input_length": isl or 64 * len(hashes),
+        "input_sequence_hashes": [2**64 - one for one in hashes],
+    }
+    request = {"request_id": name, "request_received_ms": 10**12 + start_ms, "output_tokens": 7}
+    return {
+        "schema": "dynamo.request.trace.v1",
+        "event_type": "request_end",
+        "event_time_unix_ms": 10**12 + end_ms,
+        "request": {**request, "replay": replay},
+    } | ({"agent_context": context} if context else {})
+
+
+TREE = (
+    ended("a", 0, 1000, 1, 2, session_id="main"),
+    # two sub-agents within the pause of the main agent, one of two requests
+    ended("c", 1100, 2100, 9, session_id="two", parent_session_id="main"),
+    ended("b", 1000, 2000, 8, session_id="one", parent_session_id="main"),
+    {"event_type": "tool_end", "event_time_unix_ms": 10**12 + 3200, "tool": {}},
+    ended("d", 2500, 3000, 8, 5, isl=100, session_id="one", parent_session_id="main"),
+    ended("e", 3500, 4000, 1, 2, 3, session_id="main"),
+)
+
+
+def test_sub_agents_of_dynamo_fork_and_join(tmp_path: Path) -> None:
+    trace = read_requests(write(tmp_path, *TREE), "dynamo")
+    requests = trace.requests
+    check_invariants(requests)
+    # in order of start: a, b, c, d, e
+    assert requests.isl_N.tolist() == [128, 64, 64, 100, 192]
+    assert waits(requests) == [[], [0], [0], [1], [0, 2, 3]]
+    assert seconds(requests.arrival_N) == [0.0, 1.0, 1.1, 2.5, 3.5]
+    assert seconds(requests.pause_N) == [-1.0, 0.0, 0.1, 0.5, 0.5]
+    assert requests.session_N.tolist() == [0] * 5
+    assert hashes_of(requests, 0).tolist() == hashes_of(requests, 4).tolist()[:2]
+    assert trace.warnings == ()
+
+
+def test_dynamo_events_may_be_wrapped_and_have_trajectories(tmp_path: Path) -> None:
+    rows = [
+        {
+            "timestamp": 5,
+            "event": row
+            | {
+                "agent_context": {
+                    "session_id": "run",
+                    "trajectory_id": row["agent_context"]["session_id"],
+                    "parent_trajectory_id": row["agent_context"].get("parent_session_id"),
+                }
+            },
+        }
+        for row in TREE
+        if "agent_context" in row
+    ]
+    first = read_requests(write(tmp_path, *TREE), "dynamo").requests
+    other = read_requests(write(tmp_path, *rows), "dynamo").requests
+    for name, value in first._asdict().items():
+        assert np.array_equal(value, getattr(other, name)), name
+
+
+def test_dynamo_requests_without_an_agent_are_independent(tmp_path: Path) -> None:
+    trace = read_requests(write(tmp_path, ended("a", 5, 9, 1), ended("b", 7, 8, 1)), "dynamo")
+    assert trace.requests.session_N.tolist() == [-1, -1]
+    assert seconds(trace.requests.arrival_N) == [0.0, 0.002]
+    assert not trace.requests.after_E.size
+
+
+def test_dynamo_requests_of_an_agent_run_one_after_the_other(tmp_path: Path) -> None:
+    rows = [
+        ended("a", 0, 1000, 1, session_id="s"),
+        ended("b", 400, 900, 1, session_id="s"),
+        ended("c", 0, 10, 1, session_id="t", parent_session_id="gone"),
+    ]
+    rows[0]["request"] |= {"total_time_ms": 600.0, "output_tokens": 0}
+    trace = read_requests(write(tmp_path, *rows), "dynamo")
+    assert waits(trace.requests) == [[], [], [1]]
+    assert seconds(trace.requests.pause_N) == [-1.0, -1.0, 0.0]
+    assert trace.requests.osl_N.tolist() == [7, 1, 7]
+    assert trace.warnings == (
+        "1 request without output tokens: 1 is used",
+        "1 sub-agent with a parent agent that sent no requests: simulated as sessions of their own",
+        "1 request began before the previous request of the agent had ended: simulated after it",
+    )
+
+
+def test_a_window_has_a_part_of_an_agent(tmp_path: Path) -> None:
+    path = write(tmp_path, *TREE)
+    assert read_requests(path, "dynamo", TraceWindow(first=5)).partial_N.all()
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"event_type": 7}, "line 2: event_type = 7; expected an event of a Dynamo trace"),
+        ({"event": []}, "line 2: event_type = None"),
+        ({"event_type": "request_end"}, "line 2: missing object 'request'"),
+        ({"event_type": "request_end", "request": {}}, "line 2: missing object 'replay'.*enable"),
+        (ended("b", 5, 9, isl=64), "line 2: 0 hashes for 64 tokens; blocks of 64"),
+        (ended("b", 5, 9, isl=-4), "line 2: input_length = -4"),
+        (ended("b", 5, 9, 1, session_id="t", parent_session_id="t"), "line 2: its agent is its"),
+        (
+            ended("b", 5, 9, 1, session_id="s", parent_session_id="t"),
+            "line 2: its agent has another parent in line 1",
+        ),
+    ],
+)
+def test_wrong_events_of_dynamo_are_located(tmp_path: Path, row: Row, words: str) -> None:
+    first = ended("a", 0, 9, 1, session_id="s", parent_session_id="r")
+    with pytest.raises(InvalidSpecError, match=words):
+        read_requests(write(tmp_path, first, row), "dynamo")
+
+
+def test_dynamo_blocks_have_one_size(tmp_path: Path) -> None:
+    row = ended("b", 5, 9, 1)
+    row["request"]["replay"]["trace_block_size"] = 128
+    with pytest.raises(InvalidSpecError, match=r"line 2: trace_block_size = 128; previous rows"):
+        read_requests(write(tmp_path, ended("a", 0, 9, 1), row), "dynamo")
+    row["request"]["replay"]["trace_block_size"] = 64
+    row["request"]["total_time_ms"] = -1
+    with pytest.raises(InvalidSpecError, match="line 2: total_time_ms = -1"):
+        read_requests(write(tmp_path, ended("a", 0, 9, 1), row), "dynamo")
+
+
+def test_agents_that_are_ancestors_of_each_other_are_named(tmp_path: Path) -> None:
+    rows = [
+        ended("a", 0, 1, 1, session_id="x", parent_session_id="y"),
+        ended("b", 2, 3, 1, session_id="y", parent_session_id="z"),
+        ended("c", 4, 5, 1, session_id="z", parent_session_id="y"),
+    ]
+    with pytest.raises(InvalidSpecError, match=r"agents of line [23], line [23]\)"):
+        read_requests(write(tmp_path, *rows), "dynamo")
