@@ -2552,8 +2552,8 @@ def max_request_rate(
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
             it keeps a fixed sample that starts from an empty system. Default: as many as
@@ -3036,8 +3036,8 @@ def required_replicas(
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
             it keeps a fixed sample that starts from an empty system. Default: as many as
@@ -3492,8 +3492,8 @@ def search(
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
             and osl; its arrivals are not used. Default: isl and osl. Needs a language model and
             mode = aggregated or disaggregated.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica
             and attention-DP rank in turn, or prefix_aware, as if all were one cache. Default:
             round_robin. Needs lengths_from and mode = aggregated.
@@ -3988,8 +3988,8 @@ def simulate(
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
             it keeps a fixed sample that starts from an empty system. Default: as many as

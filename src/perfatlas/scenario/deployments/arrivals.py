@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.deployments.generated import generated
 from perfatlas.serving.requests import (
     Requests,
@@ -81,19 +81,19 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
     number, left_out = partial_S.size, session_N.size - count
     lanes = min(resolved.concurrency, number)
     notes = [
-        f"{lanes:,} of {number:,} sessions in flight: the next begins when all of another has ended"
+        f"{lanes:,} of {counted(number, 'session')} in flight: the next begins when another ends"
     ]
     if begins:
         notes.append(
-            f"the first {lanes:,} sessions begin at a random request between {MIDDLE[0]:.0%} and"
-            f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the {left_out:,} earlier"
-            " ones are left out, no cache has their context until it is computed again, and session"
-            " times are those of later sessions"
+            f"the first {counted(lanes, 'session')} in flight from a random request between"
+            f" {MIDDLE[0]:.0%} and {MIDDLE[1]:.0%} of the session on (seed {traffic.seed}): the"
+            f" {left_out:,} earlier ones are left out, no cache has their context until it is"
+            " computed again, and session times are those of later sessions"
         )
     warnings = []
     if number < resolved.concurrency:
         warnings.append(
-            f"there {'is 1 session' if number == 1 else f'are {number:,} sessions'}, and sessions ="
+            f"{counted(number, 'session')} to simulate, fewer than sessions ="
             f" {resolved.concurrency:,}"
         )
     if left_out and traffic.num_requests is not None:
@@ -177,8 +177,7 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         longest = int(whole_ticks(traffic.max_pause_s))
         requests = requests._replace(pause_N=np.minimum(requests.pause_N, longest))
     count = requests.isl_N.shape[0]
-    named = "1 request" if count == 1 else f"{count:,} requests"
-    note = f"{named} from {traffic.requests} ({traffic.request_format})"
+    note = f"{counted(count, 'request')} from {traffic.requests} ({traffic.request_format})"
     scaled = [
         f"{name} {value:g}"
         for name, value in (
@@ -193,5 +192,11 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:
         scaled.append(f"seconds {window.start_s:g} to {window.end_s:g} of the file")
+    begin_S = requests.arrival_N[np.unique(requests.session_N, return_index=True)[1]]
+    warnings = trace.warnings
+    if traffic.sessions is None and begin_S.size > 1 and not begin_S.any():
+        warnings += (
+            f"all {begin_S.size:,} sessions begin at once; sessions limits how many are in flight",
+        )
     notes = (", ".join((note, *scaled)),)
-    return ResolvedTraffic(requests, 0, notes, trace.warnings, trace.partial_N)
+    return ResolvedTraffic(requests, 0, notes, warnings, trace.partial_N)
