@@ -168,3 +168,83 @@ def test_agents_that_are_ancestors_of_each_other_are_named(tmp_path: Path) -> No
     ]
     with pytest.raises(InvalidSpecError, match=r"agents of line [23], line [23]\)"):
         read_requests(write(tmp_path, *rows), "dynamo")
+
+
+def asked(timestamp: float | None, isl: int, *hashes: int, **other: object) -> Row:
+    row = {"timestamp": timestamp, "input_length": isl, "output_length": 3, "hash_ids": hashes}
+    return {name: value for name, value in (row | other).items() if value is not None}
+
+
+def test_turns_of_mooncake_wait_for_the_previous_one(tmp_path: Path) -> None:
+    rows = [
+        asked(1000, 600, 1, 2, session_id="a"),
+        asked(1500, 512, 7, session_id="b"),
+        asked(None, 1100, 1, 2, 3, session_id="a", delay_ms=50),
+        asked(4000, 600, 7, 8, session_id="b"),
+    ]
+    rows[3]["input_tokens"] = rows[3].pop("input_length")
+    requests = read_requests(write(tmp_path, *rows), "mooncake").requests
+    check_invariants(requests)
+    # the turn without a time is placed at that of the previous one
+    assert requests.isl_N.tolist() == [600, 1100, 512, 600]
+    assert waits(requests) == [[], [0], [], [2]]
+    assert seconds(requests.pause_N) == [-1.0, 0.05, -1.0, 2.5]
+    assert requests.hash_block == 512
+
+
+AGENTIC = (
+    asked(0, 600, 1, 2, request_id="a", session_id="main", branches=["b"], prefix_reset=True),
+    asked(None, 512, 9, request_id="b", session_id="sub", wait_for=["a"], tool_wait_ms=250),
+    asked(9, 1100, 1, 2, 3, request_id="c", session_id="main", wait_for=["a", "b"], delay=100.5),
+    asked(5, 512, 9, request_id="d"),
+)
+
+
+def test_agentic_mooncake_rows_wait_for_others(tmp_path: Path) -> None:
+    trace = read_requests(write(tmp_path, *AGENTIC), "mooncake")
+    requests = trace.requests
+    check_invariants(requests)
+    # in order of arrival: a, b, d, c
+    assert requests.isl_N.tolist() == [600, 512, 512, 1100]
+    assert waits(requests) == [[], [0], [], [0, 1]]
+    assert seconds(requests.pause_N) == [-1.0, 0.25, -1.0, 0.1005]
+    # a sub-agent is of the session of its parent
+    assert requests.session_N.tolist() == [0, 0, -1, 0]
+    assert trace.warnings == ()
+
+
+def test_blocks_of_agentic_rows_follow_from_their_hashes(tmp_path: Path) -> None:
+    rows = [asked(0, 130, 1, 2, 3, request_id="a"), asked(1, 192, 1, 2, 4, request_id="b")]
+    trace = read_requests(write(tmp_path, *rows), "mooncake")
+    assert trace.requests.hash_block == 64
+    plain = [{k: v for k, v in row.items() if k != "hash_ids"} for row in rows]
+    assert read_requests(write(tmp_path, *plain), "mooncake").requests.hash_block == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"wait_for": ["a", "x"]}, "line 3: wait_for = 'x', which is the request_id of no row"),
+        ({"wait_for": ["b", "c"]}, "line 3: waits for itself; remove"),
+        ({"wait_for": "b c d"}, "line 3: waits for itself; remove"),
+        ({"wait_for": 7}, "line 3: wait_for = 7 is not a list"),
+        ({"delay": -5}, "line 3: delay = -5; it must be at least 0 milliseconds"),
+        ({"tool_wait_ms": "1"}, "line 3: tool_wait_ms = '1'; it must be"),
+        ({"delay": 1e300}, r"line 3: pause_s = 1e\+297 exceeds"),
+        ({"request_id": "a"}, "line 3: request_id is also that of line 1"),
+        ({"timestamp": "soon"}, "line 3: timestamp = 'soon'"),
+        ({"dependencies": []}, "line 3: dependencies with triggers are not supported"),
+        ({"wait_for": [], "timestamp": None}, "line 3: timestamp = None"),
+        ({"hash_ids": [1]}, "line 3: 1 hash_ids for 1100 tokens; no block size fits"),
+    ],
+)
+def test_wrong_agentic_rows_are_located(tmp_path: Path, change: Row, words: str) -> None:
+    rows = [*AGENTIC[:2], AGENTIC[2] | change, AGENTIC[3]]
+    with pytest.raises(InvalidSpecError, match=words):
+        read_requests(write(tmp_path, *rows), "mooncake")
+
+
+def test_cycles_of_agentic_rows_are_named(tmp_path: Path) -> None:
+    rows = [AGENTIC[0] | {"wait_for": ["c"]}, *AGENTIC[1:]]
+    with pytest.raises(InvalidSpecError, match="line 1: waits for itself through line 3; remove"):
+        read_requests(write(tmp_path, *rows), "mooncake")
