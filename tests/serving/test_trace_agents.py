@@ -248,3 +248,115 @@ def test_cycles_of_agentic_rows_are_named(tmp_path: Path) -> None:
     rows = [AGENTIC[0] | {"wait_for": ["c"]}, *AGENTIC[1:]]
     with pytest.raises(InvalidSpecError, match="line 1: waits for itself through line 3; remove"):
         read_requests(write(tmp_path, *rows), "mooncake")
+
+
+def span(name: str, parent: str, start_s: float, end_s: float, **attributes: object) -> Row:
+    """Return a span of trace t; attributes have the names of gen_ai without their beginnings."""
+    names = {
+        "operation": "operation.name",
+        "isl": "usage.input_tokens",
+        "osl": "usage.output_tokens",
+        "cached": "usage.cache_read.input_tokens",
+        "chat": "conversation.id",
+    }
+    values = [
+        {
+            "key": f"gen_ai.{names[key]}",
+            "value": {"intValue": str(value)} if type(value) is int else {"stringValue": value},
+        }
+        for key, value in attributes.items()
+    ]
+    times = {"startTimeUnixNano": start_s, "endTimeUnixNano": end_s}
+    return {
+        "traceId": "t",
+        "spanId": name,
+        "parentSpanId": parent,
+        **{key: str(10**18 + round(time_s * 1e9)) for key, time_s in times.items()},
+        "attributes": values,
+    }
+
+
+def exported(*spans: Row) -> Row:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+RUN = (
+    span("run", "", 0, 20, operation="invoke_agent", isl=999, osl=99, chat="one"),
+    span("a", "run", 0, 1, operation="chat", isl=200, osl=50),
+    span("tool", "run", 1, 9, operation="execute_tool"),
+    span("sub", "tool", 1.5, 8, operation="invoke_agent"),
+    span("b", "sub", 2, 3, operation="chat", isl=100, osl=10),
+    span("c", "sub", 4, 8, operation="chat", isl=130, osl=10),
+    span("d", "run", 10, 12, operation="chat", isl=300, osl=5, cached=128),
+    span("e", "run", 13, 14, operation="chat"),
+    span("f", "", 15, 16, operation="text_completion", isl=70, osl=0),
+)
+
+
+def test_spans_are_sessions_of_agents(tmp_path: Path) -> None:
+    trace = read_requests(write(tmp_path, exported(*RUN[:4]), exported(*RUN[4:])), "otel")
+    requests = trace.requests
+    check_invariants(requests)
+    assert requests.isl_N.tolist() == [200, 100, 130, 300, 70]
+    assert requests.osl_N.tolist() == [50, 10, 10, 5, 1]
+    assert waits(requests) == [[], [0], [1], [0, 2], []]
+    assert seconds(requests.pause_N) == [-1.0, 1.0, 1.0, 2.0, -1.0]
+    assert requests.session_N.tolist() == [0, 0, 0, 0, 1]
+    assert trace.warnings == ("1 model call without token usage: excluded",)
+
+
+def test_prompts_of_spans_share_what_their_agent_sent(tmp_path: Path) -> None:
+    requests = read_requests(write(tmp_path, exported(*RUN)), "otel").requests
+    prompts = [hashes_of(requests, row).tolist() for row in range(5)]
+    # 130 tokens are as long as 100 + 10: one full block is shared
+    assert prompts[1][:1] == prompts[2][:1]
+    # 128 of 250 tokens were cached: two of the three full blocks of the first prompt
+    assert prompts[3][:2] == prompts[0][:2]
+    assert prompts[3][2] != prompts[0][2]
+    others = [set(prompts[0]), set(prompts[1]) | set(prompts[2]), set(prompts[4])]
+    assert sum(map(len, others)) == len(set.union(*others))
+
+
+def test_a_conversation_may_be_of_several_traces(tmp_path: Path) -> None:
+    turns = [
+        span("x", "", 5 * turn, 5 * turn + 1, operation="chat", isl=64 + 80 * turn, osl=9, chat="q")
+        | {"traceId": f"t{turn}"}
+        for turn in range(3)
+    ]
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps(exported(*turns), indent=1))
+    requests = read_requests(path, "otel").requests
+    assert waits(requests) == [[], [0], [1]]
+    assert seconds(requests.pause_N) == [-1.0, 4.0, 4.0]
+    prompts = [hashes_of(requests, row).tolist() for row in range(3)]
+    assert prompts[2][:2] == prompts[1][:2]
+    assert requests.hash_first_N.tolist() == [0] * 3  # prompts that continue each other
+    path.write_text(json.dumps(exported(RUN[0] | {"spanId": 7}), indent=1))
+    with pytest.raises(InvalidSpecError, match="span 1: traceId = 't', spanId = 7; a span needs"):
+        read_requests(path, "otel")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({}, "line 2: resourceSpans = None; expected OTLP JSON"),
+        ({"resourceSpans": [1]}, "line 2: resourceSpans = a list of 1 items; expected OTLP"),
+        (
+            {"resourceSpans": [{"scopeSpans": {}}]},
+            "line 2: scopeSpans = a dict of 0 items; expected",
+        ),
+        (exported(RUN[1] | {"spanId": ""}), "line 2: traceId = 't', spanId = ''; a span needs"),
+        (exported(span("z", "", 5, 4, isl=1, osl=1)), "line 2: a span ends before it starts"),
+        (exported(RUN[1] | {"endTimeUnixNano": "x"}), "line 2: endTimeUnixNano = 'x': expected"),
+        (exported(span("z", "", 1, 4, isl=-1, osl=1)), "line 2: gen_ai.usage.input_tokens = '-1'"),
+        (exported(span("z", "z", 1, 4, isl=1, osl=1)), "line 2: its span is within itself"),
+    ],
+)
+def test_wrong_spans_are_located(tmp_path: Path, line: Row, words: str) -> None:
+    with pytest.raises(InvalidSpecError, match=words):
+        read_requests(write(tmp_path, exported(*RUN), line), "otel")
+
+
+def test_a_file_of_other_spans_has_no_requests(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match="contains no requests"):
+        read_requests(write(tmp_path, exported(RUN[0], RUN[2])), "otel")
