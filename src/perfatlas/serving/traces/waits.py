@@ -196,23 +196,21 @@ def close_agents(
     reading.reorder(columns, np.lexsort((columns["number"], columns["taken"], columns["arrival"])))
     start_N, end_N = columns["arrival"], columns["arrival"] + columns.pop("taken")
     label_A, agent_N = np.unique(columns["session"], return_inverse=True)
-    rows_A = np.split(np.argsort(agent_N, kind="stable"), np.cumsum(np.bincount(agent_N))[:-1])
-    parent_A = _parents(trace, columns, label_A, rows_A)
-    pairs = [
-        np.stack((rows[1:], rows[:-1]), axis=1)
-        for rows, label in zip(rows_A, label_A.tolist(), strict=True)
-        if label != NO_LABEL
-    ]
-    overlaps = sum(int(np.count_nonzero(start_N[a] < end_N[b])) for a, b in (p.T for p in pairs))
+    order = np.argsort(agent_N, kind="stable")
+    first_A = np.append(0, np.cumsum(np.bincount(agent_N)))
+    parent_A = _parents(trace, columns, label_A, agent_N)
+    chained = np.flatnonzero(np.diff(agent_N[order]) == 0) + 1
+    chained = chained[columns["session"][order[chained]] != NO_LABEL]
+    pairs = [np.stack((order[chained], order[chained - 1]), axis=1)]
+    overlaps = int(np.count_nonzero(start_N[order[chained]] < end_N[order[chained - 1]]))
     if overlaps:
         trace.warnings.append(
             f"{counted(overlaps, 'request')} began before the previous request of the agent had"
             " ended: simulated after it"
         )
-    for agent, parent in enumerate(parent_A.tolist()):
-        if parent < 0:
-            continue
-        rows, parents = rows_A[agent], rows_A[parent]
+    for agent in np.flatnonzero(parent_A >= 0).tolist():
+        parent = int(parent_A[agent])
+        rows, parents = (order[first_A[one] : first_A[one + 1]] for one in (agent, parent))
         last = rows[np.argmax(end_N[rows])]
         ended = np.maximum.accumulate(end_N[parents])
         spawn = np.searchsorted(ended, start_N[rows[0]], side="right") - 1
@@ -221,7 +219,7 @@ def close_agents(
             pairs.append(np.array([[rows[0], parents[spawn]]]))
         if join < parents.size:
             pairs.append(np.array([[parents[join], last]]))
-    after_E, before_E = np.concatenate([*pairs, np.zeros((0, 2), np.int64)]).T
+    after_E, before_E = np.concatenate(pairs).T
     earlier = before_E < after_E  # at equal times
     after_E, before_E = after_E[earlier], before_E[earlier]
     after = after_pairs(after_E, before_E, start_N.size)
@@ -229,33 +227,30 @@ def close_agents(
     np.maximum.at(ready_N, after_E, end_N[before_E])
     waits_N = np.diff(after[0]) > 0
     columns["pause"] = np.where(waits_N, np.maximum(start_N - np.where(waits_N, ready_N, 0), 0), -1)
-    root_A = _roots(trace, columns, parent_A, rows_A)
+    root_A = _roots(trace, columns, parent_A, order[first_A[:-1]])
     columns["session"] = np.where(columns["session"] == NO_LABEL, NO_LABEL, root_A[agent_N])
     columns["session"] = reading.session_numbers(columns["session"])
     return reading.close(trace, columns, hash_block, after)
 
 
 def _parents(
-    trace: reading.GrowingTrace, columns: dict[str, Int], label_A: Int, rows_A: list[Int]
+    trace: reading.GrowingTrace, columns: dict[str, Int], label_A: Int, agent_N: Int
 ) -> Int:
     """Return the parent of each agent (A,), -1 for none or one without requests."""
-    label_N = columns.pop("parent")
-    parent_A = np.full(label_A.size, -1)
-    missing = 0
-    for agent, rows in enumerate(rows_A):
-        given = rows[label_N[rows] != NO_LABEL]
-        if not given.size or label_A[agent] == NO_LABEL:
-            continue
-        other = given[label_N[given] != label_N[given[0]]]
-        if other.size:
-            one, two = (trace.position_of(int(columns["number"][i])) for i in (given[0], other[0]))
-            raise refuse(
-                trace.path, two, f"its agent has another parent in {one}; an agent has one"
-            )
-        parent = min(int(np.searchsorted(label_A, label_N[given[0]])), label_A.size - 1)
-        known = label_A[parent] == label_N[given[0]]
-        parent_A[agent] = parent if known else -1
-        missing += not known
+    parent_N = columns.pop("parent")
+    given = np.flatnonzero((parent_N != NO_LABEL) & (columns["session"] != NO_LABEL))
+    agents, first = np.unique(agent_N[given], return_index=True)
+    name_A = np.full(label_A.size, NO_LABEL)
+    name_A[agents] = parent_N[given[first]]
+    other = given[parent_N[given] != name_A[agent_N[given]]]
+    if other.size:
+        one = given[first[np.searchsorted(agents, agent_N[other[0]])]]
+        one, two = (trace.position_of(int(columns["number"][row])) for row in (one, other[0]))
+        raise refuse(trace.path, two, f"its agent has another parent in {one}; an agent has one")
+    parent_A = np.minimum(np.searchsorted(label_A, name_A), label_A.size - 1)
+    named_A = name_A != NO_LABEL
+    parent_A = np.where(named_A & (label_A[parent_A] == name_A), parent_A, -1)
+    missing = int(np.count_nonzero(named_A & (parent_A < 0)))
     if missing:
         trace.warnings.append(
             f"{counted(missing, 'sub-agent')} with a parent agent that sent no requests: simulated"
@@ -264,10 +259,8 @@ def _parents(
     return parent_A
 
 
-def _roots(
-    trace: reading.GrowingTrace, columns: dict[str, Int], parent_A: Int, rows_A: list[Int]
-) -> Int:
-    """Return the root of the tree of each agent (A,)."""
+def _roots(trace: reading.GrowingTrace, columns: dict[str, Int], parent_A: Int, row_A: Int) -> Int:
+    """Return the root of the tree of each agent (A,), whose first requests are `row_A`."""
     root_A = np.where(parent_A < 0, np.arange(parent_A.size), parent_A)
     for _ in range(parent_A.size.bit_length()):
         root_A = root_A[root_A]
@@ -277,9 +270,7 @@ def _roots(
         while agent not in cycle:
             cycle.append(agent)
             agent = int(parent_A[agent])
-        lines = [
-            trace.position_of(int(columns["number"][rows_A[one][0]])) for one in cycle[:_SHOWN]
-        ]
+        lines = [trace.position_of(int(columns["number"][row_A[one]])) for one in cycle[:_SHOWN]]
         problem = f"its agent is its own ancestor (agents of {', '.join(lines)}); correct a parent"
         raise refuse(trace.path, lines[0], problem)
     return root_A
