@@ -118,7 +118,7 @@ def test_each_seed_draws_where_sessions_begin(tmp_path: Path) -> None:
 
 
 def test_times_are_those_of_whole_sessions(tmp_path: Path) -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-8B",
         "system": "h200_sxm",
         "tier": "bound",

@@ -50,7 +50,7 @@ def ended(
     } | ({"agent_context": context} if context else {})
 
 
-TREE = (
+TREE: tuple[Row, ...] = (
     ended("a", 0, 1000, 1, 2, session_id="main"),
     # two sub-agents within the pause of the main agent, one of two requests
     ended("c", 1100, 2100, 9, session_id="two", parent_session_id="main"),

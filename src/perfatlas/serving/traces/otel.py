@@ -33,7 +33,7 @@ from perfatlas.serving.traces.fields import TraceField, label_of
 from perfatlas.serving.traces.waits import close_agents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -127,11 +127,12 @@ def _read_spans(
     with contextlib.suppress(ValueError, RecursionError):
         by_line = isinstance(json.loads(begin.split(b"\n", 1)[0]), dict)
     word = "line" if by_line else "span"
+    documents: Iterable[tuple[int, Row]]
     if by_line:
         documents = (one for block in jsonl_blocks(path, {}) for one in block.rows())
     else:
         text = b"".join(data for _, data in line_blocks(path))
-        documents = iter([(0, json_object(path, "", text))])
+        documents = [(0, json_object(path, "", text))]
     for line, document in documents:
         where = f"line {line}" if by_line else ""
         for number, span in enumerate(_spans_of(path, where, document), 1):
