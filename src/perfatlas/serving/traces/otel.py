@@ -4,8 +4,8 @@ Source: open-telemetry/semantic-conventions-genai, docs/gen-ai; the OTLP file ex
 the whole file, has resourceSpans, scopeSpans and spans with traceId, spanId, parentSpanId,
 startTimeUnixNano, endTimeUnixNano and attributes. A span with gen_ai.usage.input_tokens (the whole
 prompt) and gen_ai.usage.output_tokens is a request, unless it adds up those within it, as
-invoke_agent does. Requests of one gen_ai.conversation.id, else of one trace, are a session; those
-in an invoke_agent span within another are of a sub-agent. Tools (execute_tool) run within the
+invoke_agent does. The requests of a gen_ai.conversation.id, else of a trace, make a session; an
+invoke_agent span within another makes a sub-agent. Tools (execute_tool) run within the
 pauses between requests.
 Limits: Spans do not tell what prompts share. A prompt is taken to begin with as many tokens of the
 previous prompt and answer of its agent as gen_ai.usage.cache_read.input_tokens says, without it

@@ -37,7 +37,7 @@ class Waits:
     trace: reading.GrowingTrace
     words: tuple[str, str, str]  # Names of the columns of ids, rows to wait for, and spawning rows
     read_again: Callable[[], Iterator[Block]]  # Yields the rows, to show their ids in messages
-    joins: bool = False  # Whether rows that wait for each other are of one session
+    joins: bool = False  # Whether rows that wait for each other make a session
     _id_T: list[int] = field(default_factory=list)
     _session_T: list[int] = field(default_factory=list)
     _number_T: list[int] = field(default_factory=list)

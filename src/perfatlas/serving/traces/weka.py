@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -41,6 +41,16 @@ _MAX_DEPTH: Final = 32  # of sub-agents within each other
 _FILES: Final = (".json", ".json.gz", ".jsonl", ".jsonl.gz")
 
 
+class _Call(NamedTuple):
+    """A model call."""
+
+    start_s: float
+    isl: int
+    osl: int
+    pause_s: float  # -1 if it waits for none
+    string: int  # Index of the string of hashes that its prompt begins
+
+
 @dataclass
 class _Session:
     """The calls of a session read so far, in an order in which each follows those it waits for."""
@@ -50,9 +60,7 @@ class _Session:
     block: int
     model: object  # Of the main agent
     seen: Counter[str]  # What to warn of, over all sessions
-    # Start [s], prompt and output tokens, pause [s] (-1 if it waits for none), and index of the
-    # string of hashes that the prompt begins
-    calls: list[tuple[float, int, int, float, int]] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
     tails: list[int] = field(default_factory=list)  # Id of the partial last block, -1 for none
     strings: list[Int] = field(default_factory=list)
     pairs: list[tuple[int, int]] = field(default_factory=list)  # A call and one it waits for
@@ -108,8 +116,8 @@ class _Session:
         elif full > common:
             self.strings[string] = ids
         self.pairs += [(len(self.calls), before) for before in waits]
-        start_s = max([start_s, *(self.calls[before][0] for before in waits)])
-        self.calls.append((start_s, isl, osl, pause_s, string))
+        start_s = max([start_s, *(self.calls[before].start_s for before in waits)])
+        self.calls.append(_Call(start_s, isl, osl, pause_s, string))
 
     def agent(
         self, rows: object, place: str, shift_s: float, last: list[int], end_s: float
@@ -151,7 +159,7 @@ class _Session:
                 pause_s = self.number(row, "think_time", here)
             self.add(row, here, start_s, pause_s, string, waits)
             last, joins, begun = [len(self.calls) - 1], [], True
-            string = self.calls[-1][-1]
+            string = self.calls[-1].string
             timed = row.get("api_time") is not None
             end_s = after_s = start_s + (self.number(row, "api_time", here) if timed else 0.0)
             self.seen["calls"] += 1
