@@ -360,3 +360,45 @@ def test_wrong_spans_are_located(tmp_path: Path, line: Row, words: str) -> None:
 def test_a_file_of_other_spans_has_no_requests(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match="contains no requests"):
         read_requests(write(tmp_path, exported(RUN[0], RUN[2])), "otel")
+
+
+def test_formats_agree_on_a_session(tmp_path: Path) -> None:
+    first = read_requests(write(tmp_path, *TREE), "dynamo").requests
+    names = "abcde"
+    common = [
+        {"hashes": hashes_of(first, row).tolist(), "waits": [names[i] for i in waits(first)[row]]}
+        for row in range(5)
+    ]
+    pauses_s = seconds(first.pause_N)
+    rows = [
+        asked(
+            first.arrival_N[row] / 10**9,
+            int(first.isl_N[row]),
+            *one["hashes"],
+            request_id=names[row],
+            wait_for=one["waits"],
+            delay=max(1e3 * pauses_s[row], 0),
+        )
+        for row, one in enumerate(common)
+    ]
+    own = [
+        {
+            "arrival_s": seconds(first.arrival_N)[row],
+            "isl": int(first.isl_N[row]),
+            "osl": 7,
+            "session": "s",
+            "id": names[row],
+            "after": one["waits"],
+            "pause_s": max(pauses_s[row], 0),
+            "prefix_hash_ids": one["hashes"],
+        }
+        for row, one in enumerate(common)
+    ]
+    for form, lines in (("mooncake", rows), ("perfatlas", own)):
+        other = read_requests(write(tmp_path, *lines), form).requests
+        assert waits(other) == waits(first), form
+        assert other.session_N.tolist() == [0] * 5, form
+        assert seconds(other.pause_N) == pytest.approx(pauses_s), form
+        assert [hashes_of(other, row).tolist() for row in range(5)] == [
+            one["hashes"] for one in common
+        ], form

@@ -74,6 +74,13 @@ def test_aiperf_sessions_without_their_first_turn_are_partial(tmp_path: Path) ->
     assert read_requests(path, "aiperf").partial_N.tolist() == [False, True]
 
 
+def test_aiperf_conversations_have_no_token_counts(tmp_path: Path) -> None:
+    path = tmp_path / "dag.jsonl"
+    path.write_text('{"session_id": "a", "turns": [{"messages": [], "max_tokens": 9}]}\n')
+    with pytest.raises(InvalidSpecError, match=r"line 1: .*a dag_jsonl contains texts without"):
+        read_requests(path, "aiperf")
+
+
 def test_aiperf_records_of_early_versions() -> None:
     trace = read_requests(FIXTURES / "aiperf_early.jsonl", "aiperf")
     assert trace.requests.isl_N.tolist() == [550]
