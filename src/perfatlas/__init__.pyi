@@ -2555,9 +2555,10 @@ def max_request_rate(
         request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
             or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
-            it keeps a fixed sample that starts from an empty system. Default: as many as
-            sampling_precision needs; 10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -3039,9 +3040,10 @@ def required_replicas(
         request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
             or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
-            it keeps a fixed sample that starts from an empty system. Default: as many as
-            sampling_precision needs; 10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -3991,9 +3993,10 @@ def simulate(
         request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
             or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
-            it keeps a fixed sample that starts from an empty system. Default: as many as
-            sampling_precision needs; 10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.

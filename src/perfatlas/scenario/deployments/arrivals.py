@@ -74,33 +74,28 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
     """
     begins = starts_in_the_middle(traffic)
     share = MIDDLE if begins else (0.0, 0.0)
-    requests = session_pool(resolved.requests, resolved.concurrency, share, traffic.seed)
-    session_N, count = session_of(resolved.requests), requests.isl_N.size
-    partial_S = np.bincount(session_N) > np.bincount(requests.session_N)
-    partial_S[session_N[: resolved.partial_N.size][resolved.partial_N]] = True
-    number, left_out = partial_S.size, session_N.size - count
+    most = None if traffic.requests is None else traffic.num_requests
+    requests = session_pool(resolved.requests, resolved.concurrency, share, traffic.seed, most)
+    session_N, number = session_of(resolved.requests), int(requests.session_N.max()) + 1
+    partial_S = np.bincount(session_N)[:number] > np.bincount(requests.session_N)
+    given_N = session_N[: resolved.partial_N.size][resolved.partial_N]
+    partial_S[given_N[given_N < number]] = True
     lanes = min(resolved.concurrency, number)
     notes = [
         f"{lanes:,} of {counted(number, 'session')} in flight: the next begins when another ends"
     ]
     if begins:
         notes.append(
-            f"the first {counted(lanes, 'session')} in flight from a random request between"
-            f" {MIDDLE[0]:.0%} and {MIDDLE[1]:.0%} of the session on (seed {traffic.seed}): the"
-            f" {left_out:,} earlier ones are left out, no cache has their context until it is"
-            " computed again, and session times are those of later sessions"
+            f"the sessions in flight at the start ({lanes:,}) begin at a random request between"
+            f" {MIDDLE[0]:.0%} and {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the"
+            " earlier ones are left out, no cache has their context until it is computed again, and"
+            " session times are those of later sessions"
         )
     warnings = []
     if number < resolved.concurrency:
         warnings.append(
             f"{counted(number, 'session')} to simulate, fewer than sessions ="
-            f" {resolved.concurrency:,}"
-        )
-    if left_out and traffic.num_requests is not None:
-        warnings.append(
-            f"num_requests = {traffic.num_requests:,} limits what is read, and session_start ="
-            f" middle leaves {left_out:,} of these out: {count:,} are simulated; raise"
-            " num_requests, or set session_start = beginning"
+            f" {resolved.concurrency:,}{'; raise num_requests' if most else ''}"
         )
     return resolved._replace(
         requests=requests,
@@ -165,7 +160,7 @@ def _refuse_beside_sessions(traffic: Traffic, scenario: Scenario) -> None:
 
 def _read(traffic: Traffic) -> ResolvedTraffic:
     window = TraceWindow(
-        first=traffic.num_requests,
+        first=None if traffic.sessions else traffic.num_requests,
         start_s=traffic.requests_from_s,
         end_s=math.inf if traffic.requests_to_s is None else traffic.requests_to_s,
     )

@@ -108,8 +108,10 @@ def _requests(path: str | Path, block: Block) -> Iterator[tuple[int, Row]]:
                 hint = "; enable replay metadata of the request trace" if name == "replay" else ""
                 raise refuse(path, f"line {number}", f"missing object {name!r} of a request{hint}")
             parts.append(part)
-        context = event.get("agent_context")
-        agent = context if isinstance(context, Mapping) else {}
+        agent = event.get("agent_context") or {}
+        if not isinstance(agent, Mapping):
+            problem = f"agent_context = {repr_for_error(agent)} is not an object {{...}}"
+            raise refuse(path, f"line {number}", problem)
         yield (
             number,
             {

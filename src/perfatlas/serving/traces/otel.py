@@ -145,7 +145,11 @@ def _read_spans(
                 raise refuse(path, f"{word} {at}", f"{problem}; a span needs both, as texts")
             of_trace = _key(names[0])
             key, parent = (_key(f"{names[0]} {name}") for name in names[1:])
-            given = _attributes(span)
+            listed = span.get("attributes", [])
+            if not isinstance(listed, list):
+                problem = f"attributes = {repr_for_error(listed)}; expected a list of key and value"
+                raise refuse(path, f"{word} {at}", problem)
+            given = _attributes(listed)
             operation = given.get("gen_ai.operation.name")
             conversation = given.get("gen_ai.conversation.id")
             chat = _key(f"conversation {conversation}") if conversation else 0
@@ -183,10 +187,10 @@ def _spans_of(path: str | Path, where: str, document: Row) -> Iterator[Row]:
     yield from holders
 
 
-def _attributes(span: Row) -> dict[str, Any]:
+def _attributes(listed: list[object]) -> dict[str, Any]:
     """Return the attributes of a span that are texts or numbers, by name."""
     found: dict[str, Any] = {}
-    for one in span.get("attributes") or ():
+    for one in listed:
         value = one.get("value") if isinstance(one, Mapping) else None
         if isinstance(value, Mapping) and len(value) == 1:
             found[str(one.get("key"))] = next(iter(value.values()))
