@@ -187,7 +187,7 @@ def _spans_of(path: str | Path, where: str, document: Row) -> Iterator[Row]:
     yield from holders
 
 
-def _attributes(listed: list[object]) -> dict[str, Any]:
+def _attributes(listed: list[Any]) -> dict[str, Any]:
     """Return the attributes of a span that are texts or numbers, by name."""
     found: dict[str, Any] = {}
     for one in listed:
