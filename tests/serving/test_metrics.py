@@ -84,6 +84,16 @@ def test_a_summary_by_hand() -> None:
     assert found["tpot_s"]["p99"] == pytest.approx(0.1)
 
 
+def test_cache_hits_divide_by_tier() -> None:
+    nothing = whole(0, 0, 0)
+    tiers = OUTCOME.offloaded._replace(
+        host_N=whole(9, 0, 0), ssd_N=nothing, remote_N=whole(6, 0, 0), moved_N=nothing
+    )
+    found = summarize(REQUESTS, OUTCOME._replace(offloaded=tiers), {})
+    # 30 of 150 prompt tokens, 15 of them below the GPU
+    assert found["cache_hit"] == {"gpu": 0.1, "host": 0.06, "ssd": 0.0, "remote": 0.04}
+
+
 def test_without_completed_requests_there_are_no_statistics() -> None:
     nothing = OUTCOME._replace(finished_N=column(-1, -1, -1), first_token_N=column(-1, -1, -1))
     found = summarize(REQUESTS, nothing, {})
