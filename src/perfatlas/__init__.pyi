@@ -2555,12 +2555,13 @@ def max_request_rate(
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
-            it keeps a fixed sample that starts from an empty system. Default: as many as
-            sampling_precision needs; 10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -2613,8 +2614,8 @@ def max_request_rate(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
@@ -3045,12 +3046,13 @@ def required_replicas(
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
-            it keeps a fixed sample that starts from an empty system. Default: as many as
-            sampling_precision needs; 10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -3103,8 +3105,8 @@ def required_replicas(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
@@ -3452,8 +3454,8 @@ def search(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
             are simulated; closed forms, which have no percentiles, test the mean [percent].
@@ -3505,8 +3507,8 @@ def search(
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
             and osl; its arrivals are not used. Default: isl and osl. Needs a language model and
             mode = aggregated or disaggregated.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica
             and attention-DP rank in turn, or prefix_aware, as if all were one cache. Default:
             round_robin. Needs lengths_from and mode = aggregated.
@@ -4008,12 +4010,13 @@ def simulate(
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf or weka.
-            Default: perfatlas. Needs requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
-            it keeps a fixed sample that starts from an empty system. Default: as many as
-            sampling_precision needs; 10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -4066,8 +4069,8 @@ def simulate(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
-            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.

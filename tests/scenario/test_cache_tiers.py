@@ -40,14 +40,12 @@ def test_prompts_that_left_the_gpu_are_found_in_host_memory(tmp_path: Path) -> N
     # each of the two is computed once; the other 8 times 69 of 70 blocks are found, some on the GPU
     assert results["prefix_hit_rate"] == pytest.approx(0.8 * 69 / 70)
     assert results["prefix_hit_rate"] > without["prefix_hit_rate"]
-    assert results["prefix_hit_rate"] == pytest.approx(
-        results["gpu_hit_rate"] + results["host_hit_rate"]
-    )
-    assert results["ssd_hit_rate"] == results["ssd_loaded_bytes"] == 0.0
+    assert results["prefix_hit_rate"] == pytest.approx(sum(results["cache_hit"].values()))
+    assert results["cache_hit"]["ssd"] == results["ssd_loaded_bytes"] == 0.0
     assert results["host_held_bytes"] == 140 * BLOCK
-    tokens = results["host_hit_rate"] * 10 * 70 * 16
+    tokens = results["cache_hit"]["host"] * 10 * 70 * 16
     assert results["host_loaded_bytes"] == pytest.approx(tokens / 16 * BLOCK)
-    assert "gpu_hit_rate" not in without
+    assert without["cache_hit"] == {"gpu": without["prefix_hit_rate"]}
     rows = found.per_request()
     # the last one loads its blocks, and stores the one it computes again
     blocks = rows["host_tokens"][-1] // 16 + 1
@@ -67,7 +65,7 @@ def test_the_ssd_is_slower_and_the_catalog_knows_the_host_link(tmp_path: Path) -
     asked = _talks(tmp_path)
     host = simulate(**asked, host_cache_bytes="1GB").answer
     below = simulate(**asked, host_cache_bytes=40 * BLOCK, **SSD).answer
-    assert below.results["ssd_hit_rate"] > below.results["host_hit_rate"]
+    assert below.results["cache_hit"]["ssd"] > below.results["cache_hit"]["host"]
     assert below.results["prefix_hit_rate"] == pytest.approx(host.results["prefix_hit_rate"])
     assert below.results["ttft_s"]["mean"] > host.results["ttft_s"]["mean"]
     said = " ".join(host.evidence.assumptions)

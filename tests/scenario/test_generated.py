@@ -75,3 +75,69 @@ def test_traces_larger_than_memory_run_as_small_ones_do(
     assert isinstance(outside.requests.hash_H.base, np.memmap)
     assert outside.per_request() == inside.per_request()
     assert outside.answer.results == inside.answer.results
+
+
+def sessions_of(folder: Path, turns: int = 4) -> str:
+    """Return a file of three sessions whose turns alternate, with a pause of a second between."""
+    file = folder / "sessions.csv"
+    rows = (f"{turn},{100 * turn + 100},5,{name},1" for turn in range(turns) for name in "abc")
+    file.write_text("arrival_s,isl,osl,session,pause_s\n" + "\n".join(rows) + "\n")
+    return str(file)
+
+
+def test_sessions_of_which_a_window_has_a_part_are_known(tmp_path: Path) -> None:
+    file = sessions_of(tmp_path)
+    assert not made(requests=file).partial_N.size
+    # ten rows are all of session a, and three of four of b and c
+    came = made(requests=file, num_requests=10)
+    assert came.requests.session_N[~came.partial_N].tolist() == [0] * 4
+    assert came.requests.session_N[came.partial_N].tolist() == [1, 2] * 3
+    assert made(requests=file, requests_from_s=1).partial_N.all()
+
+
+def test_sessions_that_begin_in_the_middle_are_known(tmp_path: Path) -> None:
+    came = made(requests=sessions_of(tmp_path), sessions=2)
+    sizes = np.bincount(came.requests.session_N)
+    assert sizes[2] == 4 > sizes[:2].max()
+    assert came.partial_N.tolist() == (came.requests.session_N < 2).tolist()
+    whole = made(requests=sessions_of(tmp_path), sessions=2, session_start="beginning")
+    assert not whole.partial_N.any()
+    cut = made(requests=sessions_of(tmp_path), sessions=2, num_requests=10)
+    # requests are counted after those that are left out, session by session
+    rest = min(10 - int(sizes[:2].sum()), 4)
+    assert np.bincount(cut.requests.session_N).tolist() == [*sizes[:2], rest]
+    assert cut.partial_N.all() == (rest < 4)
+    few = made(requests=sessions_of(tmp_path), sessions=2, num_requests=1)
+    assert few.requests.isl_N.size == 1
+    assert few.warnings == ("1 session to simulate, fewer than sessions = 2; raise num_requests",)
+
+
+def test_each_seed_draws_where_sessions_begin(tmp_path: Path) -> None:
+    file = sessions_of(tmp_path, turns=50)
+    sizes = {
+        tuple(np.bincount(made(requests=file, sessions=2, seed=seed).requests.session_N).tolist())
+        for seed in range(4)
+    }
+    assert len(sizes) == 4
+
+
+def test_times_are_those_of_whole_sessions(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "h200_sxm",
+        "tier": "bound",
+        "requests": sessions_of(tmp_path),
+        "sessions": 2,
+    }
+    middle = simulate(**asked).answer
+    assert middle.results["sessions_completed"] == 1
+    time_s = middle.results["session_time_s"]["mean"]
+    assert time_s > 3.0  # three pauses of a second
+    every = simulate(**asked, session_start="beginning").answer.results
+    assert every["sessions_completed"] == 3
+    none = simulate(**asked | {"sessions": 3}).answer
+    assert not any("session" in name for name in none.results)
+    assert any("no session is simulated from its first" in text for text in none.warnings)
+    seeds = simulate(**asked, num_seeds=3).answer.results
+    assert seeds["session_time_s_seed_half_width"]["mean"] >= 0.0
+    assert seeds["cache_hit"]["gpu"] == pytest.approx(seeds["prefix_hit_rate"])

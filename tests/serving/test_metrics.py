@@ -75,18 +75,30 @@ def test_a_summary_by_hand() -> None:
     assert found["requests_rejected"] == 1
     assert found["makespan_s"] == 2.0
     assert found["output_tokens_per_s"] == 6.0
+    assert found["total_tokens_per_s"] == 81.0  # 150 prompt and 12 output tokens in 2 s
     assert found["prefix_hit_rate"] == 0.2  # 30 of 150 prompt tokens
+    assert found["cache_hit"] == {"gpu": 0.2}
     assert found["goodput_requests_per_s"] == 0.5  # only the second meets the TTFT
     assert found["slo_attainment"] == pytest.approx(1 / 3)  # the rejected one was asked too
     assert found["ttft_s"]["mean"] == 0.75
     assert found["tpot_s"]["p99"] == pytest.approx(0.1)
 
 
+def test_cache_hits_divide_by_tier() -> None:
+    nothing = whole(0, 0, 0)
+    tiers = OUTCOME.offloaded._replace(
+        host_N=whole(9, 0, 0), ssd_N=nothing, remote_N=whole(6, 0, 0), moved_N=nothing
+    )
+    found = summarize(REQUESTS, OUTCOME._replace(offloaded=tiers), {})
+    # 30 of 150 prompt tokens, 15 of them below the GPU
+    assert found["cache_hit"] == {"gpu": 0.1, "host": 0.06, "ssd": 0.0, "remote": 0.04}
+
+
 def test_without_completed_requests_there_are_no_statistics() -> None:
     nothing = OUTCOME._replace(finished_N=column(-1, -1, -1), first_token_N=column(-1, -1, -1))
     found = summarize(REQUESTS, nothing, {})
     assert found["ttft_s"] == dict.fromkeys(("mean", "p50", "p90", "p95", "p99"))
-    assert found["output_tokens_per_s"] is None
+    assert found["output_tokens_per_s"] is found["cache_hit"] is None
 
 
 def test_a_request_of_one_token_meets_any_gap() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import Control, SchedulerLimits
+from perfatlas.serving.outcome import summarize
 from perfatlas.serving.policies import find_policy
-from perfatlas.serving.requests import plain_requests
+from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
@@ -44,6 +45,20 @@ def test_a_step_gives_one_token_more_than_it_accepts(
     assert outcome.finished_N.tolist() == [finished]
     assert outcome.steps == 1 + (finished - 100) // 10
     assert outcome.gaps_G.sum() == 8
+
+
+def test_gaps_between_tokens_are_those_of_steps() -> None:
+    # 8 tokens after the first, by threes: steps of 3, 3 and 2 tokens, 10 ms each
+    limits = ROOMY._replace(draft_tokens=2, acceptance=(1.0, 1.0))
+    ms = TICKS_PER_SECOND // 1000
+    prices = flat_prices(10 * ms, 100 * ms)._replace(tokens_per_decode=3)
+    requests = requests_of([(0, 4, 9)])
+    outcome = run(requests, prices, limits)
+    assert outcome.gaps_G[0] == 5
+    found = summarize(requests, outcome, {})
+    assert found["itl_s"]["mean"] == pytest.approx(0.01)
+    assert found["itl_s"]["p50"] == pytest.approx(0.01, rel=0.04)
+    assert found["tpot_s"]["mean"] == pytest.approx(0.03 / 8)
 
 
 @BOTH

@@ -38,7 +38,7 @@ def test_vllm_benchmark_results() -> None:
     assert trace.requests.isl_N.tolist() == [200, 100, 400]
     assert trace.requests.osl_N.tolist() == [20, 10, 40]
     assert trace.warnings == (
-        "1 requests failed or got no tokens; excluded",
+        "1 request excluded: failed or without tokens",
         "1 of 3 rows arrive before the previous row (first: request 2); they were sorted by time",
     )
 
@@ -61,16 +61,31 @@ def test_aiperf_records() -> None:
     # the first turn ended at .25 s, the second began at .35 s
     assert requests.pause_N.tolist() == [-1, -1, TICKS_PER_SECOND // 10]
     assert trace.warnings[:2] == (
-        "1 requests are from the warm-up phase; excluded",
-        "1 requests were cancelled; excluded",
+        "1 request excluded: of the warm-up phase",
+        "1 request excluded: cancelled",
     )
+    assert not trace.partial_N.any()
+
+
+def test_aiperf_sessions_without_their_first_turn_are_partial(tmp_path: Path) -> None:
+    lines = (FIXTURES / "aiperf_profile_export.jsonl").read_text().splitlines(keepends=True)
+    path = tmp_path / "later.jsonl"
+    path.write_text("".join(lines[2:]))
+    assert read_requests(path, "aiperf").partial_N.tolist() == [False, True]
+
+
+def test_aiperf_conversations_have_no_token_counts(tmp_path: Path) -> None:
+    path = tmp_path / "dag.jsonl"
+    path.write_text('{"session_id": "a", "turns": [{"messages": [], "max_tokens": 9}]}\n')
+    with pytest.raises(InvalidSpecError, match=r"line 1: .*a dag_jsonl contains texts without"):
+        read_requests(path, "aiperf")
 
 
 def test_aiperf_records_of_early_versions() -> None:
     trace = read_requests(FIXTURES / "aiperf_early.jsonl", "aiperf")
     assert trace.requests.isl_N.tolist() == [550]
     assert trace.requests.osl_N.tolist() == [193]
-    assert trace.warnings == ("1 requests failed; excluded",)
+    assert trace.warnings == ("1 request excluded: failed",)
 
 
 def test_azure_stamps_with_a_zone(tmp_path: Path) -> None:

@@ -102,16 +102,19 @@ def test_windows_drop_what_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([row(0, id=1), row(1, id=2, after=[9])], "line 2: waits for an id in after"),
-        ([row(0, id=1), row(1, id=2, parent=9)], "line 2: waits for an id in"),
+        ([row(0, id=1), row(1, id=2, after=[9])], r"line 2: after = 9, which is the id of no row"),
+        ([row(0, id=1), row(1, id=2, parent=9)], r"line 2: parent = 9, which is the id of no row"),
         ([row(0, id=1), row(1, id=2, after=[2])], "line 2: waits for itself"),
         (
             [row(0, id=1), row(1, id=2, after=[3]), row(1, id=3, after=[2]), row(2, after=[2])],
-            "line [23]: waits for itself",
+            "line 2: waits for itself through line 3; remove",
         ),
         ([row(0, id=1), row(1, id=1, after=[1])], "line 2: id is also that of line 1"),
         ([row(0, id=1), row(1, id=2, after=[1], session="q")], "line 2: waits for line 1"),
-        ([row(0, id=1, session=""), row(1, after=[1], session="")], "line 2: has after but no"),
+        (
+            [row(0, id=1, session=""), row(1, after=[1], session="")],
+            "line 2: has after or parent but no",
+        ),
         ([row(0, id=1), row(1, after=[1], pause_s=-1)], "line 2: pause_s = -1"),
         ([row(0), row(1, pause_s=1e300)], "line 2: pause_s = 1e\\+300 exceeds"),
         ([row(0), row(1, pause_s="soon")], "line 2: pause_s = 'soon'"),

@@ -70,7 +70,7 @@ def test_the_call_after_a_sub_agent_waits_for_its_end(tmp_path: Path) -> None:
         round(s * TICKS_PER_SECOND) for s in (0.0, 1.5, 3.5, 11.0, 20.0)
     ]
     assert len(trace.warnings) == 1
-    assert "1 of 5 requests (1 sub-agents) were sent to another model" in trace.warnings[0]
+    assert "1 of 5 requests (1 sub-agent) to another model" in trace.warnings[0]
 
 
 def test_prompts_share_hashes_in_their_session_only(tmp_path: Path) -> None:
@@ -124,13 +124,16 @@ def test_windows_drop_what_is_waited_for(tmp_path: Path) -> None:
     later = read_requests(path, "weka", TraceWindow(start_s=3.0)).requests
     check_invariants(later)
     assert waits(later) == [[], [0], [1]]
-    assert read_requests(path, "weka", TraceWindow(first=2)).requests.isl_N.tolist() == [130, 64]
+    trace = read_requests(path, "weka", TraceWindow(first=2))
+    assert trace.requests.isl_N.tolist() == [130, 64]
+    assert trace.partial_N.all()
+    assert not read_requests(path, "weka").partial_N.size
 
 
 def test_calls_without_tokens_count_as_one(tmp_path: Path) -> None:
     trace = read_requests(write(tmp_path, session(call(0, 0, [], out=0))), "weka")
     assert (trace.requests.isl_N[0], trace.requests.osl_N[0]) == (1, 1)
-    assert "1 requests have in = 0; 1 token is used" in trace.warnings
+    assert "1 request with in = 0: 1 token is used" in trace.warnings
 
 
 @pytest.mark.parametrize(
@@ -194,7 +197,7 @@ def test_long_sessions_are_read(tmp_path: Path) -> None:
     trace = read_requests(write(tmp_path, session(*rows)), "weka")
     check_invariants(trace.requests)
     assert trace.requests.pause_N.tolist() == [-1] + [0] * (count - 1)
-    assert "99,999 rows begin before the previous row of their agent" in trace.warnings
+    assert "99,999 rows that began before the previous one of its agent" in trace.warnings
 
 
 def test_the_published_sample() -> None:
@@ -218,7 +221,7 @@ def test_the_published_sample() -> None:
     tokens = [int(row["input_tokens"]) for row in rows]
     assert hit_share(requests) == pytest.approx(np.average(published, weights=tokens), abs=0.01)
     assert hit_share(requests) == pytest.approx(0.960, abs=0.01)
-    assert "289 of 7,719 requests have no api_time" in trace.warnings[1]
+    assert "289 of 7,719 requests without api_time" in trace.warnings[1]
 
 
 def test_an_ample_cache_hits_what_an_unlimited_one_would() -> None:

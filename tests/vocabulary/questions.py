@@ -105,8 +105,8 @@ SIMULATIONS: Final = {
         simulate, {**RATE, "dp": 2, "replica_events": [{"replica": 0, "fails_at_s": 1}]}),
     "autoscaler": Question(simulate, {**RATE, "max_replicas": 2, "autoscale_target": 4}),
     "cache tiers": Question(simulate, {
-        **RATE, "shared_prefix": 64, "host_cache_bytes": "1GB", "ssd_cache_bytes": "1GB",
-        "ssd_bandwidth": "1GB/s"}),
+        **RATE, "shared_prefix": 64, "turns": 2, "host_cache_bytes": "1GB",
+        "ssd_cache_bytes": "1GB", "ssd_bandwidth": "1GB/s"}),
     "rejected": Question(simulate, {**RATE, "kv_blocks": 2}),
     "largest rate": Question(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
     "fewest replicas": Question(required_replicas, {

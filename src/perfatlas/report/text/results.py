@@ -75,6 +75,16 @@ def printed_results(
         >>> printed_results(results)[0].interval
         '1.00 - 3.00 µs'
     """
+    shown = dict[str, Any]()
+    for name, value in results.items():
+        shown[name] = value
+        if (
+            name == "cache_hit"
+            and value
+            and any(hit for tier, hit in value.items() if tier != "gpu")
+        ):
+            shown |= {f"{name}.{tier}": hit for tier, hit in value.items()}
+    results = shown
     limits, unneeded = limits or {}, _unneeded(results)
     return [
         Shown(
@@ -96,10 +106,10 @@ def _limited(results: Mapping[str, Any], name: str, limit: str) -> str:
 def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results.
 
-    They are completed requests if all were, totals of kinds, power of runs, rates of FLOP of
-    operators that have none, rates of deployments sized by their SLOs, and of sized pools busy
-    times, and either a share of requests of 100% or what follows from the
-    share and the rate of requests.
+    They are completed requests if all were, total tokens per second without sessions, totals of
+    kinds, power of runs, rates of FLOP of operators that have none, rates of deployments sized by
+    their SLOs, and of sized pools busy times, and either a share of requests of 100% or what
+    follows from the share and the rate of requests.
     """
     run = ("power_w", "energy_j", "energy_per_output_token_j")
     power = run if "makespan_s" in results else ()
@@ -110,6 +120,7 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     sized_pools = (goodput, "prefill_utilization", "decode_utilization")
     return (
         *complete,
+        *(() if "session_time_s" in results else ("total_tokens_per_s_per_gpu",)),
         *power,
         *(OF_FLOP if results.get("flop") == 0.0 else ()),
         *(OF_SIZED if SIZED.intersection(results) else ()),
@@ -126,7 +137,7 @@ def _is_detail(name: str, value: object) -> bool:
     if value is None:
         return True
     nothing_wrong = metric.holds in ("count", "flag") and metric.better == "lower"
-    return nothing_wrong or metric.unit == "B" or name.endswith("hit_rate")
+    return nothing_wrong or metric.unit == "B" or "hit" in name
 
 
 def _over_seeds(results: Mapping[str, Any], name: str) -> str:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.deployments.generated import generated
 from perfatlas.serving.requests import (
     Requests,
     scale_lengths,
     scale_rate,
+    session_of,
     session_pool,
     spread_batches,
     whole_ticks,
@@ -20,6 +21,8 @@ from perfatlas.serving.requests import (
 from perfatlas.serving.traces import TraceWindow, read_requests
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.scenario.fields import Scenario, Traffic
 
 MIDDLE: Final = (0.25, 0.75)  # of the requests of a session
@@ -33,6 +36,8 @@ class ResolvedTraffic(NamedTuple):
     concurrency: int
     assumptions: tuple[str, ...]  # Sentences for the evidence
     warnings: tuple[str, ...]
+    # Whether the session of a request has others that are not simulated (N,), empty for none
+    partial_N: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
 
 def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
@@ -69,24 +74,34 @@ def _pool_of_sessions(traffic: Traffic, resolved: ResolvedTraffic) -> ResolvedTr
     """
     begins = starts_in_the_middle(traffic)
     share = MIDDLE if begins else (0.0, 0.0)
-    requests = session_pool(resolved.requests, resolved.concurrency, share, traffic.seed)
-    number = int(requests.session_N.max(initial=-1)) + 1
+    most = None if traffic.requests is None else traffic.num_requests
+    requests = session_pool(resolved.requests, resolved.concurrency, share, traffic.seed, most)
+    session_N, number = session_of(resolved.requests), int(requests.session_N.max()) + 1
+    partial_S = np.bincount(session_N)[:number] > np.bincount(requests.session_N)
+    given_N = session_N[: resolved.partial_N.size][resolved.partial_N]
+    partial_S[given_N[given_N < number]] = True
     lanes = min(resolved.concurrency, number)
     notes = [
-        f"{lanes:,} of {number:,} sessions in flight: the next begins when all of another has ended"
+        f"{lanes:,} of {counted(number, 'session')} in flight: the next begins when another ends"
     ]
     if begins:
         notes.append(
-            f"the first {lanes:,} sessions begin at a random request between {MIDDLE[0]:.0%} and"
-            f" {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the earlier ones are left"
-            " out, no cache has their context until it is computed again, and times of these"
-            " sessions cover only the part that is simulated"
+            f"the sessions in flight at the start ({lanes:,}) begin at a random request between"
+            f" {MIDDLE[0]:.0%} and {MIDDLE[1]:.0%} of their requests (seed {traffic.seed}): the"
+            " earlier ones are left out, no cache has their context until it is computed again, and"
+            " session times are those of later sessions"
         )
-    few = f"there are {number:,} sessions, and sessions = {resolved.concurrency:,}"
+    warnings = []
+    if number < resolved.concurrency:
+        warnings.append(
+            f"{counted(number, 'session')} to simulate, fewer than sessions ="
+            f" {resolved.concurrency:,}{'; raise num_requests' if most else ''}"
+        )
     return resolved._replace(
         requests=requests,
         assumptions=(*resolved.assumptions, *notes),
-        warnings=(*resolved.warnings, *([few] if number < resolved.concurrency else [])),
+        warnings=(*resolved.warnings, *warnings),
+        partial_N=partial_S[requests.session_N],
     )
 
 
@@ -145,7 +160,7 @@ def _refuse_beside_sessions(traffic: Traffic, scenario: Scenario) -> None:
 
 def _read(traffic: Traffic) -> ResolvedTraffic:
     window = TraceWindow(
-        first=traffic.num_requests,
+        first=None if traffic.sessions else traffic.num_requests,
         start_s=traffic.requests_from_s,
         end_s=math.inf if traffic.requests_to_s is None else traffic.requests_to_s,
     )
@@ -157,8 +172,7 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         longest = int(whole_ticks(traffic.max_pause_s))
         requests = requests._replace(pause_N=np.minimum(requests.pause_N, longest))
     count = requests.isl_N.shape[0]
-    named = "1 request" if count == 1 else f"{count:,} requests"
-    note = f"{named} from {traffic.requests} ({traffic.request_format})"
+    note = f"{counted(count, 'request')} from {traffic.requests} ({traffic.request_format})"
     scaled = [
         f"{name} {value:g}"
         for name, value in (
@@ -173,4 +187,11 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:
         scaled.append(f"seconds {window.start_s:g} to {window.end_s:g} of the file")
-    return ResolvedTraffic(requests, 0, (", ".join((note, *scaled)),), trace.warnings)
+    begin_S = requests.arrival_N[np.unique(requests.session_N, return_index=True)[1]]
+    warnings = trace.warnings
+    if traffic.sessions is None and begin_S.size > 1 and not begin_S.any():
+        warnings += (
+            f"all {begin_S.size:,} sessions begin at once; sessions limits how many are in flight",
+        )
+    notes = (", ".join((note, *scaled)),)
+    return ResolvedTraffic(requests, 0, notes, warnings, trace.partial_N)

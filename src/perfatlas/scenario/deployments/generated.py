@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.networks import is_graph
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.resolution import image_tokens
 from perfatlas.serving.requests import (
     Requests,
@@ -81,7 +81,7 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     if arrival == "ramp":
         how += f" to {traffic.ramp_to_rate:g} in {traffic.ramp_s:g} s"
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
-    note = f"{_requests(starts * traffic.turns)}, {arrival}, {how}"
+    note = f"{counted(starts * traffic.turns, 'generated request')}, {arrival}, {how}"
     if is_graph(scenario.model):
         note = f"{note}, {seeds_text(traffic)}"
     else:
@@ -108,10 +108,6 @@ def most_in_time(request_rate: float | None) -> float:
         request_rate: Requests per second; None is all at once.
     """
     return max(SPAN * MAX_S * (request_rate or math.inf), 1.0)
-
-
-def _requests(count: int) -> str:
-    return "1 generated request" if count == 1 else f"{count:,} generated requests"
 
 
 def seeds_text(traffic: Traffic) -> str:

@@ -32,7 +32,18 @@ KEPT: Final = ("capacity_requests_per_s", "goodput_requests_per_s")
 OF_REQUESTS: Final = {"output_tokens_per_s": "throughput_per_s", **ITEM_NAMES}
 # parts of names of results that requests of a graph of operators do not have
 OF_TOKENS: Final = (
-    *("token", "ttft", "tpot", "itl", "prefill", "decode", "kv_", "prefix", "preemptions"),
+    *(
+        "token",
+        "ttft",
+        "tpot",
+        "itl",
+        "prefill",
+        "decode",
+        "kv_",
+        "prefix",
+        "cache_hit",
+        "preemptions",
+    ),
     *("tail_", "energy_per_request", "requests_per_s", "max_num_seqs"),
 )
 
@@ -81,17 +92,18 @@ def traffic_results(
     results |= tail_parts(resolved.requests, outcome, fleet_of(ready).groups, ready.seen)
     if resolved.concurrency:
         results["saturated"] = False
-    rate = results["output_tokens_per_s"]
+    rate, total = results["output_tokens_per_s"], results.pop("total_tokens_per_s")
     smallest = (
         min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.heterogeneous else decoding
     )
     results |= {
         "gpus": ready.gpus,
         "output_tokens_per_s_per_gpu": metrics.output_tokens_per_s_per_gpu(rate, ready.gpus),
+        "total_tokens_per_s_per_gpu": None if total is None else total / ready.gpus,
         "kv_capacity_tokens": smallest.capacity_tokens,
         "kv_blocks": smallest.limits.kv_blocks,
     }
-    results |= tier_results(entry.limits, entry.tiers.block_bytes, resolved.requests, outcome)
+    results |= tier_results(entry.limits, entry.tiers.block_bytes, outcome)
     if ready.heterogeneous:
         results |= kind_results(ready, resolved.requests, outcome, results["makespan_s"])
     operated = operation_results(ready.pools, outcome, results)

@@ -105,6 +105,12 @@ def traffic_warnings(
     notes += [text for _, text in placed]
     notes += [text for _, text in network_notes(ready.entry.question)]
     notes += dict.fromkeys(text for pool in pools for _, text in unseen_notes(pool))
+    if resolved.partial_N.any() and "sessions_completed" not in results:
+        notes.append(
+            "no session is simulated from its first to its last request, so that there is no"
+            " session_time_s: set session_start = beginning, fewer sessions in flight, or a larger"
+            " part of the file"
+        )
     if results["interrupted"]:
         notes.append("interrupted: results cover only the part simulated so far")
     return notes

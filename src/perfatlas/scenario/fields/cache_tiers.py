@@ -11,7 +11,6 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, format_quan
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import KvOffloading
-from perfatlas.vocabulary.metrics import share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,9 +154,7 @@ def _ticks(time_s: float) -> int:
     return round(time_s * TICKS_PER_SECOND)
 
 
-def tier_results(
-    limits: SchedulerLimits, block_bytes: float, requests: Requests, outcome: Outcome
-) -> dict[str, Any]:
+def tier_results(limits: SchedulerLimits, block_bytes: float, outcome: Outcome) -> dict[str, Any]:
     """Return the results of the cache tiers by name; empty without tiers.
 
     Args:
@@ -165,15 +162,8 @@ def tier_results(
     """
     if not limits.offloads:
         return {}
-    done_N = outcome.finished_N >= 0
-    prompt = int(requests.isl_N[done_N].sum())
     below = outcome.offloaded
-    host, ssd, cached = (
-        int(column[done_N].sum()) for column in (below.host_N, below.ssd_N, outcome.cached_N)
-    )
-    found = {"gpu": cached - host - ssd, "host": host, "ssd": ssd}
     return {
-        **{f"{name}_hit_rate": share(at, prompt) for name, at in found.items()},
         "host_loaded_bytes": float(below.loaded_3[0]) * block_bytes,
         "ssd_loaded_bytes": float(below.loaded_3[1]) * block_bytes,
         "stored_bytes": below.stored * block_bytes,

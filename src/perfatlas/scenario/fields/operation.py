@@ -212,9 +212,9 @@ class Operation(InputFields, ReplicaOperation):
         low = self.min_replicas or 1
         initial = low if replicas is None else replicas
         if not low <= initial <= most:
+            named = "" if replicas is None else f", dp = {initial} at the start"
             raise InvalidSpecError(
-                f"min_replicas = {low}, dp = {initial} initially, max_replicas ="
-                f" {most}: these must not decrease"
+                f"min_replicas = {low}{named}, max_replicas = {most}: these must not decrease"
             )
         given: dict[str, Any] = {
             name: int(whole_ticks(getattr(self, field)))

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ticks = NDArray[np.int64]
-# edges of the histogram of token gaps [ps]: 0, then 64 per decade from 10 µs to 100 s
-GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(449) / 64)).astype(np.int64))
+# edges of the histogram of token gaps [ps]: 0, of tokens of the same step, alone in its cell; then
+# 64 per decade from 10 µs to 100 s
+GAP_EDGES: Final = np.append([0, 1], np.rint(10.0 ** (7 + np.arange(449) / 64)).astype(np.int64))
 
 
 class Series(NamedTuple):

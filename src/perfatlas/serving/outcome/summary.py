@@ -46,6 +46,7 @@ def summarize(
     slos: Mapping[str, float],
     seen: metrics.ClientDelays = metrics.AT_ENGINE,
     window: Window | None = None,
+    partial_N: NDArray[np.bool_] | None = None,
 ) -> dict[str, Any]:
     """Return the metrics of a simulation, named as in the vocabulary.
 
@@ -56,6 +57,8 @@ def summarize(
     Args:
         slos: As in `meets`.
         seen: Delays between engine and client.
+        partial_N: Whether the session of a request has others that are not simulated (N,), empty
+            or None for none; such sessions have no times.
         window: Measured requests: latencies are theirs, and rates are those between their first and
             their last completion; counts cover the whole run. None measures all requests.
     """
@@ -88,13 +91,14 @@ def summarize(
         "preemptions": outcome.preemptions,
         "steps": outcome.steps,
         "output_tokens_per_s": None if rate is None else tokens * rate,
+        "total_tokens_per_s": None if rate is None else (prompt + tokens) * rate,
         "requests_per_s": None if rate is None else completed * rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[latencies.place_N].sum()), prompt),
+        **_cache_hits(requests, outcome, latencies.place_N),
         "saturated": saturated(outcome),
         "interrupted": outcome.interrupted,
     }
-    if (requests.session_N >= 0).any():
-        result |= _session_results(requests, latencies)
+    if np.bincount(requests.session_N + 1)[1:].max(initial=0) > 1:
+        result |= _session_results(requests, latencies, partial_N)
     if slos:
         good = int(np.count_nonzero(meets(latencies, slos)))
         arrived = completed + rejected + failed
@@ -105,8 +109,28 @@ def summarize(
     return result
 
 
-def _session_results(requests: Requests, latencies: metrics.Latencies) -> dict[str, Any]:
-    """Return the times and token rates of sessions all of whose requests completed."""
+def _cache_hits(requests: Requests, outcome: Outcome, place_B: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the shares of prompt tokens of some requests found in a cache, and in which."""
+    prompt = int(requests.isl_N[place_B].sum())
+    cached = gpu = int(outcome.cached_N[place_B].sum())
+    below = {}
+    if outcome.offloaded.moved_N.size:
+        for name in ("host", "ssd", "remote"):
+            found = int(getattr(outcome.offloaded, f"{name}_N")[place_B].sum())
+            gpu, below[name] = gpu - found, found
+    hits = (
+        {name: found / prompt for name, found in {"gpu": gpu, **below}.items()} if prompt else None
+    )
+    return {"prefix_hit_rate": share(cached, prompt), "cache_hit": hits}
+
+
+def _session_results(
+    requests: Requests, latencies: metrics.Latencies, partial_N: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    """Return the times and token rates of whole sessions all of whose requests completed.
+
+    Without a session that is simulated as a whole, there are no results.
+    """
     place_N = latencies.place_N
     in_session_N = requests.session_N[place_N] >= 0
     session_B = requests.session_N[place_N][in_session_N]
@@ -114,7 +138,12 @@ def _session_results(requests: Requests, latencies: metrics.Latencies) -> dict[s
     end_s_B = arrival_s_B + latencies.request_latency_s[in_session_N]
     requests_S = np.bincount(requests.session_N[requests.session_N >= 0])
     completed_S = np.bincount(session_B, minlength=requests_S.size) == requests_S
-    completed_S &= requests_S > 0
+    whole_S = requests_S > 0
+    if partial_N is not None and partial_N.size:
+        whole_S[requests.session_N[partial_N & (requests.session_N >= 0)]] = False
+    if not whole_S.any():
+        return {}
+    completed_S &= whole_S
     first_s_S = np.full(requests_S.size, np.inf)
     last_s_S = np.full(requests_S.size, -np.inf)
     np.minimum.at(first_s_S, session_B, arrival_s_B)
@@ -142,22 +171,23 @@ def _window_results(
     span_s = max(end - start, 1) / TICKS_PER_SECOND
     ended_N = (outcome.finished_N > start) & (outcome.finished_N <= end)
     rate = int(np.count_nonzero(ended_N)) / span_s
-    prompt = int(requests.isl_N[latencies.place_N].sum())
+    tokens = int(requests.osl_N[ended_N].sum())
     result: dict[str, Any] = {
         "ttft_s": statistics(latencies.ttft_s),
         "tpot_s": statistics(latencies.tpot_s),
         "request_latency_s": statistics(latencies.request_latency_s),
         "queue_s": statistics(latencies.queue_s),
-        "output_tokens_per_s": int(requests.osl_N[ended_N].sum()) / span_s,
+        "output_tokens_per_s": tokens / span_s,
+        "total_tokens_per_s": (int(requests.isl_N[ended_N].sum()) + tokens) / span_s,
         "requests_per_s": rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[latencies.place_N].sum()), prompt),
+        **_cache_hits(requests, outcome, latencies.place_N),
     }
     gaps_N = np.maximum(requests.osl_N[latencies.place_N] - 1, 0)
     if gaps_N.sum():  # gaps of other requests count in the percentiles of the same time
         spent_s = float(np.nansum(latencies.tpot_s * gaps_N))
         result["itl_s"] = {
             **metrics.gap_statistics(requests, outcome),
-            "mean": spent_s / int(gaps_N.sum()),
+            "mean": spent_s / (int(gaps_N.sum()) * metrics.gaps_per_token(outcome)),
         }
     if latencies.kv_transfer_s.size:
         result["kv_transfer_s"] = statistics(latencies.kv_transfer_s)

@@ -102,12 +102,19 @@ def reordered(requests: Requests, order: Int) -> Requests:
     return requests._replace(**moved, after_first_N=after_first_N, after_E=after_E)
 
 
-def session_pool(requests: Requests, lanes: int, share: tuple[float, float], seed: int) -> Requests:
+def session_pool(
+    requests: Requests,
+    lanes: int,
+    share: tuple[float, float],
+    seed: int,
+    count: int | None = None,
+) -> Requests:
     """Return requests for a closed pool of sessions: all sessions could begin at time 0.
 
     Args:
         lanes: Sessions in flight, whose first ones begin in the middle.
         share: Range of the share of their requests that is left out, drawn uniformly.
+        count: Maximum number of requests, taken session by session.
     """
     session_N = session_of(requests)
     order = np.argsort(session_N, kind="stable")
@@ -115,7 +122,7 @@ def session_pool(requests: Requests, lanes: int, share: tuple[float, float], see
     first_S = np.cumsum(size_S) - size_S
     share_S = np.random.default_rng(seed).uniform(*share, min(lanes, size_S.size))
     first_S[: share_S.size] += np.floor(share_S * size_S[: share_S.size]).astype(np.int64)
-    kept = order[np.arange(order.size) >= first_S[session_N[order]]]
+    kept = order[np.arange(order.size) >= first_S[session_N[order]]][:count]
     since_K = requests.arrival_N[kept] - requests.arrival_N[order[first_S]][session_N[kept]]
     by_time = np.lexsort((kept, session_N[kept], since_K))
     pool = reordered(requests, kept[by_time])

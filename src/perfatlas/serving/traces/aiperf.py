@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.quantities import counted
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
@@ -81,11 +82,18 @@ def read_aiperf(
             turn=cells["turn_index"],
             taken=cells["request_end_ns"] - cells["request_start_ns"],
         )
-    trace.warnings += [f"{count} requests {why}; excluded" for why, count in left_out.items()]
+    trace.warnings += [
+        f"{counted(count, 'request')} excluded: {why}" for why, count in left_out.items()
+    ]
     columns = trace.columns()
     reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
     columns["session"] = reading.session_numbers(columns["session"])
     columns["pause"] = _pauses(trace, columns)
+    session_N = columns["session"] + 1  # 0 for none
+    turns_S = np.zeros(session_N.max() + 1, np.int64)
+    np.maximum.at(turns_S, session_N, columns["turn"] + 1)
+    lacking_S = turns_S > np.bincount(session_N)
+    columns["partial"] = np.where(lacking_S[session_N], 1, columns.get("partial", 0))
     return reading.close(trace, columns)
 
 
@@ -99,6 +107,8 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
         metadata = row.get("metadata")
         if not isinstance(metadata, Mapping):
             files = "inputs.json contains texts without token counts: " if "data" in row else ""
+            if "turns" in row:
+                files = "a dag_jsonl contains texts without token counts: "
             hint = f"{files}read the profile_export.jsonl of the same run"
             raise refuse(path, f"line {number}", f"missing 'metadata' of a request; {hint}")
         why = _exclusion_reason(row, metadata)
@@ -122,9 +132,9 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
 
 def _exclusion_reason(row: Row, metadata: Row) -> str:
     if metadata.get("benchmark_phase", metadata.get("credit_phase", "profiling")) == "warmup":
-        return "are from the warm-up phase"
+        return "of the warm-up phase"
     if metadata.get("was_cancelled"):
-        return "were cancelled"
+        return "cancelled"
     return "failed" if row.get("error") is not None else ""
 
 
@@ -141,7 +151,7 @@ def _pauses(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:
     overlapping = int(np.count_nonzero(follows_N & (gap_N < 0)))
     if overlapping:
         trace.warnings.append(
-            f"{overlapping} turns start before their previous turn ends; they have no pause"
+            f"{counted(overlapping, 'turn')} began before the end of the previous turn: no pause"
         )
     pause_N = np.full(arrival_N.shape[0], -1, np.int64)
     pause_N[after_N] = np.where(follows_N, np.maximum(gap_N, 0), -1)

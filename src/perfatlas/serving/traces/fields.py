@@ -55,6 +55,9 @@ class TraceField:
     required: bool = True  # Whether the file must have it
 
 
+_ANY: Final = TraceField(name="ids", kind="labels")
+
+
 def arrow_types(fields: Sequence[TraceField]) -> dict[str, pa.DataType]:
     """Return the Arrow type of each field."""
     pa = load_arrow()
@@ -335,6 +338,12 @@ def _pause(field: TraceField, value: object) -> float:
     if pause > MAX_S:
         raise _wrong(field, value, f" exceeds {MAX_S:g} s")
     return pause
+
+
+def list_items(value: object) -> list[object]:
+    """Return the items of a valid cell of ids."""
+    items = [] if value is None or value == "" else _items(_ANY, value)
+    return items if isinstance(items, list) else []
 
 
 def _label_list(field: TraceField, value: object) -> list[int]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.traces.aiperf import read_aiperf
 from perfatlas.serving.traces.azure import read_azure
+from perfatlas.serving.traces.dynamo import read_dynamo
 from perfatlas.serving.traces.mooncake import read_mooncake
+from perfatlas.serving.traces.otel import read_otel
 from perfatlas.serving.traces.own import read_own
 from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, TraceWindow
 from perfatlas.serving.traces.vllm import read_vllm
@@ -25,6 +27,8 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, TraceWindow], Trace]]]
     "vllm": read_vllm,
     "aiperf": read_aiperf,
     "weka": read_weka,
+    "dynamo": read_dynamo,
+    "otel": read_otel,
 }
 
 

@@ -16,6 +16,7 @@ Shape legend: N requests, B rows of a block.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -68,8 +69,8 @@ def read_own(
     Limits: Where rows wait, `arrival_s` only sets the order in which a closed loop begins them.
     """
     trace = reading.GrowingTrace(path=path, clock=reading.SECONDS, window=window)
-    blocks = _HashedBlocks(path, hash_block)
-    waits = Waits(trace, ("id", "after", "parent"))
+    blocks = HashedBlocks(path, hash_block)
+    waits = Waits(trace, ("id", "after", "parent"), partial(_blocks, path))
     for rows in trace.rows(_blocks(path), _FIELDS):
         blocks.narrow(rows)
         none_B = np.full(rows.number_B.shape[0], NO_LABEL, np.int64)
@@ -140,11 +141,12 @@ def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:
 
 
 @dataclass
-class _HashedBlocks:
+class HashedBlocks:
     """The sizes of a hashed block that are consistent with the rows read so far."""
 
     path: str | Path
-    given: int
+    given: int = 0
+    column: str = "prefix_hash_ids"
     low: int = 1
     high: int = _NO_LIMIT
     hashed: bool | None = None
@@ -157,7 +159,7 @@ class _HashedBlocks:
         odd_B = (count_B > 0) != self.hashed
         if odd_B.any():
             rule = "they must be in all rows or none"
-            raise self._refused(rows, odd_B, f"{_hash_count(rows, odd_B)}; {rule}")
+            raise self._refused(rows, odd_B, f"{self._count(rows, odd_B)}; {rule}")
         if self.given and self.hashed:
             reading.check_hash_counts(self.path, rows, isl_B, self.given)
         elif self.hashed:
@@ -168,7 +170,7 @@ class _HashedBlocks:
             highs_B = np.minimum(np.minimum.accumulate(high_B), self.high)
             wrong_B = lows_B > highs_B
             if wrong_B.any():
-                counted = f"{_hash_count(rows, wrong_B)} for {isl_B[np.argmax(wrong_B)]} tokens"
+                counted = f"{self._count(rows, wrong_B)} for {isl_B[np.argmax(wrong_B)]} tokens"
                 problem = "no block size fits this and the previous rows (one id per started block)"
                 raise self._refused(rows, wrong_B, f"{counted}; {problem}")
             if lows_B.size:
@@ -176,6 +178,9 @@ class _HashedBlocks:
 
     def _refused(self, rows: Columns, wrong_B: NDArray[np.bool_], problem: str) -> InvalidSpecError:
         return refuse(self.path, f"{rows.row_word} {rows.number_B[np.argmax(wrong_B)]}", problem)
+
+    def _count(self, rows: Columns, wrong_B: NDArray[np.bool_]) -> str:
+        return f"{rows.count_B[np.argmax(wrong_B)]} {self.column}"
 
     def tokens(self, warnings: list[str]) -> int:
         """Return the tokens per block, given or inferred from all rows; 0 without hashes."""
@@ -186,14 +191,10 @@ class _HashedBlocks:
             return self.given or self.low
         if len(powers) != 1:
             high = str(self.high) if self.high < _NO_LIMIT else "any"
-            problem = f"prefix_hash_ids fit blocks of {self.low} to {high} tokens"
+            problem = f"{self.column} fit blocks of {self.low} to {high} tokens"
             raise refuse(self.path, "", f"{problem}; set hash_block")
         warnings.append(
-            f"prefix_hash_ids fit blocks of {self.low} to {self.high} tokens; {powers[0]} is "
+            f"{self.column} fit blocks of {self.low} to {self.high} tokens; {powers[0]} is "
             "used, the only power of two among them"
         )
         return powers[0]
-
-
-def _hash_count(rows: Columns, wrong_B: NDArray[np.bool_]) -> str:
-    return f"{rows.count_B[np.argmax(wrong_B)]} prefix_hash_ids"

@@ -45,6 +45,8 @@ class Trace(NamedTuple):
 
     requests: Requests
     warnings: tuple[str, ...]  # One sentence each
+    # Whether the session of a request has others that were left out (N,), empty without sessions
+    partial_N: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,7 @@ class GrowingTrace:
     window: TraceWindow = WHOLE_TRACE  # Part to keep
     warnings: list[str] = field(default_factory=list)
     _parts: dict[str, GrowingColumn] = field(default_factory=dict)
+    _outside: list[Int] = field(default_factory=list)  # Sessions with rows outside the window
     _origin: Any = None
     _kept: int = 0
     _row_word: str = "line"
@@ -107,10 +110,10 @@ class GrowingTrace:
         return self.window.first is not None and self._kept >= self.window.first
 
     def rows(self, blocks: Iterable[Block], fields: Sequence[TraceField]) -> Iterator[Columns]:
-        """Yield validated rows of blocks until the window is full."""
+        """Yield validated rows of blocks until the window is full, of sessions until the end."""
         for block in blocks:
             yield read_columns(self.path, block, fields)
-            if self.full:
+            if self.full and "session" not in self._parts:
                 return
 
     def add(self, columns: Columns, times: str, **named: Int) -> None:
@@ -154,6 +157,8 @@ class GrowingTrace:
             position = f"{columns.row_word} {columns.number_B[0]}"
             rule = f"{name!r} is present only in some rows; it must be in all or none"
             raise refuse(self.path, position, f"from or up to here, {rule}")
+        if "session" in named and not whole:
+            self._outside.append(np.unique(named["session"][~keep_B]))
         for name, column in columns_kept.items():
             self._parts.setdefault(name, GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
@@ -170,7 +175,11 @@ class GrowingTrace:
         if not self._kept:
             within = "" if self.window == WHOLE_TRACE else " in the selected window"
             raise refuse(self.path, "", f"contains no requests{within}")
-        return {name: self._parts.pop(name).whole() for name in list(self._parts)}
+        columns = {name: self._parts.pop(name).whole() for name in list(self._parts)}
+        if self._outside:
+            outside_N = np.isin(columns["session"], np.concatenate(self._outside))
+            columns["partial"] = outside_N.astype(np.int64)
+        return columns
 
     def position_of(self, number: int) -> str:
         """Return the name of a row in messages."""
@@ -262,7 +271,8 @@ def close(
     """Return the finished trace, sorted by arrival, starting at 0 for absolute times.
 
     Args:
-        columns: arrival, isl, osl, count and hash; session (numbers) and pause if available.
+        columns: arrival, isl, osl, count and hash; session (numbers), pause and partial (whether
+            the session has further requests) if available.
         hash_block: Tokens per hashed block, 0 without hashes.
         after: `after_first_N` and `after_E`; by default, requests with a pause wait for the
             previous one of their session.
@@ -289,7 +299,8 @@ def close(
     )
     if hash_block:
         requests = with_hashes(requests, columns["count"], columns["hash"], hash_block)
-    return Trace(requests, tuple(trace.warnings))
+    partial_N = columns.get("partial", np.zeros(0)) > 0
+    return Trace(requests, tuple(trace.warnings), partial_N)
 
 
 def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import check_regular
-from perfatlas.quantities import did_you_mean, repr_for_error
+from perfatlas.quantities import counted, did_you_mean, repr_for_error
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
@@ -121,7 +121,7 @@ def _result_rows(
             continue
         yield number, dict(zip(_LISTS, cells, strict=True))
     if failed:
-        trace.warnings.append(f"{failed} requests failed or got no tokens; excluded")
+        trace.warnings.append(f"{counted(failed, 'request')} excluded: failed or without tokens")
 
 
 def _log_blocks(trace: reading.GrowingTrace) -> Iterator[Block]:

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
 from perfatlas.files import GrowingColumn
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, repr_for_error
 from perfatlas.serving.requests import MAX_TOKENS, after_pairs, whole_ticks
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import json_object, jsonl_blocks, line_blocks, refuse
@@ -41,6 +41,16 @@ _MAX_DEPTH: Final = 32  # of sub-agents within each other
 _FILES: Final = (".json", ".json.gz", ".jsonl", ".jsonl.gz")
 
 
+class _Call(NamedTuple):
+    """A model call."""
+
+    start_s: float
+    isl: int
+    osl: int
+    pause_s: float  # -1 if it waits for none
+    string: int  # Index of the string of hashes that its prompt begins
+
+
 @dataclass
 class _Session:
     """The calls of a session read so far, in an order in which each follows those it waits for."""
@@ -50,9 +60,7 @@ class _Session:
     block: int
     model: object  # Of the main agent
     seen: Counter[str]  # What to warn of, over all sessions
-    # Start [s], prompt and output tokens, pause [s] (-1 if it waits for none), and index of the
-    # string of hashes that the prompt begins
-    calls: list[tuple[float, int, int, float, int]] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
     tails: list[int] = field(default_factory=list)  # Id of the partial last block, -1 for none
     strings: list[Int] = field(default_factory=list)
     pairs: list[tuple[int, int]] = field(default_factory=list)  # A call and one it waits for
@@ -76,7 +84,7 @@ class _Session:
         count = self.number(row, name, place, MAX_TOKENS)
         if not count.is_integer():
             raise self.refuse(place, f"{name} = {count:g}; it must be a whole number of tokens")
-        self.seen[f"requests have {name} = 0; 1 token is used"] += not count
+        self.seen[f"request with {name} = 0: 1 token is used"] += not count
         return max(int(count), 1)
 
     def add(
@@ -108,8 +116,8 @@ class _Session:
         elif full > common:
             self.strings[string] = ids
         self.pairs += [(len(self.calls), before) for before in waits]
-        start_s = max([start_s, *(self.calls[before][0] for before in waits)])
-        self.calls.append((start_s, isl, osl, pause_s, string))
+        start_s = max([start_s, *(self.calls[before].start_s for before in waits)])
+        self.calls.append(_Call(start_s, isl, osl, pause_s, string))
 
     def agent(
         self, rows: object, place: str, shift_s: float, last: list[int], end_s: float
@@ -143,7 +151,7 @@ class _Session:
                 after_s = max(after_s, t_s + shift_s)
                 self.seen["sub-agents"] += 1
                 continue
-            self.seen["rows begin before the previous row of their agent"] += t_s < latest_s
+            self.seen["row that began before the previous one of its agent"] += t_s < latest_s
             latest_s, start_s, waits = t_s, t_s + shift_s, last + joins
             pause_s = max(start_s - after_s, 0.0) if waits else -1.0
             if begun and not joins and "think_time" in row:
@@ -151,7 +159,7 @@ class _Session:
                 pause_s = self.number(row, "think_time", here)
             self.add(row, here, start_s, pause_s, string, waits)
             last, joins, begun = [len(self.calls) - 1], [], True
-            string = self.calls[-1][-1]
+            string = self.calls[-1].string
             timed = row.get("api_time") is not None
             end_s = after_s = start_s + (self.number(row, "api_time", here) if timed else 0.0)
             self.seen["calls"] += 1
@@ -178,7 +186,6 @@ def read_weka(path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRAC
         if session.block != block:
             problem = f"block_size = {session.block}; other sessions have {block}"
             raise refuse(session.path, session.where, problem)
-        seen["sessions"] += 1
         if not session.calls:
             continue
         start_N, isl_N, osl_N, pause_N, string_N = np.array(session.calls).T
@@ -262,21 +269,19 @@ def _read_session(file: Path, where: str, row: Row, seen: Counter[str]) -> _Sess
 
 
 def _warn(warnings: list[str], seen: Counter[str]) -> None:
-    names = ("calls", "sub-agents", "of another model", "without api_time", "sessions")
-    calls, agents, other, untimed, sessions = (seen.pop(name, 0) for name in names)
+    names = ("calls", "sub-agents", "of another model", "without api_time")
+    calls, agents, other, untimed = (seen.pop(name, 0) for name in names)
     if other:
         warnings.append(
-            f"{other:,} of {calls:,} requests ({agents:,} sub-agents) were sent to another model"
-            " than the main agent of their session; all are simulated on the same model"
+            f"{other:,} of {counted(calls, 'request')} ({counted(agents, 'sub-agent')}) to another"
+            " model than that of the main agent of the session: all are simulated on the same model"
         )
     if untimed:
         warnings.append(
-            f"{untimed:,} of {calls:,} requests have no api_time; they are taken to have ended when"
-            " they began"
+            f"{untimed:,} of {counted(calls, 'request')} without api_time: taken to have ended at"
+            " the start"
         )
-    warnings += [f"{count:,} {what}" for what, count in seen.items() if count]
-    if sessions > 1:
-        warnings.append(
-            f"times count from the start of each session: all {sessions:,} sessions begin at once"
-            " unless sessions limits how many are in flight"
-        )
+    for what, count in seen.items():
+        if count:
+            thing, _, rest = what.partition(" ")
+            warnings.append(f"{counted(count, thing)} {rest}")

@@ -296,7 +296,13 @@ def simulated(
         fields: The fields, as for `simulate`.
     """
     traffic, scenario = resolution.split_fields(fields)
-    found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
+    found = summarize(
+        resolved.requests,
+        outcome,
+        traffic.objectives(),
+        ready.seen,
+        partial_N=resolved.partial_N,
+    )
     results = deployments.traffic_results(ready, resolved, outcome, found)
     results |= deployments.run_energy(ready, outcome, results["makespan_s"])
     repetition = _Repetition(
@@ -380,7 +386,8 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
     )
     outcome = deployments.run_traffic(ready, resolved, control)
     stopped = watch is not None and watch(1 / runs)
-    found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
+    measured: dict[str, Any] = {"window": run.window, "partial_N": resolved.partial_N}
+    found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, **measured)
     results = deployments.traffic_results(ready, resolved, outcome, found) | load_results(run)
     results |= window_results(run, outcome) | deployments.run_energy(
         ready, outcome, results["makespan_s"]
@@ -397,7 +404,7 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
         moved = deployments.run_traffic(slower, resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
-        found = summarize(resolved.requests, moved, traffic.objectives(), slower.seen, run.window)
+        found = summarize(resolved.requests, moved, traffic.objectives(), slower.seen, **measured)
         del moved  # its columns, some hundred bytes per request, before the next run has its own
         interval |= deployments.end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
