@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perfatlas.files import write_table
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.simulate import simulate
 
 BLOCK = 16 * 131_072  # bytes: 16 tokens of 2 x 32 layers x 8 heads x 128 x 2 bytes
@@ -84,3 +85,22 @@ def test_ranks_of_tensor_parallelism_copy_at_once_and_those_of_data_share(tmp_pa
     for ranks, blocks in ((1, 635), (2, 317)):
         told = simulate(**asked, attention_dp=ranks).answer.evidence.assumptions
         assert f"per scheduler {blocks} in host memory" in " ".join(told)
+
+
+def test_replicas_find_in_a_shared_pool_what_others_stored() -> None:
+    asked: dict[str, Any] = {**DEPLOYED, "system": "h100_sxm", "dp": 2}
+    asked |= {"isl": 4096, "osl": 8, "shared_prefix": 4000, "request_rate": 2, "num_requests": 40}
+    asked |= {"kv_blocks": 520, "routing": "round_robin", "seed": 1}
+    own = simulate(**asked, host_cache_bytes="100GB").answer.results
+    shared = simulate(**asked, remote_cache_bytes="100GB").answer
+    slow = simulate(**asked, remote_cache_bytes="100GB", remote_bandwidth="1GB/s").answer.results
+    hits = shared.results["cache_hit"]
+    assert sum(hits.values()) == pytest.approx(shared.results["prefix_hit_rate"])
+    assert hits["remote"] > 0
+    assert hits["host"] == hits["ssd"] == 0
+    assert shared.results["prefix_hit_rate"] >= own["prefix_hit_rate"]
+    assert slow["ttft_s"]["p99"] > shared.results["ttft_s"]["p99"]
+    assert shared.results["remote_held_bytes"] > 0
+    assert "in the remote pool of all replicas" in " ".join(shared.evidence.assumptions)
+    with pytest.raises(InvalidSpecError, match=r"remote_bandwidth = .* has no effect"):
+        simulate(**asked, remote_bandwidth="1GB/s")

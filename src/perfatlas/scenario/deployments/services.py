@@ -126,8 +126,8 @@ class Service:
             return (DYNAMIC_BATCHING,)
         cache: tuple[str, ...] = (self.entry.tiers.note,) if self.entry.tiers.note else ()
         cache += pages_note(self.entry)
-        split = () if self.decoding.feed_forward is None else (SPLIT_RULES, SHARED_MACHINE)
-        split += () if self.entry.router is None else (OWN_ROUTER,)
+        split: tuple[str, ...] = (OWN_ROUTER,) if self.entry.router is not None else ()
+        split += () if self.decoding.feed_forward is None else (SPLIT_RULES, SHARED_MACHINE)
         if len(self.pools) == 1:
             held = held_prompts_note(self.entry.limits.rank_balance_iters)
             return (rules, *cache, *held, *split)

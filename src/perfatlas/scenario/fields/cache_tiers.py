@@ -163,10 +163,10 @@ def tier_results(limits: SchedulerLimits, block_bytes: float, outcome: Outcome) 
     if not limits.offloads:
         return {}
     below = outcome.offloaded
+    loaded = zip(TIERS, below.loaded_3.tolist(), strict=True)
+    held = zip(TIERS, below.held_3.tolist(), strict=True)
     return {
-        "host_loaded_bytes": float(below.loaded_3[0]) * block_bytes,
-        "ssd_loaded_bytes": float(below.loaded_3[1]) * block_bytes,
+        **{f"{name}_loaded_bytes": float(blocks) * block_bytes for name, blocks in loaded},
         "stored_bytes": below.stored * block_bytes,
-        "host_held_bytes": float(below.held_3[0]) * block_bytes,
-        "ssd_held_bytes": float(below.held_3[1]) * block_bytes,
+        **{f"{name}_held_bytes": float(blocks) * block_bytes for name, blocks in held},
     }

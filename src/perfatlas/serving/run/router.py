@@ -44,7 +44,7 @@ class ReplicaLoads(NamedTuple):
 
 
 def chooser(
-    router: Callable[[ArrivingRequest, ReplicaLoads], int],
+    router: Callable[[ArrivingRequest, ReplicaLoads], object],
     sims: tuple[SimulationState, ...],
     requests: Requests,
 ) -> Callable[[], None]:
@@ -103,9 +103,9 @@ def _by_replica(
     """Return waiting requests, free KV blocks and all blocks of the replicas of a type (R,)."""
     number = sim.replica_R.size // max(sim.stages, 1)
     columns = sim.scheduler_S[: number * sim.ranks].reshape(number, sim.ranks)
-    waiting = sum(columns[name] for name in ("waiting", "unread", "retracted"))
+    waiting_RK = columns["waiting"] + columns["unread"] + columns["retracted"]
     return (
-        waiting.sum(axis=1),
+        waiting_RK.sum(axis=1),
         columns["free"].sum(axis=1),
         np.full(number, sim.kv_blocks * sim.ranks),
     )
