@@ -48,6 +48,8 @@ class Ranks(NamedTuple):
     ring: FloatArray | None = None
     # Those that divide the passes with and without a prompt; None where none do
     guidance: FloatArray | None = None
+    # Tensor-parallel ranks over which cached keys are striped; None where none are
+    dcp: FloatArray | None = None
 
     def tensor_group(self) -> Group:
         """Return the tensor-parallel group."""

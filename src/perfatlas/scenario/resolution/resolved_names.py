@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
 from perfatlas.networks import acceptance_curves, resolve_model
-from perfatlas.parallelism import WITHIN_CONTEXT
+from perfatlas.parallelism import DEGREES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.field_facts import FORMATS
@@ -36,7 +36,7 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
     if question.model.network.divides_weights:
         sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
-    degrees = {name: getattr(plan, name) for name in WITHIN_CONTEXT}
+    degrees = {name: getattr(plan, name) for name in DEGREES}
     sizes |= {name: degree for name, degree in degrees.items() if degree[0] > 1}
     return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
 

@@ -76,12 +76,12 @@ def all_plans(
 def _rows(
     inputs: SearchInputs, free: set[str], *, divides_weights: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and degrees within cp of every plan."""
+    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and degrees within others of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
     most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
-    degrees = list(product(*(inputs.allowed(name) or (1,) for name in parallelism.WITHIN_CONTEXT)))
+    degrees = list(product(*(inputs.allowed(name) or (1,) for name in parallelism.DEGREES)))
     for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
         dp = most // (tp * pp * cp * attention_dp)
         for wanted, within in product(replicas or (dp,), degrees):
@@ -436,6 +436,7 @@ def spread_candidates(
         isl=load.isl,
         requests=np.ceil(load.sequences),
         attention_dp=plan.attention_dp,
+        dcp=plan.dcp,
         gpus=plan.gpus_per_replica,
         pooled=base.pooled,
     )

@@ -111,6 +111,7 @@ class Plan:
     cp: Count = 1
     ring_degree: Annotated[Count, conditions.Fact("denoiser")] = 1
     guidance_degree: Annotated[Count, conditions.Fact("guidance")] = 1
+    dcp: Count = 1
     attention_dp: Count = 1
     ep: Count | None = None
     moe_tp: Count | None = None
