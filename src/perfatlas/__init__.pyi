@@ -194,12 +194,15 @@ def compare(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -252,6 +255,7 @@ def compare(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -338,6 +342,9 @@ def compare(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -349,9 +356,16 @@ def compare(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -440,6 +454,8 @@ def compare(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -534,12 +550,15 @@ def estimate(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -592,6 +611,7 @@ def estimate(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -671,6 +691,9 @@ def estimate(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -682,9 +705,16 @@ def estimate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -773,6 +803,8 @@ def estimate(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -863,12 +895,15 @@ def explain(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -921,6 +956,7 @@ def explain(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -1004,6 +1040,9 @@ def explain(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1015,9 +1054,16 @@ def explain(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -1106,6 +1152,8 @@ def explain(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -1347,12 +1395,15 @@ def frontier(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -1405,6 +1456,7 @@ def frontier(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -1492,6 +1544,9 @@ def frontier(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1503,9 +1558,16 @@ def frontier(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -1594,6 +1656,8 @@ def frontier(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -2425,12 +2489,15 @@ def max_request_rate(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -2473,6 +2540,7 @@ def max_request_rate(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -2666,6 +2734,9 @@ def max_request_rate(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -2677,9 +2748,16 @@ def max_request_rate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -2752,6 +2830,8 @@ def max_request_rate(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -2906,12 +2986,15 @@ def required_replicas(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -2954,6 +3037,7 @@ def required_replicas(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -3150,6 +3234,9 @@ def required_replicas(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3161,9 +3248,16 @@ def required_replicas(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -3236,6 +3330,8 @@ def required_replicas(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -3360,12 +3456,15 @@ def search(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -3511,6 +3610,9 @@ def search(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3522,9 +3624,16 @@ def search(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -3866,12 +3975,15 @@ def simulate(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -3914,6 +4026,7 @@ def simulate(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -4102,6 +4215,9 @@ def simulate(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -4113,9 +4229,16 @@ def simulate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -4188,6 +4311,8 @@ def simulate(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as

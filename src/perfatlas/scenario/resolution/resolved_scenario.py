@@ -26,7 +26,14 @@ from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import PARTS
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.workers import load_of, workers_of
-from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
+from perfatlas.step import (
+    Candidates,
+    EngineLimits,
+    Load,
+    Placement,
+    rebalance_rates,
+    take_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,6 +64,9 @@ def candidates_of(
         return None
     try:
         model = resolved_names.model_in_engine(fields, profile)
+        distribution = resolved_names.placed_distribution(fields, model.network)
+        if fields["eplb_step_interval"]:
+            rebalance_rates(profile.name)
         if workers.part:
             parts = dict(zip(PARTS, model.network.split(), strict=True))
             model = replace(model, network=parts[workers.part])
@@ -85,7 +95,8 @@ def candidates_of(
         formats=formats[0],
         tier=fields["tier"],
         silicon_version=fields["silicon_version"] or "",
-        expert_distribution=resolved_names.placed_distribution(fields),
+        expert_distribution=distribution,
+        rebalance_steps=fields["eplb_step_interval"] or 0,
         drafts=fields["speculative_depth"],
         draft_acceptance=resolved_names.acceptance_of_drafts(fields),
         assumptions=(*formats[1], *resolved_names.curve_notes(fields, model.network)),
