@@ -299,9 +299,6 @@ def _rebalances(question: Candidates) -> list[str]:
         layers = question.model.network.layers
         copied = any(g.experts is not None and g.experts.redundant_experts for g in layers)
         return ["rebalances of experts are not counted (eplb_step_interval)"] if copied else []
-    if np.all(question.plan.ep == 1) or question.tier == "bound":
-        why = "in tier bound" if question.tier == "bound" else "with ep = 1"
-        return [f"no rebalance of experts is counted {why}: eplb_step_interval has no effect"]
     return [
         f"all experts move in a blocking rebalance every {steps:,} steps:"
         f" {rebalance_rates(question.profile.name)['source']}"

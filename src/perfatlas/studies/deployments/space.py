@@ -201,6 +201,7 @@ CHUNKS: Final = (2048.0, 4096.0, 8192.0, 16384.0, 32768.0)
 NOT_SHARED: Final = frozenset(("gpus", *SIZES, "concurrency"))
 PREFIX: Final = "prefix"
 UNSUPPORTED: Final = "supported_by_system_and_engine"
+REBALANCED: Final = "eplb_step_interval"
 DRAFTS: Final = ("speculative_depth", "speculative_acceptance", "acceptance_by_position")
 
 
@@ -350,7 +351,9 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
     """Return one candidate of a family."""
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
     # replaced by the plans of the search
-    plan = {"dp": 1} | ({"attention_dp": 2} if exchanges else {})
+    rebalances = fields.get(REBALANCED) is not None
+    plan = {"dp": 1} | ({"attention_dp": 2} if exchanges or rebalances else {})
+    plan |= {"ep": 2} if rebalances else {}
     question, errors = resolve_scenarios(
         [read_scenario({**fields, **plan})], pooled=pooled, queues=False
     )
@@ -360,11 +363,14 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
 
 
 def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan, without settings of an exchange that it does not have."""
-    ranks = ("attention_dp", "prefill_attention_dp", "decode_attention_dp")
-    if any((fields.get(name) or 1) > 1 for name in ranks):
-        return fields
-    return {name: value for name, value in fields.items() if name not in EXCHANGE}
+    """Return the fields of a plan, without settings of ranks that it does not have."""
+
+    def several(name: str) -> bool:
+        return any((fields.get(f"{pool}{name}") or 1) > 1 for pool in ("", "prefill_", "decode_"))
+
+    left_out = () if several("attention_dp") else EXCHANGE
+    left_out += () if several("ep") else (REBALANCED,)
+    return {name: value for name, value in fields.items() if name not in left_out}
 
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:

@@ -133,7 +133,10 @@ class Plan:
         ),
     ] = None
     redundant_experts: Annotated[SizeOrZero, conditions.Fact("experts")] = 0
-    eplb_step_interval: Annotated[Count | None, conditions.Fact("experts")] = None
+    eplb_step_interval: Annotated[
+        Count | None,
+        conditions.AllOf(conditions.Fact("expert ranks"), conditions.NotEqual("tier", "bound")),
+    ] = None
     expert_exchange: Annotated[
         Literal[
             "all_gather_reduce_scatter",
