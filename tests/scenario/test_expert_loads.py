@@ -119,9 +119,7 @@ def test_files_of_engines_say_the_same(tmp_path: Path) -> None:
         ("dump.pt", "", "torch.save are not read; convert it"),
     ],
 )
-def test_files_of_other_content_are_refused(
-    tmp_path: Path, name: str, text: str, why: str
-) -> None:
+def test_files_of_other_content_are_refused(tmp_path: Path, name: str, text: str, why: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InvalidSpecError, match=why):
         estimate(**WIDE, expert_loads=str(tmp_path / name))
@@ -131,7 +129,7 @@ def test_missing_files_and_two_routings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match="there is no such file"):
         estimate(**WIDE, expert_loads=str(tmp_path / "no.csv"))
     path = _written(tmp_path / "even.csv", np.ones((LAYERS, EXPERTS)))
-    with pytest.raises(InvalidSpecError, match="expert_loads.*expert_distribution"):
+    with pytest.raises(InvalidSpecError, match=r"expert_loads.*expert_distribution"):
         estimate(**WIDE, expert_loads=path, expert_distribution="balanced")
 
 
@@ -163,14 +161,14 @@ def test_simulations_and_searches_read_loads(tmp_path: Path) -> None:
     path = _written(tmp_path / "skewed.csv", _skewed())
     asked = {**WIDE, "request_rate": 40, "num_requests": 120}
     asked = {n: v for n, v in asked.items() if n != "batch"}
-    plain, skewed = (simulate(**asked, **more).results for more in ({}, {"expert_loads": path}))
+    plain, skewed = (simulate(**asked | more).results for more in ({}, {"expert_loads": path}))
     assert skewed["ttft_s"]["mean"] > plain["ttft_s"]["mean"]
     rare = simulate(**asked, eplb_step_interval=50).results
     assert rare["tpot_s"]["mean"] > plain["tpot_s"]["mean"]
     query = {n: WIDE[n] for n in ("model", "system", "engine", "isl", "osl")}
     query |= {"gpus": 16, "ep": 16, "attention_dp": 16, "concurrency": 512}
     best, worse = (
-        search(**query, **more).results["plans"][0]["output_tokens_per_s_per_gpu"]
+        search(**query | more).results["plans"][0]["output_tokens_per_s_per_gpu"]
         for more in ({}, {"expert_loads": path})
     )
     assert worse < best

@@ -299,10 +299,8 @@ def _rebalances(question: Candidates) -> list[str]:
         layers = question.model.network.layers
         copied = any(g.experts is not None and g.experts.redundant_experts for g in layers)
         return ["rebalances of experts are not counted (eplb_step_interval)"] if copied else []
-    return [
-        f"all experts move in a blocking rebalance every {steps:,} steps:"
-        f" {rebalance_rates(question.profile.name)['source']}"
-    ]
+    source = rebalance_rates(question.profile.name)["source"]
+    return [f"all experts move in a blocking rebalance every {steps:,} steps: {source}"]
 
 
 def _acceptance(chances: tuple[float, ...]) -> str:

@@ -50,7 +50,9 @@ class MeasuredLoads:
         Limits: Time is taken to be linear in the rows of the busiest rank.
         """
         for ranks in {*np.ravel(ep).tolist()} - {*self.found}:
-            self.found[ranks] = float(np.mean([self._busiest(s, int(ranks)) for s in self.share_LE]))
+            self.found[ranks] = float(
+                np.mean([self._busiest(s, int(ranks)) for s in self.share_LE])
+            )
         busiest_C: FloatArray = np.array([self.found[ranks] for ranks in np.ravel(ep).tolist()])
         return busiest_C
 
@@ -123,7 +125,11 @@ def concentration(
 
 
 def least_active_experts(
-    distribution: str | MeasuredLoads, tokens: FloatArray, experts: FloatArray, top_k: FloatArray, ep: FloatArray
+    distribution: str | MeasuredLoads,
+    tokens: FloatArray,
+    experts: FloatArray,
+    top_k: FloatArray,
+    ep: FloatArray,
 ) -> FloatArray:
     """Return the minimum number of experts of a rank whose weights are read (C,).
 

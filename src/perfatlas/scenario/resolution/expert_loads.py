@@ -43,7 +43,7 @@ def measured_loads(path: str) -> MeasuredLoads:
     if path.endswith((".pt", ".pth")):
         raise InvalidSpecError(
             f"expert_loads = {path}: files of torch.save are not read; convert it with python -c"
-            f" 'import json, torch; d = torch.load(\"{path}\", weights_only=True);"
+            f' \'import json, torch; d = torch.load("{path}", weights_only=True);'
             f' json.dump({{"{COUNTS}": d["{COUNTS}"].tolist()}}, open("loads.json", "w"))\''
         )
     if not is_file(path):
@@ -70,8 +70,8 @@ def _of_json(path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
             f"expert_loads = {path}: expected an object with {COUNTS}, a list of layers with"
             " one number for each expert, as in --init-expert-location of SGLang"
         ) from problem
-    counts = counts.sum(axis=0) if counts.ndim == 3 else counts  # noqa: PLR2004 - of steps
-    if counts.ndim != 2:  # noqa: PLR2004 - layers and experts
+    counts = counts.sum(axis=0) if counts.ndim == 3 else counts
+    if counts.ndim != 2:
         raise InvalidSpecError(
             f"expert_loads = {path}: {COUNTS} has {counts.ndim} dimensions; expected layers and"
             " experts, or steps, layers and experts"

@@ -146,7 +146,7 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
         )
 
 
-# Deployments with decode context parallelism that an engine does not start: engine, fact, why, source
+# Deployments with dcp above 1 that an engine does not start: engine, fact, why, source
 STRIPING_REFUSALS: Final = (
     (
         *("vllm", "windows", "does not stripe the keys of sliding windows"),

@@ -368,8 +368,8 @@ def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
     def several(name: str) -> bool:
         return any((fields.get(f"{pool}{name}") or 1) > 1 for pool in ("", "prefill_", "decode_"))
 
-    left_out = () if several("attention_dp") else EXCHANGE
-    left_out += () if several("ep") else (REBALANCED,)
+    left_out = {*(() if several("attention_dp") else EXCHANGE)}
+    left_out |= set() if several("ep") else {REBALANCED}
     return {name: value for name, value in fields.items() if name not in left_out}
 
 
