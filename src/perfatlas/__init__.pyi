@@ -365,7 +365,8 @@ def compare(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -714,7 +715,8 @@ def estimate(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -1063,7 +1065,8 @@ def explain(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -1567,7 +1570,8 @@ def frontier(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -2757,7 +2761,8 @@ def max_request_rate(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -3257,7 +3262,8 @@ def required_replicas(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -3633,7 +3639,8 @@ def search(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -4238,7 +4245,8 @@ def simulate(
             together. Default: 0. Needs an MoE model.
         eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
             then takes its share of the time that a rebalance blocks it. Default: experts are
-            placed once, and rebalances are not counted. Needs an MoE model.
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens

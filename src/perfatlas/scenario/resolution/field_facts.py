@@ -31,7 +31,7 @@ SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))
 PROMPTS_FIRST: Final = "sglang"  # scheduling policy that runs prompts before decodes
 BALANCES: Final = "trtllm"  # prefix of those that can hold prompts for those of other ranks
 RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
-EXPERT_RANKS: Final = ("ep", *(f"{role}_ep" for role in ROLES))
+EXPERT_RANKS: Final = ("ep", *(f"{role}_ep" for role in (*ROLES, "feed_forward")))
 # the fields that facts derive from
 FACTS: Final = {
     "tokens": ("model",),
