@@ -116,6 +116,7 @@ def _decode(decode_D2: FloatArray) -> StepCost:
             cp=column,
             ring_degree=column,
             guidance_degree=column,
+            dcp=column,
             attention_dp=column,
             ep=column,
             moe_tp=column * TP,

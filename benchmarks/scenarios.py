@@ -136,7 +136,7 @@ def _plan(random: np.random.Generator, network: Network, gpus: int) -> Cells | N
     if not network.has_experts:
         moe_tp = ones
     plan = PlanColumns(
-        **columns, cp=ones, ring_degree=ones, guidance_degree=ones, moe_tp=moe_tp, dp=ones
+        **columns, cp=ones, ring_degree=ones, guidance_degree=ones, dcp=ones, moe_tp=moe_tp, dp=ones
     )
     if plan_problems(network, plan)[0] is not None:
         return None

@@ -195,12 +195,15 @@ def compare(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -253,6 +256,7 @@ def compare(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -339,6 +343,9 @@ def compare(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -350,9 +357,17 @@ def compare(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -441,6 +456,8 @@ def compare(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -535,12 +552,15 @@ def estimate(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -593,6 +613,7 @@ def estimate(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -672,6 +693,9 @@ def estimate(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -683,9 +707,17 @@ def estimate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -774,6 +806,8 @@ def estimate(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -864,12 +898,15 @@ def explain(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -922,6 +959,7 @@ def explain(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -1005,6 +1043,9 @@ def explain(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1016,9 +1057,17 @@ def explain(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -1107,6 +1156,8 @@ def explain(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -1348,12 +1399,15 @@ def frontier(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -1406,6 +1460,7 @@ def frontier(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -1493,6 +1548,9 @@ def frontier(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1504,9 +1562,17 @@ def frontier(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -1595,6 +1661,8 @@ def frontier(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -2428,12 +2496,15 @@ def max_request_rate(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -2476,6 +2547,7 @@ def max_request_rate(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -2674,6 +2746,9 @@ def max_request_rate(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -2685,9 +2760,17 @@ def max_request_rate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -2760,6 +2843,8 @@ def max_request_rate(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -2916,12 +3001,15 @@ def required_replicas(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -2964,6 +3052,7 @@ def required_replicas(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -3165,6 +3254,9 @@ def required_replicas(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3176,9 +3268,17 @@ def required_replicas(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -3251,6 +3351,8 @@ def required_replicas(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
@@ -3375,12 +3477,15 @@ def search(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -3526,6 +3631,9 @@ def search(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3537,9 +3645,17 @@ def search(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -3884,12 +4000,15 @@ def simulate(
     cp: int | str = 1,
     ring_degree: int | str = 1,
     guidance_degree: int | str = 1,
+    dcp: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
     redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
     expert_exchange: Literal[
         "all_gather_reduce_scatter",
         "all_to_all",
@@ -3932,6 +4051,7 @@ def simulate(
     prefill_pp: int | str | None = None,
     decode_pp: int | str | None = None,
     prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
     prefill_attention_dp: int | str | None = None,
     decode_attention_dp: int | str | None = None,
     prefill_ep: int | str | None = None,
@@ -4129,6 +4249,9 @@ def simulate(
             guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
             Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
             prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -4140,9 +4263,17 @@ def simulate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
         redundant_experts: Additional experts that each MoE layer holds, copies of its popular
             ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
             together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
             DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
             and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
@@ -4215,6 +4346,8 @@ def simulate(
             disaggregated.
         prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
             Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
         prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
             attention_dp. Needs mode = disaggregated.
         decode_attention_dp: Attention data-parallel size of each decode worker. Default: as

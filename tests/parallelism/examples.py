@@ -20,6 +20,7 @@ def plan_of(**sizes: float) -> PlanColumns:
     one = PlanColumns(
         tp=column(1), pp=column(1), cp=column(1), attention_dp=column(1), ep=column(1),
         moe_tp=column(1), dp=column(1), ring_degree=column(1), guidance_degree=column(1),
+        dcp=column(1),
     )  # fmt: skip
     return replace(one, **{name: column(value) for name, value in sizes.items()})
 

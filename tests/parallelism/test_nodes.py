@@ -23,6 +23,7 @@ def plan_of(**sizes: float) -> parallelism.PlanColumns:
         "dp",
         "ring_degree",
         "guidance_degree",
+        "dcp",
     )
     return parallelism.PlanColumns(
         **{name: np.array([float(sizes.get(name, 1.0))]) for name in names}

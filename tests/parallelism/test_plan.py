@@ -109,7 +109,7 @@ def test_any_numbers_give_a_sentence_or_a_plan_that_divides(rows: list[tuple[flo
     tp, pp, cp, attention_dp, ep, moe_tp, dp, ring = np.array(rows, dtype=np.float64).T
     plan = PlanColumns(
         tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp,
-        ring_degree=ring, guidance_degree=np.ones_like(ring),
+        ring_degree=ring, guidance_degree=np.ones_like(ring), dcp=np.ones_like(ring),
     )  # fmt: skip
     for index, problem in enumerate(plan_problems(SMALL_MOE, plan)):
         if problem is None:
@@ -124,7 +124,7 @@ def test_a_column_answers_like_single_plans() -> None:
     one = np.ones(len(sizes))
     plan = PlanColumns(
         tp=column(*sizes), pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one,
-        ring_degree=one, guidance_degree=one,
+        ring_degree=one, guidance_degree=one, dcp=one,
     )  # fmt: skip
     alone = [plan_problems(LLAMA_70B, plan_of(tp=size))[0] for size in sizes]
     assert plan_problems(LLAMA_70B, plan) == alone

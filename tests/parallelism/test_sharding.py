@@ -329,7 +329,7 @@ def test_only_attention_dp_exchanges_tokens() -> None:
     one = np.ones(2)
     plan = parallelism.PlanColumns(
         tp=column(4, 1), attention_dp=column(1, 4), ep=column(4, 4), moe_tp=one, pp=one, cp=one,
-        dp=one, ring_degree=one, guidance_degree=one,
+        dp=one, ring_degree=one, guidance_degree=one, dcp=one,
     )  # fmt: skip
     experts = named(parallelism.shard_operators(step(SMALL_MOE, plan), plan, SMALL_MOE), "experts")
     assert isinstance(experts, GroupedGemm)
@@ -388,7 +388,7 @@ def test_columns_of_plans_mix_ranks() -> None:
     plan = parallelism.PlanColumns(
         tp=column(1, 2), pp=column(1, 1), cp=column(1, 1), attention_dp=column(4, 1),
         ep=column(4, 2), moe_tp=column(1, 1), dp=column(1, 1), ring_degree=column(1, 1),
-        guidance_degree=column(1, 1),
+        guidance_degree=column(1, 1), dcp=column(1, 1),
     )  # fmt: skip
     tokens = StepTokens(
         batch=column(8, 8), q_len=column(1, 1), kv_len=column(64, 64), head_ranks=plan.tp

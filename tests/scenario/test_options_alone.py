@@ -115,8 +115,9 @@ def test_every_field_of_estimates_changed_alone() -> None:
     assert ignored("estimate", found) == []
     felt = {one.field for one in found if one.outcome == "moved"}
     # the version needs the optional package of measured tables, and a batch overlap an exchange
-    # that is no engine's default: tests/step/test_overlap.py
-    told = {"silicon_version", "batch_overlap", *UNFELT["estimate"]}
+    # that is no engine's default: tests/step/test_overlap.py; loads of experts are read from a
+    # file: tests/scenario/test_expert_loads.py
+    told = {"silicon_version", "batch_overlap", "expert_loads", *UNFELT["estimate"]}
     assert sorted(set(verb_fields("estimate")) - felt - told) == []
 
 

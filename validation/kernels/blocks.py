@@ -202,6 +202,7 @@ def _question(
             dp=column,
             ring_degree=column,
             guidance_degree=column,
+            dcp=column,
         ),
         tier="physics",
     )

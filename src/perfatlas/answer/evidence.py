@@ -18,6 +18,7 @@ from perfatlas.hardware import cited_sources
 from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails, support
 from perfatlas.measurements import residuals, tables
 from perfatlas.operators import Gemm, LatentAttention
+from perfatlas.step import rebalance_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -255,7 +256,14 @@ def engine_assumptions(question: Candidates) -> list[str]:
     if question.model.network.has_experts:
         remarks.append(f"expert load: {question.expert_distribution}")
         remarks += _copied_experts(question)
+        remarks += _rebalances(question)
         remarks += _unquantized_gather(question)
+    if (dcp := question.plan.dcp[0]) > 1:
+        remarks.append(
+            f"cached keys are striped over {dcp:g} tensor-parallel ranks (dcp): queries and"
+            " log-sum-exp are all-gathered and outputs reduce-scattered in each layer (backend"
+            " ag_rs); windows, states and keys of an index stay whole on every rank"
+        )
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
         remarks.append(
@@ -282,6 +290,17 @@ def _copied_experts(question: Candidates) -> list[str]:
         for copies, slots in sorted(counts)
         if copies
     ]
+
+
+def _rebalances(question: Candidates) -> list[str]:
+    """Return what rebalances of experts are assumed to cost, or that they are not counted."""
+    steps = question.rebalance_steps
+    if not steps:
+        layers = question.model.network.layers
+        copied = any(g.experts is not None and g.experts.redundant_experts for g in layers)
+        return ["rebalances of experts are not counted (eplb_step_interval)"] if copied else []
+    source = rebalance_rates(question.profile.name)["source"]
+    return [f"all experts move in a blocking rebalance every {steps:,} steps: {source}"]
 
 
 def _acceptance(chances: tuple[float, ...]) -> str:

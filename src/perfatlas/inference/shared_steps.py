@@ -129,6 +129,7 @@ SHARDED: tuple[str, ...] = (
     "cp",
     "ring_degree",
     "guidance_degree",
+    "dcp",
     "attention_dp",
     "ep",
     "moe_tp",

@@ -172,6 +172,16 @@ class CacheLayout:
     state_bytes_per_token: float = 0.0
     state_tokens: int = 0
 
+    @property
+    def striped(self) -> bool:
+        """Whether decode context-parallel ranks hold every n-th token of it.
+
+        Source: SGLang documentation, "Decode Context Parallelism", and its pull request 39330:
+            keys of an index stay whole on every rank; vllm-project/vllm, v1/kv_cache_interface.py:
+            windows are not striped.
+        """
+        return self.kind in ("attention", "latent") and not self.token_limit
+
     def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
         """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""
         kept_C = np.minimum(seq_len, self.token_limit) if self.token_limit else seq_len

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
         LatentAttention, visible_pairs,
     )
     from perfatlas.operators.copies import take_candidates, with_fields
-    from perfatlas.operators.expert_load import UNIFORM, busiest_rank, load_skew
+    from perfatlas.operators.expert_load import (
+        UNIFORM, MeasuredLoads, busiest_rank, concentration, load_skew,
+    )
     from perfatlas.operators.operator import (
         ACTIVATION_BYTES, WORK_CLASSES, Backward, Collective, Group, Operator, Ranks, Saving, Shard,
         WeightMatrix, WorkClass,

@@ -106,6 +106,70 @@ class _Softmax(_HeadReader):
     def query_width(self) -> FloatArray:
         """Return the width of a query head (C,)."""
 
+    @abstractmethod
+    def partial_widths(self) -> tuple[FloatArray, FloatArray]:
+        """Return the widths of a query head and of its output over some of the keys, each (C,)."""
+
+    def striped_over(self, ranks: Ranks) -> FloatArray | None:
+        """Return the ranks over which cached keys are striped (C,); None where none are."""
+        return ranks.dcp
+
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the part of one rank; in decode, all heads of its stripe group on its keys."""
+        local, striped_C = super().divided(ranks), self.striped_over(ranks)
+        if striped_C is None or self.phase != Phase.DECODE:
+            return local
+        heads_C, keys_C = local.num_heads * striped_C, np.maximum(local.kv_len / striped_C, 1.0)
+        return with_fields(local, num_heads=heads_C, kv_len=keys_C)
+
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+        """Return the collectives around it, under decode context parallelism those of partial sums.
+
+        In decode all heads of the group attend to the keys of each rank: queries are gathered
+        before, and the outputs are merged by the log-sum-exp of each rank and reduce-scattered.
+        Prompts do the same for the cached tokens before a chunk (see `LatentAttention`).
+
+        Source: vllm-project/vllm, v1/attention/ops/common.py, cp_lse_ag_out_rs, and v1/attention/
+            backends/flash_attn.py, _forward_with_dcp; SGLang documentation, "Decode Context
+            Parallelism", backend ag_rs.
+        Limits: Outputs are reduced in 16 bits, which SGLang does in fp32. All-to-all backends and
+            replicated query projections, with fewer collectives, are not modeled; neither is the
+            smaller read of the keys of a prompt that each rank holds.
+        """
+        before, after = super().collectives(ranks)
+        if (striped_C := self.striped_over(ranks)) is None:
+            return before, after
+        group = Group(ranks=striped_C, stride=np.ones_like(striped_C))
+        decodes = self.phase == Phase.DECODE
+        cached = self if decodes else self.with_cached_context()
+        heads_C = self.num_heads * (1.0 if decodes else striped_C)
+        rows_C = self.batch * self.q_len * heads_C
+        query_C, output_C = (rows_C * width * ACTIVATION_BYTES for width in self.partial_widths())
+        label = "" if decodes else "context_"
+        merge = Streaming(
+            name=f"{self.name}_{label}merge",
+            phase=self.phase,
+            count=np.where(striped_C > 1.0, cached.count, 0.0),
+            stream="elementwise",
+            tokens=rows_C,
+            read_bytes=output_C + rows_C * striped_C * STATISTICS_BYTES,
+            write_bytes=output_C,
+            cold_read_bytes=0.0 * output_C,
+        )
+        queries, statistics, outputs = (
+            cached.collective(op, size_C, group, label=f"{label}{of}_{op}")
+            for of, op, size_C in (
+                ("query", "all_gather", query_C),
+                ("lse", "all_gather", rows_C * striped_C * STATISTICS_BYTES),
+                ("output", "reduce_scatter", output_C),
+            )
+        )
+        return (*before, queries), (statistics, merge, outputs, *after)
+
+    def with_cached_context(self) -> Self:
+        """Return it, with count 0 where no tokens are cached before its queries."""
+        return with_fields(self, count=np.where(self.kv_len > self.q_len, self.count, 0.0))
+
     def saved_inputs(self) -> FloatArray:
         """Return queries, keys and values; the output is kept by the next product (C,) [bytes]."""
         row = self.num_heads * self.query_width() + self.key_row()
@@ -149,6 +213,14 @@ class Attention(_Softmax):
     def key_limit(self) -> FloatArray:
         """Return the window, 0 for none (C,)."""
         return self.window
+
+    def striped_over(self, ranks: Ranks) -> FloatArray | None:
+        """Return the ranks over which cached keys are striped, 1 for those of a window (C,)."""
+        return None if ranks.dcp is None else np.where(self.window > 0, 1.0, ranks.dcp)
+
+    def partial_widths(self) -> tuple[FloatArray, FloatArray]:
+        """Return the widths of a query head and of its output, each (C,)."""
+        return self.head_dim, self.value_head_dim
 
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries, with at least one key-value head."""
@@ -363,6 +435,34 @@ class LatentAttention(_Softmax):
     def key_limit(self) -> FloatArray:
         """Return the selected keys, 0 for all (C,)."""
         return self.selected
+
+    def partial_widths(self) -> tuple[FloatArray, FloatArray]:
+        """Return the widths of an absorbed query head and of its latent output, each (C,)."""
+        return self.kv_lora_rank + self.rope_dim, self.kv_lora_rank
+
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the part of one rank, which holds its share of the selected keys."""
+        local = super().divided(ranks)
+        if ranks.dcp is None or self.phase != Phase.DECODE:
+            return local
+        selected_C = np.where(self.selected > 0, np.maximum(self.selected / ranks.dcp, 1.0), 0.0)
+        return with_fields(local, selected=selected_C)
+
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+        """Return the collectives around it; prompts gather the latent rows cached before a chunk.
+
+        Source: vllm-project/vllm, model_executor/layers/attention/mla_attention.py,
+            _context_parallel_compute_prefill_context: rows are gathered in 16 bits, then expanded.
+        """
+        if ranks.dcp is None or self.phase == Phase.DECODE:
+            return super().collectives(ranks)
+        before, after = KeyReader.collectives(self, ranks)
+        rows_C = self.batch * np.maximum(self.kv_len - self.q_len, 0.0) * self.key_row()
+        group = Group(ranks=ranks.dcp, stride=np.ones_like(ranks.dcp))
+        gathered = self.with_cached_context().collective(
+            "all_gather", rows_C * ACTIVATION_BYTES, group, label="context_all_gather"
+        )
+        return (*before, gathered), after
 
     def verifying(self, batch: FloatArray, queries: int) -> Self:
         """Return it in a decode step that verifies several tokens per sequence.

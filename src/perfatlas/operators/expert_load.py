@@ -1,10 +1,12 @@
 """How tokens are distributed over the experts of a layer, and over expert-parallel ranks.
 
-Shape legend: C candidates, B equally frequent classes of experts.
+Shape legend: C candidates, B equally frequent classes of experts, L layers, E experts, S slots.
 """
 
 from __future__ import annotations
 
+import heapq
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,26 +26,110 @@ MAX_TOKEN_SHARE: Final = 0.8
 MIN_TOKENS: Final = 1.0
 
 
-def load_skew(distribution: str) -> float:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeasuredLoads:
+    """Measured loads of the experts of each MoE layer, and how experts are placed on ranks."""
+
+    name: str  # Their origin
+    share_LE: FloatArray  # Share of the rows of a layer that each of its experts gets, (L, E)
+    balanced: bool = False  # Whether experts are placed by their loads (EPLB), else in order
+    copies: int = 0  # Redundant experts of each layer
+    found: dict[float, float] = field(default_factory=dict)  # `busiest`, by the number of ranks
+
+    def __str__(self) -> str:
+        """Return what an answer says of them."""
+        layers, experts = self.share_LE.shape
+        placed = "placed by load (EPLB)" if self.balanced else "placed in order"
+        return f"measured, {self.name}: {layers} layers of {experts} experts, {placed}"
+
+    def busiest(self, ep: FloatArray) -> FloatArray:
+        """Return the rows of the busiest of ep ranks over those of a mean one (C,).
+
+        It is the mean over layers, as each layer waits for its busiest rank.
+
+        Limits: Time is taken to be linear in the rows of the busiest rank.
+        """
+        for ranks in {*np.ravel(ep).tolist()} - {*self.found}:
+            self.found[ranks] = float(
+                np.mean([self._busiest(s, int(ranks)) for s in self.share_LE])
+            )
+        busiest_C: FloatArray = np.array([self.found[ranks] for ranks in np.ravel(ep).tolist()])
+        return busiest_C
+
+    def _busiest(self, share_E: FloatArray, ranks: int) -> float:
+        """Return the load of the busiest rank over the mean of one layer.
+
+        Source: deepseek-ai/EPLB, eplb.py: each redundant slot copies the expert with most rows per
+            slot (replicate_experts); slots go, the most loaded first, to the least loaded rank
+            with a free slot (balanced_packing).
+        Limits: One group of ranks; the hierarchical packing into nodes is not followed.
+        """
+        if not self.balanced:
+            return float(share_E.reshape(ranks, -1).sum(axis=1).max() * ranks)
+        copies_E = np.ones(share_E.size)
+        for _ in range(self.copies):
+            copies_E[np.argmax(share_E / copies_E)] += 1.0
+        load_S = np.repeat(share_E / copies_E, copies_E.astype(np.int64))
+        held, full = [(0.0, 0, rank) for rank in range(ranks)], load_S.size // ranks
+        most = 0.0
+        for load in np.sort(load_S)[::-1].tolist():
+            total, slots, rank = heapq.heappop(held)
+            most = max(most, total + load)
+            if slots + 1 < full:
+                heapq.heappush(held, (total + load, slots + 1, rank))
+        return most * ranks
+
+    def active_experts(self, tokens: FloatArray, top_k: FloatArray) -> FloatArray:
+        """Return the expected experts with rows of all ranks, the mean over layers (C,)."""
+        chance_1LE = np.minimum(np.ravel(top_k)[:, None, None] * self.share_LE, 1.0)
+        idle_CL = ((1.0 - chance_1LE) ** np.ravel(tokens)[:, None, None]).sum(axis=2)
+        active_C: FloatArray = self.share_LE.shape[1] - idle_CL.mean(axis=1)
+        return active_C
+
+
+def load_skew(distribution: str | MeasuredLoads) -> float:
     """Return the kernel argument: `UNIFORM`, `BALANCED` or the exponent of a power law.
 
     Args:
-        distribution: "uniform", "balanced" or "power_law_<alpha>".
+        distribution: "uniform", "balanced" or "power_law_<alpha>"; measured loads are those of
+            uniform routing with a busier rank (`concentration`).
 
     Example:
         >>> from perfatlas.operators import load_skew
         >>> load_skew("uniform"), load_skew("balanced"), load_skew("power_law_1.2")
         (-1.0, 0.0, 1.2)
     """
-    if distribution == "uniform":
+    if isinstance(distribution, MeasuredLoads) or distribution == "uniform":
         return UNIFORM
     if distribution == "balanced":
         return BALANCED
     return float(distribution.removeprefix("power_law_"))
 
 
+def concentration(
+    distribution: str | MeasuredLoads,
+    tokens: FloatArray,
+    experts: FloatArray,
+    top_k: FloatArray,
+    ep: FloatArray,
+) -> FloatArray:
+    """Return the rows of the busiest rank over those of uniform routing (C,): 1 unless measured.
+
+    Args:
+        distribution: As for `load_skew`; the others as for `busiest_rank`.
+    """
+    if not isinstance(distribution, MeasuredLoads):
+        return np.ones_like(tokens)
+    measured_C = busiest_rank(distribution, tokens, experts, top_k, ep)
+    return measured_C / busiest_rank("uniform", tokens, experts, top_k, ep)
+
+
 def least_active_experts(
-    distribution: str, tokens: FloatArray, experts: FloatArray, top_k: FloatArray, ep: FloatArray
+    distribution: str | MeasuredLoads,
+    tokens: FloatArray,
+    experts: FloatArray,
+    top_k: FloatArray,
+    ep: FloatArray,
 ) -> FloatArray:
     """Return the minimum number of experts of a rank whose weights are read (C,).
 
@@ -59,7 +145,9 @@ def least_active_experts(
     """
     skew = load_skew(distribution)
     rows = tokens * top_k / ep
-    if skew == BALANCED:
+    if isinstance(distribution, MeasuredLoads):
+        active = distribution.active_experts(tokens, top_k) / ep
+    elif skew == BALANCED:
         active = rows
     elif skew == UNIFORM:
         share = np.minimum(top_k / experts, 1.0)
@@ -71,7 +159,7 @@ def least_active_experts(
 
 
 def busiest_rank(
-    distribution: str,
+    distribution: str | MeasuredLoads,
     tokens: FloatArray,
     experts: float | FloatArray,
     top_k: float | FloatArray,
@@ -88,8 +176,10 @@ def busiest_rank(
 
     Source: derived: the loads of ranks are sums of the loads of their experts, taken as normal.
         Uniform routing: rows of a rank are hypergeometric per token. Power law: popularity of an
-        expert has the density x^-alpha.
-    Limits: Popular experts are on random ranks; no redundant experts and no auxiliary loss.
+        expert has the density x^-alpha. Measured loads: excess of the measured means, and of the
+        draws of a step, as for uniform routing, which are independent of each other.
+    Limits: Popular experts are on random ranks; no redundant experts and no auxiliary loss, unless
+        loads are measured.
 
     Example:
         >>> import numpy as np
@@ -98,6 +188,10 @@ def busiest_rank(
         >>> one.tolist()
         [1.0]
     """
+    if isinstance(distribution, MeasuredLoads):
+        drawn_C = busiest_rank("uniform", tokens, experts, top_k, ep)
+        measured_C = distribution.busiest(np.broadcast_to(ep, drawn_C.shape))
+        return np.minimum(1.0 + np.hypot(measured_C - 1.0, drawn_C - 1.0), np.maximum(ep, 1.0))
     skew = load_skew(distribution)
     ones_C = np.ones_like(tokens)
     if skew == UNIFORM:

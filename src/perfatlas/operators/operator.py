@@ -48,6 +48,8 @@ class Ranks(NamedTuple):
     ring: FloatArray | None = None
     # Those that divide the passes with and without a prompt; None where none do
     guidance: FloatArray | None = None
+    # Tensor-parallel ranks over which cached keys are striped; None where none are
+    dcp: FloatArray | None = None
 
     def tensor_group(self) -> Group:
         """Return the tensor-parallel group."""
@@ -276,6 +278,7 @@ class Collective(Operator):
     ranks: FloatArray  # Size of the group (C,)
     stride: FloatArray  # Distance between neighbors (C,)
     window: str = ""  # Operator of which one execution runs beside each transfer; "" for none
+    pause_s: float = 0.0  # Time that ranks wait for the host in each execution besides it [s]
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

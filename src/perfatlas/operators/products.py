@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators.copies import with_fields
-from perfatlas.operators.expert_load import least_active_experts
+from perfatlas.operators.expert_load import MeasuredLoads, least_active_experts
 from perfatlas.operators.operator import ACTIVATION_BYTES, Backward, Operator, WeightMatrix
 from perfatlas.operators.streaming import QUANTIZE, Streaming
 from perfatlas.operators.work import FloatArray, Phase, Work
@@ -162,7 +162,9 @@ class GroupedGemm(Operator):
     format: str  # Number format of the product
     weight_bytes_per_element: float  # Bytes per stored weight with its scales
     input_bytes_per_element: float  # Bytes per activation as the kernel reads it
-    distribution: str = "uniform"  # Routing of tokens to experts, as in `expert_load`
+    distribution: str | MeasuredLoads = (
+        "uniform"  # Routing of tokens to experts, as in `expert_load`
+    )
     # Mean number of ep ranks to which an all-to-all sends a token, so that a rank holds only the
     # tokens that it received; 0 where every rank holds all tokens (C,)
     ranks_per_token: FloatArray | float = 0.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         pools_fit,
     )
     from perfatlas.parallelism.plan import (
-        WITHIN_CONTEXT, PlanColumns, default_moe_split, gpus_of_sizes, plan_problems, plan_rules,
+        DEGREES, PlanColumns, default_moe_split, gpus_of_sizes, plan_problems, plan_rules,
     )
     from perfatlas.parallelism.sharding import shard_operators, stage_layers, stage_share
     from perfatlas.parallelism.tables import hold_tables

@@ -42,7 +42,7 @@ def kv_bytes_per_sequence(
     Key-value heads are divided over tp until each rank has one, then replicated; a latent row (MLA)
     is replicated on every rank; a windowed layer keeps its window; a recurrent state has constant
     size and is divided over its heads. Context-parallel ranks hold copies, since each has gathered
-    all keys.
+    all keys; decode context-parallel ranks hold every dcp-th token of keys that are not windowed.
 
     Args:
         plan: The plans (C,).
@@ -58,7 +58,7 @@ def kv_bytes_per_sequence(
         >>> from perfatlas.parallelism import kv_bytes_per_sequence
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one,
-        ...     dp=one, ring_degree=one, guidance_degree=one)
+        ...     dp=one, ring_degree=one, guidance_degree=one, dcp=one)
         >>> model = resolve_model("meta-llama/Llama-3.1-70B-Instruct").network
         >>> float(kv_bytes_per_sequence(model, "bf16", plan, one)[0])  # 80 x 2 x 8 x 128 x 2
         327680.0
@@ -67,7 +67,8 @@ def kv_bytes_per_sequence(
     total = np.zeros_like(plan.tp)
     for layout in network.cache_layouts(element_bytes):
         shared_by = np.minimum(plan.tp, layout.divided_by)
-        total = total + layout.bytes_per_sequence(seq_len) / shared_by
+        striped = plan.dcp if layout.striped else 1.0
+        total = total + layout.bytes_per_sequence(seq_len) / shared_by / striped
     return total * stage_share(network, plan)
 
 
@@ -117,6 +118,7 @@ def paged_bytes_per_sequence(
 
     layers: dict[float, int] = {}  # of pages with keys of all tokens, by the bytes of a page
     others: set[float] = set()  # bytes of pages of windows and states
+    index = 0.0  # bytes of pages of keys that are not striped, over all layers
     windows: dict[int, int] = {}  # layers by window
     groups: dict[tuple[int, int], int] = {}  # number of groups, by tokens kept and tokens of a page
     for layout in layouts:
@@ -125,6 +127,7 @@ def paged_bytes_per_sequence(
             windows[layout.token_limit] = windows.get(layout.token_limit, 0) + layout.layers
             continue
         size = page(layout, pages.block)
+        index += 0.0 if layout.striped else size * layout.layers
         layers[size] = layers.get(size, 0) + layout.layers
         if layout.state_tokens:
             block = state_block(layout.state_tokens)
@@ -135,7 +138,9 @@ def paged_bytes_per_sequence(
     stride = sum(size * count for size, count in strided.items())
     for window, count in windows.items():
         groups[window, pages.window_block] = max(1, round(count / max(strided.values())))
-    held_C = np.ceil(seq_len_C / pages.block)
+    # pages of striped keys; every rank keeps all keys of the index
+    held_C = np.ceil(seq_len_C / (pages.block * plan.dcp))
+    held_C = held_C + index / stride * (np.ceil(seq_len_C / pages.block) - held_C)
     for (span, block), number in groups.items():
         reached_C = np.minimum(span - 1.0 + in_flight_C, seq_len_C)
         held_C = held_C + number * (np.ceil(reached_C / block) + 1.0)

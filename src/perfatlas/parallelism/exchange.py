@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     Group,
+    MeasuredLoads,
     Phase,
     busiest_rank,
     load_skew,
@@ -189,7 +190,8 @@ def _busiest_share(local: GroupedGemm, copies: FloatArray, groups: FloatArray) -
 
     Source: derived; loads of skewed routing as of the experts' kernels (`busiest_rank`).
     """
-    if load_skew(local.distribution) <= 0.0:
+    measured = isinstance(local.distribution, MeasuredLoads)
+    if load_skew(local.distribution) <= 0.0 and not measured:
         return np.ones_like(copies)
     skewed_C, random_C = (
         busiest_rank(name, local.tokens, local.experts, local.top_k, groups)

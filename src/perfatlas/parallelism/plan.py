@@ -24,6 +24,7 @@ BoolArray = NDArray[np.bool_]
 Size = TypeVar("Size", int, float, "FloatArray")
 IN_REPLICA: Final = ("tp", "attention_dp", "cp", "pp")  # sizes that multiply to its GPUs
 WITHIN_CONTEXT: Final = ("ring_degree", "guidance_degree")  # sizes that divide cp
+DEGREES: Final = (*WITHIN_CONTEXT, "dcp")  # sizes that divide others and add no GPUs
 _MAX_WAYS: Final = 65536  # limit of the search for the nearest valid size
 
 
@@ -42,6 +43,9 @@ class PlanColumns:
     # Context-parallel ranks that divide the passes with and without a prompt. The other
     # cp / (ring_degree x guidance_degree) exchange heads
     guidance_degree: FloatArray
+    # Tensor-parallel ranks over which the cached keys of a sequence are striped (decode context
+    # parallelism)
+    dcp: FloatArray
 
     @property
     def gpus_per_replica(self) -> FloatArray:
@@ -134,7 +138,7 @@ def plan_problems(network: Network, plan: PlanColumns) -> list[str | None]:
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
         ...     moe_tp=one, dp=one, ring_degree=one,
-        ...     guidance_degree=one)
+        ...     guidance_degree=one, dcp=one)
         >>> plan_problems(llama, plan)[1]
         'tp = 12: num_heads = 64 must be divisible by tp; nearest valid tp: 8 or 16'
     """
@@ -160,7 +164,7 @@ def plan_rules(network: Network, plan: PlanColumns) -> dict[str, BoolArray]:
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
         ...     moe_tp=one, dp=one, ring_degree=one,
-        ...     guidance_degree=one)
+        ...     guidance_degree=one, dcp=one)
         >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
         >>> plan_rules(llama, plan)["tp_divides_num_heads"].tolist()
         [False, True]
@@ -213,6 +217,7 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
             "pp_within_layers",
         ),
     ]
+    rules += _striping_rules(network, plan)
     if recurrent:
         rules.append(
             _Rule(
@@ -251,6 +256,42 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
         why = "all ranks hold tables"
         return [*rules, *_moe_rules(plan, why), _tables(network, plan)]
     return rules + (_moe_rules(plan) if experts else _dense_rules(plan, network))
+
+
+def _striping_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
+    """Return the rules of the ranks that stripe cached keys, which would otherwise repeat them.
+
+    Source: vllm-project/vllm, config/parallel.py (tp_size must be divisible by dcp_size) and
+        config/model.py, verify_with_parallel_config; SGLang documentation, "Decode Context
+        Parallelism": a group lies inside the tensor-parallel ranks of an attention-DP replica.
+    """
+    dcp, tp = plan.dcp, plan.tp
+    heads = max((size.size for size in network.divided_sizes if size.copied), default=1)
+    whole = not any(layout.striped for layout in network.cache_layouts(1.0))
+    each = f"num_kv_heads x dcp = {heads} x " if heads > 1 else "dcp = "
+    return [
+        _Rule(
+            (dcp > 1) & whole,
+            lambda i: f"dcp = {dcp[i]:g}: no layer caches keys of all tokens; use dcp = 1",
+            "dcp_of_cached_keys",
+        ),
+        _Rule(
+            (dcp > 1) & (np.mod(tp, heads * dcp) != 0),
+            lambda i: (
+                f"dcp = {dcp[i]:g}: tp = {tp[i]:g} must be a multiple of {each}{dcp[i]:g}, as only"
+                " ranks with copies of the same keys can stripe them"
+            ),
+            "dcp_divides_copies_of_keys",
+        ),
+        _Rule(
+            (dcp > 1) & (plan.cp > 1),
+            lambda i: (
+                f"dcp = {dcp[i]:g} with cp = {plan.cp[i]:g}: striped keys of divided prompts are"
+                " not modeled; use cp = 1, or dcp = 1"
+            ),
+            "dcp_without_cp",
+        ),
+    ]
 
 
 def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:

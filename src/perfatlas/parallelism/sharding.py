@@ -10,7 +10,8 @@ with `stage_share`.
 
 Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
 one late, to balance causal work; keys and values are all-gathered before each attention. In decode
-all cp ranks repeat the same work. Denoisers divide their passes with and without a prompt among
+all cp ranks repeat the same work. Decode context parallelism stripes the cached keys over
+tensor-parallel ranks. Denoisers divide their passes with and without a prompt among
 guidance_degree ranks, keys and values rotate among ring_degree ranks (ring attention), the others
 exchange heads (Ulysses), and what runs before and after them is repeated on all cp ranks.
 Attention-DP ranks divide embedding tables (`tables`).
@@ -118,7 +119,8 @@ def dividing_ranks(plan: PlanColumns) -> Ranks:
     Args:
         plan: The plans (C,).
     """
-    return Ranks(plan.tp, plan.attention_dp, plan.ep, plan.moe_tp)
+    striped = plan.dcp if bool(np.any(plan.dcp > 1)) else None
+    return Ranks(plan.tp, plan.attention_dp, plan.ep, plan.moe_tp, dcp=striped)
 
 
 def stage_share(network: Network, plan: PlanColumns) -> FloatArray:

@@ -68,7 +68,7 @@ def stage_weights_bytes(
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one,
-        ...     dp=one, ring_degree=one, guidance_degree=one)
+        ...     dp=one, ring_degree=one, guidance_degree=one, dcp=one)
         >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").network
         >>> float(stage_weights_bytes(model, formats, plan)[0])  # 8,030,261,248 parameters
         16060522496.0
@@ -136,7 +136,7 @@ def expert_padding_bytes(
         >>> formats = ModelFormats(gemm="bf16", moe="mxfp4", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one,
-        ...     dp=one, ring_degree=one, guidance_degree=one)
+        ...     dp=one, ring_degree=one, guidance_degree=one, dcp=one)
         >>> model = resolve_model("openai/gpt-oss-20b").network
         >>> # 24 layers x 32 experts x 3 matrices x (3072 x 2944 - 2880 x 2880) x 4.25 bits
         >>> float(expert_padding_bytes(model, formats, plan, (256, 128))[0])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         decode_step, decode_work, launched_operators, prefill_step, prefill_work, rank_operators,
         works_on_all_tokens,
     )
+    from perfatlas.step.rebalancing import rebalance_rates
     from perfatlas.step.stages import STAGES, StagedSteps, differs_by_transfers, staged_steps
     from perfatlas.step.sums import StepClock
     from perfatlas.step.tokens import PrefillChunks, padded_batch, prefill_chunks

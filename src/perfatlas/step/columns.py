@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.machines import Tier
     from perfatlas.networks import Model, ModelFormats
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import FloatArray, IntArray, MeasuredLoads
     from perfatlas.parallelism import PlanColumns
     from perfatlas.step.context import Placement
 
@@ -103,7 +103,9 @@ class Candidates:
     formats: ModelFormats  # Resolved number formats
     tier: Tier  # Tier of pricing
     silicon_version: str  # Version of the measured tables, "" for that of the calibrations
-    expert_distribution: str  # "uniform", "balanced" or "power_law_<alpha>"
+    # "uniform", "balanced", "power_law_<alpha>" or measured loads
+    expert_distribution: str | MeasuredLoads
+    rebalance_steps: int  # Steps between rebalances of experts (EPLB), 0 to count none
     drafts: int  # Draft tokens per sequence and decode step, 0 without speculative decoding
     # Probability of each draft that it is accepted if all previous ones are
     draft_acceptance: tuple[float, ...]
@@ -156,6 +158,7 @@ class Candidates:
             plan=self.plan,
             tier=self.tier,
             expert_distribution=self.expert_distribution,
+            rebalance_steps=self.rebalance_steps,
             silicon_version=self.silicon_version,
             drafts=self.drafts,
             images_per_token_C=per_token_C,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.machines import Tier
     from perfatlas.networks import ModelFormats, Network
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import FloatArray, IntArray, MeasuredLoads
     from perfatlas.parallelism import PlanColumns
 
 # of a placement
@@ -125,7 +125,9 @@ class StepContext:
     placement: Placement  # System and clock of each candidate
     plan: PlanColumns  # Parallel sizes (C,)
     tier: Tier  # Tier of pricing
-    expert_distribution: str = "uniform"  # "uniform", "balanced" or "power_law_<alpha>"
+    # "uniform", "balanced", "power_law_<alpha>" or measured loads
+    expert_distribution: str | MeasuredLoads = "uniform"
+    rebalance_steps: int = 0  # Steps between rebalances of experts (EPLB), 0 to count none
     silicon_version: str = ""  # Version of the measured tables, "" for that of the calibrations
     drafts: int = 0  # Draft tokens per sequence and decode step; 0 without speculative decoding
     # Output tokens that decoding sequences have so far, on average (C,), if the host reads them in

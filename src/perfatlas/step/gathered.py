@@ -102,7 +102,13 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         )
         places_R = (candidate_R, np.array(indexes)[which_R])
         pieces.append((places_R, inverse_R, priced.prices))
-    return scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
+    prices = scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
+    pause_s_O = np.array([link.pause_s for link in links])
+    if not pause_s_O.any():
+        return prices
+    pause_s_CO = np.where(np.stack([link.count for link in links], axis=1) > 0, pause_s_O, 0.0)
+    times = ("time_s_CO", "low_s_CO", "high_s_CO")
+    return with_fields(prices, **{name: getattr(prices, name) + pause_s_CO for name in times})
 
 
 def _implementation(context: StepContext) -> collectives.Implementation:

@@ -36,6 +36,7 @@ from perfatlas.parallelism import GATHERING, shard_operators
 from perfatlas.step.composition import step_costs
 from perfatlas.step.cost import Step, StepCost
 from perfatlas.step.fusion import apply_fusions, split_kernels
+from perfatlas.step.rebalancing import rebalancing
 from perfatlas.step.tokens import padded_batch
 from perfatlas.step.two_batches import OUTER, batch_count, part_of
 
@@ -163,6 +164,7 @@ def prefill_work(
     """
     batches = batch_count(context, Phase.PREFILL, tokens.all)
     operators = _in_batches(context, Phase.PREFILL, tokens, batches)
+    operators += rebalancing(operators, context)
     if context.drafts:
         operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
@@ -219,6 +221,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
         verification_operator(op, rows, queries)
         for op in _in_batches(context, phase, tokens, batches)
     )
+    operators += rebalancing(operators, context)
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
     host_s = context.profile.host.step_s + batch * context.sequence_host_s()

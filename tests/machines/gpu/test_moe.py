@@ -46,6 +46,7 @@ def shape(**changes: float) -> FloatArray:
         "exchange_ranks": 1.0,
         "ranks_per_token": 1.0,
         "loop_cycles": 0.0,
+        "concentration": 1.0,
     }
     return np.array([{**values, **changes}[name] for name in moe.MoeShape._fields])
 

@@ -52,7 +52,7 @@ def plan_of(cp: float, ring: float = 1.0, guidance: float = 1.0) -> PlanColumns:
     one = np.ones(1)
     return PlanColumns(
         tp=one, pp=one, cp=cp * one, attention_dp=one, ep=one, moe_tp=one, dp=one,
-        ring_degree=ring * one, guidance_degree=guidance * one,
+        ring_degree=ring * one, guidance_degree=guidance * one, dcp=one,
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def _plan(ep: float = 1.0, moe_tp: float = 1.0) -> PlanColumns:
     one = np.ones(1)
     return PlanColumns(
         tp=one, pp=one, cp=one, attention_dp=ep * moe_tp * one, ep=ep * one, moe_tp=moe_tp * one,
-        dp=one, ring_degree=one, guidance_degree=one,
+        dp=one, ring_degree=one, guidance_degree=one, dcp=one,
     )  # fmt: skip
 
 

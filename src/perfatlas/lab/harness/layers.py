@@ -40,7 +40,7 @@ def layer_cases(
     formats, column = ModelFormats(**names), np.ones(1)
     ranks = column * tp
     sizes = dict.fromkeys(
-        ("pp", "cp", "attention_dp", "ep", "dp", "ring_degree", "guidance_degree"), column
+        ("pp", "cp", "attention_dp", "ep", "dp", "ring_degree", "guidance_degree", "dcp"), column
     )
     plan = PlanColumns(tp=ranks, moe_tp=ranks, **sizes)
     cases: dict[str, Case] = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLAN: Final = (
-    *("tp", "pp", "cp", "ring_degree", "guidance_degree"),
+    *("tp", "pp", "cp", "ring_degree", "guidance_degree", "dcp"),
     *("attention_dp", "ep", "moe_tp"),
 )
 POOLS: Final = ("prefill", "decode")

@@ -96,6 +96,7 @@ class LimitedLoad:
     isl: FloatArray  # Longest prompt (C,)
     requests: FloatArray  # Requests in flight on a replica, inf if they are not known (C,)
     attention_dp: FloatArray  # Attention-data-parallel ranks (C,)
+    dcp: FloatArray  # Ranks over which a block is striped (C,)
     gpus: FloatArray  # GPUs of a replica (C,)
     pooled: bool  # Whether the replicas are workers of a prefill or decode pool
 
@@ -109,6 +110,9 @@ def filled_limits(
 ) -> tuple[EngineLimits, IntArray]:
     """Return the limits, and the index of the engine's recipe that set some of them (C,).
 
+    The given block_size is that of a rank; with decode context parallelism a block of the
+    scheduler is one block of every rank, and so has dcp times the tokens.
+
     A limit that is not given is that of the engine's recipe for the model and device, or else the
     engine's default for the device. An engine whose steps hold whole prompts has a step of at
     least the longest prompt and max_num_seqs; a recipe for shorter prompts is enlarged likewise.
@@ -118,7 +122,9 @@ def filled_limits(
     tensor parallelism alone, and state no limit of a rank. Their scheduler_recv_interval is for
     such servers too.
 
-    Source: sgl-project/sglang docs_new/src/snippets/autoregressive/deepseek-r1-advanced-
+    Source: vllm-project/vllm, v1/core/kv_cache_utils.py, and SGLang documentation, "Decode Context
+        Parallelism" (virtual page size), for blocks;
+        sgl-project/sglang docs_new/src/snippets/autoregressive/deepseek-r1-advanced-
         deployment.jsx: one server, concurrency 4 to 128, tensor_parallel_size without
         enable_dp_attention; managers/scheduler_recv_skipper.py of SGLang 0.5.10, which refuses
         enable_dp_attention; python/sglang/srt/server_args.py, _handle_pd_disaggregation: prefill
@@ -154,7 +160,7 @@ def filled_limits(
     limits = EngineLimits(
         max_num_seqs=seqs_C,
         max_num_batched_tokens=_first(given.max_num_batched_tokens, recipe_tokens_C, tokens_C),
-        block_size=_first(given.block_size, np.full(seqs_C.shape, float(rules.block_size))),
+        block_size=_first(given.block_size, rules.block_size * ones_C) * load.dcp,
         gpu_memory_utilization=_first(
             given.gpu_memory_utilization,
             launched("gpu_memory_utilization"),

@@ -128,6 +128,7 @@ def _legal_sizes(
             plan.attention_dp,
             plan.ring_degree,
             plan.guidance_degree,
+            plan.dcp,
             *given,
         ],
         axis=1,
@@ -137,7 +138,7 @@ def _legal_sizes(
     widest_U = kinds_UK[:, 0].copy()
     for kind, (domain, *sizes) in enumerate(kinds_UK.tolist()):
         tp_T = np.arange(1.0, domain + 1.0)
-        pp_T, cp_T, ranks_T, rings_T, passes_T, *given_T = (
+        pp_T, cp_T, ranks_T, rings_T, passes_T, dcp_T, *given_T = (
             np.full_like(tp_T, size or np.nan) for size in sizes
         )
         ep_T, moe_tp_T = parallelism.default_moe_split(tp_T, ranks_T, *given_T)
@@ -151,6 +152,7 @@ def _legal_sizes(
             dp=np.ones_like(tp_T),
             ring_degree=rings_T,
             guidance_degree=passes_T,
+            dcp=dcp_T,
         )
         broken_T = np.logical_or.reduce([*parallelism.plan_rules(network, tried).values()])
         found = tp_T[~broken_T].tolist()

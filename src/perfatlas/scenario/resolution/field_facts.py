@@ -31,6 +31,7 @@ SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))
 PROMPTS_FIRST: Final = "sglang"  # scheduling policy that runs prompts before decodes
 BALANCES: Final = "trtllm"  # prefix of those that can hold prompts for those of other ranks
 RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
+EXPERT_RANKS: Final = ("ep", *(f"{role}_ep" for role in (*ROLES, "feed_forward")))
 # the fields that facts derive from
 FACTS: Final = {
     "tokens": ("model",),
@@ -42,6 +43,7 @@ FACTS: Final = {
     "front end": ("mode", "engine"),
     "SGLang scheduler": ("engine",),
     "prompt balance": ("engine", "attention_dp"),
+    "expert ranks": ("model", *EXPERT_RANKS),
     "token exchange": ("model", *RANKS),
     "overlapped exchange": ("model", "engine", "batch_overlap", *SYSTEMS, *RANKS),
     "split steps": ("mode", "speculative_depth"),
@@ -197,6 +199,7 @@ def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None
         "front end": partial(_front_end, values),
         "SGLang scheduler": partial(_prompts_first, values),
         "prompt balance": partial(_balances, values),
+        "expert ranks": partial(_expert_ranks, values),
         "token exchange": partial(_token_exchange, values),
         "overlapped exchange": partial(_overlapped_exchange, values),
         "split steps": partial(_split_steps, values),
@@ -321,6 +324,15 @@ def _balances(values: Mapping[str, Any]) -> Missing | None:
         return None
     why = "attention_dp = 1 has no other ranks to wait for"
     return Missing(why, "set attention_dp, such as 8")
+
+
+def _expert_ranks(values: Mapping[str, Any]) -> Missing | None:
+    """Return that no ranks divide experts."""
+    if (dense := _experts(values)) is not None:
+        return dense
+    if any((values.get(name) or 1) > 1 for name in EXPERT_RANKS):
+        return None
+    return Missing("experts of ep = 1 are on no other ranks", "set ep, such as 8")
 
 
 def _token_exchange(values: Mapping[str, Any]) -> Missing | None:

@@ -28,6 +28,8 @@ SHARED_FIELDS: Final = (
     "silicon_version",
     "expert_distribution",
     "redundant_experts",
+    "expert_loads",
+    "eplb_step_interval",
     "images",
     "image_height",
     "image_width",

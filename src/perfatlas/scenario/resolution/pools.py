@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROLES: Final = ("prefill", "decode")
 PARTS: Final = ("attention", "feed_forward")
 SHARED: Final = (
-    *("system", "engine", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "format"),
+    *("system", "engine", "tp", "pp", "cp", "dcp", "attention_dp", "ep", "moe_tp", "format"),
     *("redundant_experts", "expert_exchange"),
 )
 
@@ -58,7 +58,7 @@ def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
         own = getattr(scenario, f"{role}_{name}", None)
         if own is not None:
             changes[name] = own
-    changes |= {"cp": 1} if role == "decode" else {"osl": 1}
+    changes |= {"cp": 1} if role == "decode" else {"osl": 1, "dcp": 1}
     return scenario.model_copy(update=changes)
 
 
@@ -88,7 +88,7 @@ def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
         if f"{role}_{name}" in FIELD_NAMES:
             changes[name] = columns[name].overridden_by(columns[f"{role}_{name}"])
     if role == "prefill":
-        changes |= {"batch": columns["prefill_batch"], "osl": ones}
+        changes |= {"batch": columns["prefill_batch"], "osl": ones, "dcp": ones}
     else:
         workers_N = columns.numbers("decode_workers")
         in_flight_N = columns.numbers("concurrency")
@@ -124,7 +124,7 @@ def part_scenario(scenario: Scenario, part: str) -> Scenario:
         return scenario
     each = scenario.batch or -(-(scenario.concurrency or 1) // (scenario.dp or 1))
     changes: dict[str, Any] = {"batch": each * (scenario.dp or 1), "concurrency": None}
-    changes |= {"gpus": None, "dp": 1, "cp": 1, "attention_dp": 1, "moe_tp": None}
+    changes |= {"gpus": None, "dp": 1, "cp": 1, "dcp": 1, "attention_dp": 1, "moe_tp": None}
     changes |= {name: getattr(scenario, f"feed_forward_{name}") for name in ("system", "tp", "pp")}
     changes["engine"] = scenario.feed_forward_engine or scenario.engine
     return scenario.model_copy(update=changes | {"ep": scenario.feed_forward_ep})
@@ -145,7 +145,7 @@ def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:
     each_N = np.ceil(columns.numbers("concurrency", 1.0) / dp_N)
     batch_N = np.where(np.isnan(batch_N), each_N, batch_N) * dp_N
     changes = {"batch": number_column(batch_N), "concurrency": none, "gpus": none, "dp": ones}
-    changes |= {"cp": ones, "attention_dp": ones, "moe_tp": none}
+    changes |= {"cp": ones, "dcp": ones, "attention_dp": ones, "moe_tp": none}
     for name in ("system", "engine"):
         changes[name] = columns[name].overridden_by(columns[f"feed_forward_{name}"])
     changes |= {name: columns[f"feed_forward_{name}"] for name in ("tp", "pp", "ep")}

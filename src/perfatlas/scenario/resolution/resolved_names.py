@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
 from perfatlas.networks import acceptance_curves, resolve_model
-from perfatlas.parallelism import WITHIN_CONTEXT
+from perfatlas.parallelism import DEGREES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.resolution.expert_loads import loads_of_network, measured_loads
 from perfatlas.scenario.resolution.field_facts import FORMATS
 from perfatlas.scenario.resolution.prompt_lengths import IMAGE_FIELDS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
     from perfatlas.networks import AcceptanceCurve, Model, Network
+    from perfatlas.operators import MeasuredLoads
     from perfatlas.step import Candidates
 
 
@@ -36,7 +38,7 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
     if question.model.network.divides_weights:
         sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
-    degrees = {name: getattr(plan, name) for name in WITHIN_CONTEXT}
+    degrees = {name: getattr(plan, name) for name in DEGREES}
     sizes |= {name: degree for name, degree in degrees.items() if degree[0] > 1}
     return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
 
@@ -139,14 +141,22 @@ def model_in_engine(fields: Mapping[str, Any], profile: EngineProfile) -> Model:
     return replace(model, network=model.network.without_windows(note))
 
 
-def placed_distribution(fields: Mapping[str, Any]) -> str:
+def placed_distribution(fields: Mapping[str, Any], network: Network) -> str | MeasuredLoads:
     """Return the routing of tokens to the experts that a deployment holds.
 
     Redundant experts are copies of the popular ones, placed so that all ranks expect equal loads:
-    tokens then reach the copies of unequally popular experts at random.
+    tokens then reach the copies of unequally popular experts at random. Of measured loads, each
+    rank gets those of the experts that the engine places there.
+
+    Limits: Where experts are rebalanced without copies, one that is more popular than a rank's
+        share still makes its rank the busiest; only measured loads tell.
     """
+    copies, steps = fields["redundant_experts"], fields["eplb_step_interval"]
+    if fields["expert_loads"] is not None:
+        loads = loads_of_network(measured_loads(fields["expert_loads"]), network)
+        return replace(loads, balanced=bool(copies or steps), copies=copies, found={})
     distribution: str = fields["expert_distribution"]
-    placed = fields["redundant_experts"] and distribution.startswith("power_law_")
+    placed = (copies or steps) and distribution.startswith("power_law_")
     return "uniform" if placed else distribution
 
 

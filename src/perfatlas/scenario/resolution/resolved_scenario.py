@@ -26,7 +26,14 @@ from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import PARTS
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.workers import load_of, workers_of
-from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
+from perfatlas.step import (
+    Candidates,
+    EngineLimits,
+    Load,
+    Placement,
+    rebalance_rates,
+    take_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,6 +64,9 @@ def candidates_of(
         return None
     try:
         model = resolved_names.model_in_engine(fields, profile)
+        distribution = resolved_names.placed_distribution(fields, model.network)
+        if fields["eplb_step_interval"]:
+            rebalance_rates(profile.name)
         if workers.part:
             parts = dict(zip(PARTS, model.network.split(), strict=True))
             model = replace(model, network=parts[workers.part])
@@ -70,6 +80,7 @@ def candidates_of(
     _refuse_decode(workers, rows_C, model, refusals)
     _refuse_long_prompts(workers, rows_C, model, refusals)
     _refuse_stages(workers, rows_C, profile, refusals)
+    _refuse_striping(workers, rows_C, (model, profile), fields, refusals)
     needed = _needed_formats(formats[0], model.network)
     systems = _systems(workers, rows_C, (profile, fields, needed), refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
@@ -84,7 +95,8 @@ def candidates_of(
         formats=formats[0],
         tier=fields["tier"],
         silicon_version=fields["silicon_version"] or "",
-        expert_distribution=resolved_names.placed_distribution(fields),
+        expert_distribution=distribution,
+        rebalance_steps=fields["eplb_step_interval"] or 0,
         drafts=fields["speculative_depth"],
         draft_acceptance=resolved_names.acceptance_of_drafts(fields),
         assumptions=(*formats[1], *resolved_names.curve_notes(fields, model.network)),
@@ -134,6 +146,25 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
         )
 
 
+# Deployments with dcp above 1 that an engine does not start: engine, fact, why, source
+STRIPING_REFUSALS: Final = (
+    (
+        *("vllm", "windows", "does not stripe the keys of sliding windows"),
+        "vLLM 0.30, v1/kv_cache_interface.py, SlidingWindowSpec.max_memory_usage_bytes",
+    ),
+    (
+        *("vllm", "dspark", "does not run DSpark drafters with striped keys"),
+        "vLLM 0.28, and its pull requests 48392 and 52188",
+    ),
+    (
+        *("sglang", "windows", "does not stripe the keys of sliding windows"),
+        'SGLang documentation, "Decode Context Parallelism", Current boundaries',
+    ),
+    (
+        *("trtllm", "one_pool", "runs Helix on generation workers of two pools alone"),
+        'TensorRT-LLM 1.3 documentation, "Helix Parallelism"',
+    ),
+)
 # fields that nothing of a graph reads
 _RUNS: Final = {"graphs": "graphs of operators", "language_models": "language models"}
 
@@ -272,6 +303,32 @@ def _refuse_stages(
     refusals.refuse(rows_C[pp_N[rows_C] > 1.0], reason, workers.stage)
 
 
+def _refuse_striping(
+    workers: Workers,
+    rows_C: IntArray,
+    chosen: tuple[Model, EngineProfile],
+    fields: Mapping[str, Any],
+    refusals: Refusals,
+) -> None:
+    """Refuse decode context parallelism where the engine itself does."""
+    (model, profile), dcp_N = chosen, workers.plan.dcp
+    curve = resolved_names.curve_of_drafts(fields)
+    facts = {
+        "windows": any(
+            layout.token_limit and layout.kind == "attention"
+            for layout in model.network.cache_layouts(1.0)
+        ),
+        "dspark": curve is not None and curve.drafter == "DSpark",
+        "one_pool": not workers.pooled,
+    }
+    for engine, fact, sentence, source in STRIPING_REFUSALS:
+        if profile.name == engine and facts[fact]:
+            error = UnsupportedError(
+                f"dcp: {profile.name} {sentence} ({source}); set dcp = 1, or another engine"
+            )
+            refusals.refuse(rows_C[dcp_N[rows_C] > 1.0], always(error), workers.stage)
+
+
 def _refuse_node_limits(
     workers: Workers, rows_C: IntArray, systems: Mapping[str, System], refusals: Refusals
 ) -> None:
@@ -348,6 +405,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
         isl=np.maximum(given.load.isl, float(longest)),
         requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),
         attention_dp=given.plan.attention_dp,
+        dcp=given.plan.dcp,
         gpus=given.plan.gpus_per_replica,
         pooled=given.pooled,
     )

@@ -103,6 +103,7 @@ def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
         dp=dp,
         ring_degree=columns.numbers("ring_degree"),
         guidance_degree=columns.numbers("guidance_degree"),
+        dcp=columns.numbers("dcp"),
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 SIZES: Final = (
-    *("tp", "pp", "cp", "ring_degree", "guidance_degree"),
+    *("tp", "pp", "cp", "ring_degree", "guidance_degree", "dcp"),
     *("attention_dp", "ep", "moe_tp", "dp"),
 )
 # settings of the exchange of tokens between attention data-parallel ranks

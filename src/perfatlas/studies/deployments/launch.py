@@ -31,8 +31,8 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "speculative_depth": 0,
     "prefix_caching": True,
 }
-# sizes that no command has, by their value without effect
-UNNAMED: Final = dict.fromkeys(("cp", "ring_degree", "guidance_degree"), 1)
+# sizes that not all commands have, by their value without effect
+UNNAMED: Final = dict.fromkeys(("cp", "ring_degree", "guidance_degree", "dcp"), 1)
 
 
 def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
@@ -268,7 +268,8 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     names += [] if plan.get("kv_format") in kv_formats else ["kv_format"]
     for name, none in UNNAMED.items():
         role_values = (plan.get(key, none) for key in (name, *(f"{role}_{name}" for role in ROLES)))
-        names += [name] if any(value != none for value in role_values) else []
+        unnamed = name not in rules["arguments"] and any(value != none for value in role_values)
+        names += [name] if unnamed else []
     parts = [plan, *(_of_role(plan, role) for role in ROLES if pools)]
     names += ["nodes"] if any(left_out_nodes(rules, part) for part in parts) else []
     if not names:

@@ -398,5 +398,5 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
         "gpus": None,
         "max_gpus": inputs.most_gpus - 1,
         "concurrency": None,
-    } | ({"cp": 1} if role == "decode" else {})
+    } | ({"cp": 1} if role == "decode" else {"dcp": 1})
     return inputs.model_copy(update=changes)

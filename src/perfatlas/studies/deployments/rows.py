@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import tier_names
-from perfatlas.parallelism import WITHIN_CONTEXT
+from perfatlas.parallelism import DEGREES
 from perfatlas.studies.deployments.choices import EXCHANGE
 from perfatlas.studies.deployments.find import LIMITS, PLAN, reported
 from perfatlas.studies.deployments.launch import ROLES
@@ -96,7 +96,7 @@ def _row(
 def _answered(cells: dict[str, Any], family: Family, inputs: SearchInputs) -> dict[str, Any]:
     """Return cells without what a model or a search does not have: experts, a price."""
     left_out = {*(() if family.base.model.network.divides_weights else EXPERTS)}
-    left_out |= {name for name in WITHIN_CONTEXT if not inputs.allowed(name)}
+    left_out |= {f"{r}{n}" for n in DEGREES if not inputs.allowed(n) for r in ("", "decode_")}
     priced = any(inputs.gpu_price(name).is_known for name in inputs.all_systems)
     left_out |= set() if priced else set(COSTS)
     return {name: cell for name, cell in cells.items() if name not in left_out}

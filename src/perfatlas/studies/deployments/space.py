@@ -76,12 +76,12 @@ def all_plans(
 def _rows(
     inputs: SearchInputs, free: set[str], *, divides_weights: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and degrees within cp of every plan."""
+    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and degrees within others of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
     most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
-    degrees = list(product(*(inputs.allowed(name) or (1,) for name in parallelism.WITHIN_CONTEXT)))
+    degrees = list(product(*(inputs.allowed(name) or (1,) for name in parallelism.DEGREES)))
     for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
         dp = most // (tp * pp * cp * attention_dp)
         for wanted, within in product(replicas or (dp,), degrees):
@@ -201,6 +201,7 @@ CHUNKS: Final = (2048.0, 4096.0, 8192.0, 16384.0, 32768.0)
 NOT_SHARED: Final = frozenset(("gpus", *SIZES, "concurrency"))
 PREFIX: Final = "prefix"
 UNSUPPORTED: Final = "supported_by_system_and_engine"
+REBALANCED: Final = "eplb_step_interval"
 DRAFTS: Final = ("speculative_depth", "speculative_acceptance", "acceptance_by_position")
 
 
@@ -350,7 +351,9 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
     """Return one candidate of a family."""
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
     # replaced by the plans of the search
-    plan = {"dp": 1} | ({"attention_dp": 2} if exchanges else {})
+    rebalances = fields.get(REBALANCED) is not None
+    plan = {"dp": 1} | ({"attention_dp": 2} if exchanges or rebalances else {})
+    plan |= {"ep": 2} if rebalances else {}
     question, errors = resolve_scenarios(
         [read_scenario({**fields, **plan})], pooled=pooled, queues=False
     )
@@ -360,11 +363,14 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
 
 
 def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan, without settings of an exchange that it does not have."""
-    ranks = ("attention_dp", "prefill_attention_dp", "decode_attention_dp")
-    if any((fields.get(name) or 1) > 1 for name in ranks):
-        return fields
-    return {name: value for name, value in fields.items() if name not in EXCHANGE}
+    """Return the fields of a plan, without settings of ranks that it does not have."""
+
+    def several(name: str) -> bool:
+        return any((fields.get(f"{pool}{name}") or 1) > 1 for pool in ("", "prefill_", "decode_"))
+
+    left_out = {*(() if several("attention_dp") else EXCHANGE)}
+    left_out |= set() if several("ep") else {REBALANCED}
+    return {name: value for name, value in fields.items() if name not in left_out}
 
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
@@ -436,6 +442,7 @@ def spread_candidates(
         isl=load.isl,
         requests=np.ceil(load.sequences),
         attention_dp=plan.attention_dp,
+        dcp=plan.dcp,
         gpus=plan.gpus_per_replica,
         pooled=base.pooled,
     )

@@ -226,6 +226,7 @@ def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
         dp=column,
         ring_degree=column,
         guidance_degree=column,
+        dcp=column,
     )
 
 

@@ -7,7 +7,14 @@ from typing import Annotated, Final, Literal
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number, Size, SizeOrZero
-from perfatlas.vocabulary.fields.rows import POOLS, Checked, group, varies_by_pool
+from perfatlas.vocabulary.fields.rows import (
+    POOLS,
+    Checked,
+    InputFile,
+    Text,
+    group,
+    varies_by_pool,
+)
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName, Subject, SystemName
 
 STEEPEST: Final = 10.0  # exponent of the expert load, above any measured one
@@ -46,6 +53,7 @@ def check_distribution(text: str) -> str:
 
 
 Distribution = Annotated[str, Checked(check_distribution)]
+File = Annotated[str, Text(), InputFile()]
 
 
 @group("Scenario", 1)
@@ -111,12 +119,24 @@ class Plan:
     cp: Count = 1
     ring_degree: Annotated[Count, conditions.Fact("denoiser")] = 1
     guidance_degree: Annotated[Count, conditions.Fact("guidance")] = 1
+    dcp: Count = 1
     attention_dp: Count = 1
     ep: Count | None = None
     moe_tp: Count | None = None
     dp: Count | None = None
     expert_distribution: Annotated[Distribution, conditions.Fact("experts")] = "uniform"
+    expert_loads: Annotated[
+        File | None,
+        conditions.AllOf(
+            conditions.Fact("experts"),
+            conditions.Equals("expert_distribution", "uniform"),
+        ),
+    ] = None
     redundant_experts: Annotated[SizeOrZero, conditions.Fact("experts")] = 0
+    eplb_step_interval: Annotated[
+        Count | None,
+        conditions.AllOf(conditions.Fact("expert ranks"), conditions.NotEqual("tier", "bound")),
+    ] = None
     expert_exchange: Annotated[
         Literal[
             "all_gather_reduce_scatter",

@@ -22,6 +22,7 @@ FACTS: Final = {
     "vision encoder": "a model with a vision encoder",
     "experts or tables": "an MoE model, or a graph with embedding tables",
     "expert format": "an MoE model",
+    "expert ranks": "an MoE model and ep above 1",
     "token exchange": "an MoE model and attention_dp above 1",
     "overlapped exchange": "an MoE model and attention_dp above 1; single_batch: shared experts",
     "SGLang scheduler": "the SGLang scheduler",

@@ -48,6 +48,8 @@ class MoeShape(NamedTuple):
     ranks_per_token: float  # those of them that a token was sent to, on average; 1: no all-to-all
     # least clocks per element of the inner dimension of a tile of TRITON_MANY; 0: tiles as measured
     loop_cycles: float
+    # rows of the busiest rank over those of uniform routing; 1 unless loads are measured
+    concentration: float
 
 
 class MoeParameters(NamedTuple):
@@ -155,7 +157,8 @@ def _fill_loads(shape: MoeShape, loads_B: FloatArray) -> int:
     bins = int(min(experts, BINS))
     loads_B = loads_B[:bins]
     if shape.skew == UNIFORM:
-        chance = min(top_k / experts, 1.0) * _busiest(tokens, top_k, experts, ep)
+        busiest = _busiest(tokens, top_k, experts, ep) * shape.concentration
+        chance = min(min(top_k / experts, 1.0) * busiest, 1.0)
         _fill_binomial(tokens, chance, loads_B)
         return bins
     low, high = SPARSE_RANGE
@@ -378,6 +381,9 @@ def _columns(operator: operators.GroupedGemm) -> declarations.Columns:
         "exchange_ranks": ranks,
         "ranks_per_token": reached,
         "loop_cycles": operator.loop_cycles,
+        "concentration": operators.concentration(
+            operator.distribution, operator.tokens, operator.experts, operator.top_k, operator.ep
+        ),
     }
 
 

@@ -1,0 +1,174 @@
+"""Measured loads of experts: files, the busiest rank, placement by load, and rebalances."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from perfatlas.operators import MeasuredLoads, busiest_rank
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.search import search
+from perfatlas.verbs.simulate import simulate
+
+LAYERS, EXPERTS = 58, 256  # of DeepSeek-V3
+WIDE: Final[dict[str, Any]] = {
+    "model": "deepseek-ai/DeepSeek-V3",
+    "system": "h200_sxm",
+    "engine": "vllm",
+    "expert_exchange": "deepep",
+    "attention_dp": 16,
+    "ep": 16,
+    "batch": 512,
+    "isl": 4000,
+    "osl": 500,
+}
+
+
+def _written(path: Path, tokens: np.ndarray[Any, Any], names: str = "layer,expert,tokens") -> str:
+    rows = (f"{i},{j},{int(n)}" for i, layer in enumerate(tokens) for j, n in enumerate(layer))
+    path.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def _skewed() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).lognormal(7.0, 0.7, (LAYERS, EXPERTS))
+
+
+def _times(**fields: Any) -> dict[str, float]:  # noqa: ANN401 - any field
+    rows = estimate(**{**WIDE, **fields}).breakdown
+    return {f"{row['phase']} {row['name']}": row["time_s"] for row in rows}
+
+
+def _loads(*rows: list[float], **placed: Any) -> MeasuredLoads:  # noqa: ANN401 - fields
+    share = np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+    return MeasuredLoads(name="by hand", share_LE=share, **placed)
+
+
+def test_the_busiest_rank_by_hand() -> None:
+    # in order: 6 + 2 of 12 rows on the first of two ranks, 8 / 6; in the second layer 6 / 6
+    loads = _loads([6.0, 2.0, 3.0, 1.0], [3.0, 3.0, 3.0, 3.0])
+    assert loads.busiest(np.array([2.0]))[0] == pytest.approx((8 / 6 + 1.0) / 2)
+    # by load: 6 and 1 beside 3 and 2, 7 / 6
+    placed = _loads([6.0, 2.0, 3.0, 1.0], balanced=True)
+    assert placed.busiest(np.array([2.0]))[0] == pytest.approx(7 / 6)
+    # two copies of the first expert: slots 3 2 2 2 2 1, of which 3 2 1 are beside 2 2 2
+    copied = _loads([6.0, 2.0, 3.0, 1.0], balanced=True, copies=2)
+    assert copied.busiest(np.array([2.0]))[0] == pytest.approx(1.0)
+
+
+@given(
+    rows=st.lists(st.floats(0.1, 100.0), min_size=16, max_size=16),
+    copies=st.sampled_from([0, 4, 8, 16]),
+    ranks=st.sampled_from([1.0, 2.0, 4.0]),
+)
+def test_the_busiest_rank_is_between_the_mean_and_all(
+    rows: list[float], copies: int, ranks: float
+) -> None:
+    ep = np.array([ranks])
+    in_order, placed = _loads(rows), _loads(rows, balanced=True, copies=copies)
+    for loads in (in_order, placed):
+        assert 1.0 - 1e-9 <= loads.busiest(ep)[0] <= ranks + 1e-9
+    even = _loads([1.0] * 16)
+    tokens = np.array([512.0])
+    uniform = busiest_rank("uniform", tokens, 16.0, 4.0, ep)
+    assert busiest_rank(even, tokens, 16.0, 4.0, ep) == pytest.approx(uniform)
+
+
+def test_equal_loads_are_uniform_routing(tmp_path: Path) -> None:
+    even = _written(tmp_path / "even.csv", np.full((LAYERS, EXPERTS), 10.0))
+    assert _times(expert_loads=even) == _times()
+
+
+def test_placement_by_load_recovers_what_skewed_loads_cost(tmp_path: Path) -> None:
+    path = _written(tmp_path / "skewed.csv", _skewed())
+    name = "prefill experts"
+    plain, skewed = _times()[name], _times(expert_loads=path)[name]
+    placed = _times(expert_loads=path, redundant_experts=32)[name]
+    assert placed == pytest.approx(plain, rel=0.02)
+    assert skewed > 1.2 * plain
+
+
+def test_files_of_engines_say_the_same(tmp_path: Path) -> None:
+    tokens = np.floor(_skewed())
+    own = _written(tmp_path / "own.csv", tokens)
+    dumped = _written(tmp_path / "dumped.csv", tokens, "layer_id,expert_id,count")
+    located = tmp_path / "located.json"
+    steps = np.stack([tokens - 1.0, np.ones_like(tokens)])  # two steps of a recorder
+    located.write_text(json.dumps({"logical_count": steps.tolist()}), encoding="utf-8")
+    expected = _times(expert_loads=own)
+    assert _times(expert_loads=dumped) == expected
+    assert _times(expert_loads=str(located)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("few.csv", "layer,expert,tokens\n0,0,1\n", "1 layers of 1 experts.*58 MoE layers of 256"),
+        ("names.csv", "layer,tokens\n0,1\n", "no column expert or expert_id; it has layer, tokens"),
+        ("none.csv", "layer,expert,tokens\n0,0,0\n0,1,-1\n", "0 or more"),
+        ("half.csv", "layer,expert,tokens\n0,0.5,1\n", "numbered 0, 1, 2"),
+        ("text.csv", "layer,expert,tokens\n0,0,many\n", "column tokens has a cell"),
+        ("map.json", '{"physical_to_logical_map": [[0]]}', "logical_count"),
+        ("flat.json", '{"logical_count": [1, 2]}', "1 dimensions"),
+        ("dump.pt", "", "torch.save are not read; convert it"),
+    ],
+)
+def test_files_of_other_content_are_refused(tmp_path: Path, name: str, text: str, why: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidSpecError, match=why):
+        estimate(**WIDE, expert_loads=str(tmp_path / name))
+
+
+def test_missing_files_and_two_routings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match="there is no such file"):
+        estimate(**WIDE, expert_loads=str(tmp_path / "no.csv"))
+    path = _written(tmp_path / "even.csv", np.ones((LAYERS, EXPERTS)))
+    with pytest.raises(InvalidSpecError, match=r"expert_loads.*expert_distribution"):
+        estimate(**WIDE, expert_loads=path, expert_distribution="balanced")
+
+
+def test_a_rebalance_by_hand() -> None:
+    rows = {row["name"]: row for row in estimate(**WIDE, eplb_step_interval=1000).breakdown}
+    row = rows["experts_rebalance"]
+    assert row["count"] == pytest.approx(58 / 1000)
+    # 10 ms for the placement and 9.3 ms for each of 58 layers, besides the transfer
+    assert row["time_s"] * 1000 > 0.010 + 58 * 0.0093
+    # 16 experts a rank and layer, 3 x 7,168 x 2,048 bytes each, over 450 GB/s or slower
+    assert row["time_s"] * 1000 > 0.549 + 58 * 16 * 44e6 / 450e9
+    often, seldom = (_times(eplb_step_interval=n)["decode experts_rebalance"] for n in (100, 1000))
+    assert often == pytest.approx(10.0 * seldom)
+
+
+def test_rebalances_are_told_or_refused() -> None:
+    answer = estimate(**WIDE, redundant_experts=32)
+    assert any("rebalances of experts are not counted" in a for a in answer.evidence.assumptions)
+    with pytest.raises(InvalidSpecError, match=r"eplb_step_interval.*tier = bound"):
+        estimate(**{**WIDE, "tier": "bound"}, eplb_step_interval=100)
+    with pytest.raises(InvalidSpecError, match=r"eplb_step_interval.*set ep"):
+        estimate(**{**WIDE, "attention_dp": 1, "ep": 1, "tp": 8, "expert_exchange": None},
+                 eplb_step_interval=100)  # fmt: skip
+    with pytest.raises(UnsupportedError, match="rebalance of trtllm is not known"):
+        estimate(**{**WIDE, "engine": "trtllm", "expert_exchange": None}, eplb_step_interval=100)
+
+
+def test_simulations_and_searches_read_loads(tmp_path: Path) -> None:
+    path = _written(tmp_path / "skewed.csv", _skewed())
+    asked = {**WIDE, "request_rate": 40, "num_requests": 120}
+    asked = {n: v for n, v in asked.items() if n != "batch"}
+    plain, skewed = (simulate(**asked | more).results for more in ({}, {"expert_loads": path}))
+    assert skewed["ttft_s"]["mean"] > plain["ttft_s"]["mean"]
+    rare = simulate(**asked, eplb_step_interval=50).results
+    assert rare["tpot_s"]["mean"] > plain["tpot_s"]["mean"]
+    query = {n: WIDE[n] for n in ("model", "system", "engine", "isl", "osl")}
+    query |= {"gpus": 16, "ep": 16, "attention_dp": 16, "concurrency": 512}
+    best, worse = (
+        search(**query | more).results["plans"][0]["output_tokens_per_s_per_gpu"]
+        for more in ({}, {"expert_loads": path})
+    )
+    assert worse < best
