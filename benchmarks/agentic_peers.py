@@ -37,14 +37,15 @@ READING: Final = """
 
 - The same sessions, pool of sessions from their beginning, blocks of 64 tokens, cache of 3.3 M
   tokens, at most 64 sequences and 8,192 tokens per step, scheduling of vLLM, recorded pauses.
-- *perfatlas* is one process of `perfatlas.simulate`: reading the trace, prices of GLM-5.2 on 8 B300,
-  and three simulations, of which two give the interval. *ai-dynamo* runs its mocked engine with the
-  default step times of its mocker (not of a model or GPU): hits and counts stand beside ours, times do not.
-- A request is answered by both; hit rates are cached tokens over prompt tokens. Order of sessions
-  and length of steps differ, so that hit rates agree only while all live sessions fit the cache.
-- ai-dynamo refuses the trace as recorded, as sub-agents use models that the session does not declare; they
-  are declared for both. AISimulate 0.13 itself is a placeholder on the Python Package Index and
-  downloads from pypi.nvidia.com; its replay is the one inside ai-dynamo-runtime.
+- *perfatlas* is one process of `perfatlas.simulate`: reading the trace, prices of GLM-5.2 on
+  8 B300, and three simulations, of which two give the interval. *ai-dynamo* runs its mocked engine
+  with the default step times of its mocker, not those of a model or GPU: hit rates and counts stand
+  beside ours, simulated times do not.
+- Hit rates are cached tokens over prompt tokens. Steps last differently, so that hit rates agree
+  only while the contexts of all live sessions fit the cache.
+- ai-dynamo refuses the trace as recorded, as sub-agents use models that the session does not
+  declare; they are declared for both. AISimulate 0.13 is a placeholder on the Python Package Index
+  that downloads from pypi.nvidia.com; its replay is the one inside ai-dynamo-runtime.
 """
 ABOUT: Final = Page(
     script="agentic_peers.py",
@@ -62,8 +63,8 @@ done = simulate(
     kv_blocks=asked["blocks"],
     **{n: asked[n] for n in ("block_size", "max_num_seqs", "max_num_batched_tokens")},
 )
-found = {"requests": "requests_completed", "hit": "prefix_hit_rate", "sessions": "sessions_completed"}
-print(json.dumps({name: done.results[key] for name, key in found.items()}))
+names = ("requests_completed", "prefix_hit_rate", "sessions_completed")
+print(json.dumps({name: done.results[name] for name in names}))
 """
 
 
@@ -102,10 +103,10 @@ def _declare(agent: dict[str, Any]) -> set[str]:
 
 
 def _rows(trace: Path, lanes: list[int], dynamo: str) -> Iterator[Row]:
-    folder = Path(__file__).parent
+    peer = Path(__file__).with_name("peer_dynamo.py")
     commands = {
         "perfatlas": [sys.executable, "-c", OURS],
-        "ai-dynamo": [os.path.abspath(dynamo), str(folder / "peer_dynamo.py")],  # noqa: PTH100 - a link stays one
+        "ai-dynamo": [os.path.abspath(dynamo), str(peer)],  # noqa: PTH100 - a link stays one
     }
     question = {"trace": str(trace), "blocks": TOKENS // BLOCK, **LIMITS}
     for name, words in commands.items():
@@ -131,8 +132,8 @@ def _row(name: str, words: list[str], question: dict[str, Any]) -> Row:
     found = json.loads(done.stdout.strip().splitlines()[-1])
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     note = (
-        f"{found['requests']:,} requests of {found['sessions']} sessions answered,"
-        f" hit rate {found['hit']:.4f}"
+        f"{found['requests_completed']:,} requests of {found['sessions_completed']} sessions"
+        f" answered, hit rate {found['prefix_hit_rate']:.4f}"
     )
     return Row(section=section, name=name, value=wall_s, cpu_value=cpu_s, runs=1, note=note)
 

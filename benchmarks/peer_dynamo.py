@@ -36,9 +36,9 @@ def main() -> None:
         extra_engine_args=config,
     ).summary
     answer = {
-        "requests": summary["completed_requests"],
-        "hit": summary["prefix_cache_reused_ratio"],
-        "sessions": summary["completed_trajectories"],
+        "requests_completed": summary["completed_requests"],
+        "prefix_hit_rate": summary["prefix_cache_reused_ratio"],
+        "sessions_completed": summary["completed_trajectories"],
     }
     os.write(out, json.dumps(answer).encode())
 

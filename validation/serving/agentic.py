@@ -279,8 +279,9 @@ def figures(answer: Simulation, lanes: int, longest_idle_s: float) -> Row:
         done_N = rated_N = done_N & (arrival_N >= from_s) & (arrival_N < to_s)
         order = np.argsort(arrival_N)
         last_end = np.fmax.accumulate(end_N[order])[:-1]
-        idle = arrival_N[order][1:] - last_end - longest_idle_s
-        span_s = to_s - from_s - float(np.maximum(idle, 0.0)[last_end >= from_s].sum())
+        next_s = arrival_N[order][1:]
+        idle = np.maximum(next_s - last_end - longest_idle_s, 0.0)
+        span_s = to_s - from_s - float(idle[(last_end >= from_s) & (next_s <= to_s)].sum())
     else:
         from_s, to_s = np.nanquantile(end_N, (0.2, 0.8))
         rated_N = done_N & (end_N > from_s) & (end_N <= to_s)

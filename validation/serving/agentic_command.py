@@ -68,9 +68,7 @@ TITLES: Final = {
 PERCENT: Final = ("median_error", "median_signed_error", "inside_90", "error")
 
 
-def agentic(
-    *, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None = None
-) -> int:
+def agentic(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None = None) -> int:
     """Compare simulated agent traffic with published runs; takes minutes.
 
     Args:
