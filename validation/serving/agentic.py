@@ -161,8 +161,9 @@ class _Questions:
         lanes = 0
         if "scenario" in run:
             lanes = int(fields.pop("sessions", 0) or self.number(run, point, "concurrency"))
+            alike = int(fields.pop("lengths_of", lanes))
             fields |= {
-                "requests": str(self.sample(run, point, lanes)),
+                "requests": str(self.sample(run, point, lanes, alike)),
                 "request_format": "weka",
                 "sessions": lanes,
                 "max_pause_s": self.study["longest_pause_s"][run["scenario"]],
@@ -181,15 +182,17 @@ class _Questions:
                 return float(row[column])
         return 0.0
 
-    def sample(self, run: Row, point: str, lanes: int) -> Path:
+    def sample(self, run: Row, point: str, lanes: int, alike: int) -> Path:
         """Return the sample of sessions, scaled to the mean lengths of a point.
+
+        Without stated lengths, they are those of other runs with `alike` live sessions.
 
         Blocks grow with prompts, so that the shared part of each prompt remains; sessions are
         repeated, without a common prefix, until the pool has some to replace those that end.
         """
         stated = [self.number(run, point, name) for name in ("isl", "osl")]
         table = {int(key): value for key, value in self.study["lengths"].items()}
-        near = min(table, key=lambda known: (abs(math.log(known / lanes)), -known))
+        near = min(table, key=lambda known: (abs(math.log(known / alike)), -known))
         lengths = [own or known for own, known in zip(stated, table[near], strict=True)]
         means = self.study["sample_mean_tokens"]
         block = round(64 * lengths[0] / means[0])
@@ -200,7 +203,7 @@ class _Questions:
             for session in sessions:
                 session["block_size"] = block
                 _scale(session["requests"], block, lengths[1] / means[1])
-            count = max(len(sessions), 7 * lanes // 4)
+            count = max(len(sessions), 3 * lanes // 2)
             with path.open("w", encoding="utf-8") as out:
                 for session in itertools.islice(itertools.cycle(sessions), count):
                     out.write(json.dumps(session) + "\n")
@@ -228,7 +231,8 @@ class _Questions:
         rows = []
         for sessions in about["sessions"]:
             progress(f"{about['run']}, {sessions} sessions")
-            found = self.predicted(run, about["point"], {"sessions": sessions})
+            alike = {"sessions": sessions, "lengths_of": about["lengths_of"]}
+            found = self.predicted(run, about["point"], alike)
             known = self.figures_of(run, f"c{sessions}")
             rows.append(
                 {
@@ -286,7 +290,7 @@ def figures(answer: Simulation, lanes: int, longest_idle_s: float) -> Row:
         from_s, to_s = np.nanquantile(end_N, (0.2, 0.8))
         rated_N = done_N & (end_N > from_s) & (end_N <= to_s)
         span_s = max(to_s - from_s, float(np.nanmin(latency_N)))
-    if not done_N.any():
+    if not done_N.any() or span_s <= 0.0:
         raise UnsupportedError("no request was answered while all sessions were live")
     exact = {
         "isl": isl_N[done_N].mean(),
