@@ -109,7 +109,11 @@ class _Questions:
     """Questions about the points of runs, and their answers as published figures."""
 
     def __init__(
-        self, study: Row, published: list[dict[str, str]], folder: Path, known: dict[str, Row]
+        self,
+        study: Mapping[str, Any],
+        published: list[dict[str, str]],
+        folder: Path,
+        known: dict[str, Row],
     ) -> None:
         self.study, self.published, self.folder, self.known = study, published, folder, known
 
@@ -338,7 +342,7 @@ def _full_pool(
     return float(answered_s), float(begin_S.max())
 
 
-def _relative_limits(results: Row, name: str, stat: str = "") -> tuple[float, float]:
+def _relative_limits(results: Mapping[str, Any], name: str, stat: str = "") -> tuple[float, float]:
     """Return the limits of the 90% interval of a result over its value."""
     value, *limits = (results[f"{name}{end}"] for end in ("", "_low", "_high"))
     if stat:
@@ -368,7 +372,7 @@ def _grouped(rows: list[Row], *names: str) -> list[Row]:
     return found
 
 
-def _left_out(study: Row, published: list[dict[str, str]]) -> list[Row]:
+def _left_out(study: Mapping[str, Any], published: list[dict[str, str]]) -> list[Row]:
     """Return the runs that are not asked, and the other points of those that are."""
     asked = {run["name"]: run["points"] for run in study["run"]}
     points: dict[str, dict[str, None]] = {}
