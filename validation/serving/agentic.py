@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
-    from perfatlas.verbs.simulate.answer import Simulation
+    from perfatlas.verbs.simulate import Simulation
 
 Row = dict[str, Any]
 SAMPLE: Final = "traces/agentic/weka_coding_sessions.jsonl.gz"
@@ -272,8 +272,8 @@ def figures(answer: Simulation, lanes: int, longest_idle_s: float) -> Row:
 
     Of a pool of sessions, requests count that arrive after all first sessions have computed their
     context again and before the last session begins, and time without a request in flight beyond
-    a limit is left out, as in the replay. Otherwise rates are of the middle 60% of the requests.
-    Relative intervals are those of the whole simulation.
+    a limit is left out, as in the replay. Otherwise rates count the middle 60% of the requests.
+    Intervals have the relative width of the whole simulation.
     """
     columns, results = answer.per_request(), answer.results
     arrival_N, latency_N, isl_N, osl_N, cached_N = (
