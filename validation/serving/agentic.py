@@ -214,7 +214,7 @@ class _Questions:
         return path
 
     def experiment(self, one: Row, progress: Callable[[str], None]) -> Row:
-        """Return the figures of a point as asked, and with one change."""
+        """Return the figures of a point as stated, and with one change."""
         progress(f"{one['run']}, {one['point']}: {one['about']}")
         run = next(run for run in self.study["run"] if run["name"] == one["run"])
         shown = {name: one[name] for name in ("about", "run", "point", "metrics")}

@@ -38,8 +38,8 @@ COLUMNS: Final = {
         "about": "change",
         "metric": "figure",
         "published": "published",
-        "asked": "as asked",
-        "changed": "changed",
+        "asked": "predicted",
+        "changed": "with the change",
     },
     "rows": {
         "run": "run",
