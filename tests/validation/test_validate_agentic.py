@@ -120,7 +120,6 @@ def test_page_of_a_result() -> None:
         ],
         "left_out": [],
         "assumed": {"a": "no drafts"},
-        "run_time_s": 60.0,
     }
     text = page_text(results)
     assert "| a | c1 | ttft_p50 | s | 1 | 0.75 | 0.5 | 2 | -25% | yes |" in text

@@ -101,10 +101,7 @@ def page_text(results: Mapping[str, Any]) -> str:
         for name, columns in COLUMNS.items()
     }
     assumed = "\n".join(f"- {run}: {text}" for run, text in results["assumed"].items())
-    minutes = f"{results['run_time_s'] / 60:.0f}"
-    return data_text("agentic_page.md").format(
-        regenerate=REGENERATE, minutes=minutes, assumed=assumed, **tables
-    )
+    return data_text("agentic_page.md").format(regenerate=REGENERATE, assumed=assumed, **tables)
 
 
 def _cells(rows: Sequence[Row], name: str) -> list[dict[str, str]]:
