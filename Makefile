@@ -80,6 +80,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/python -m validation training --page validation/pages/training.md
 	for one in amd collectives blocks capacity steps plans sources published power; do $(BIN)/python -m validation $$one || exit; done
 	$(BIN)/python -m validation traffic --page validation/pages/traffic.md
+	$(BIN)/python -m validation agentic --page validation/pages/agentic.md
 	$(BIN)/python -m validation outside --page validation/pages/outside.md
 	$(BIN)/python -m validation fleet
 	-$(BIN)/python -m tests.laws.random_questions 800

@@ -54,6 +54,11 @@ COMMANDS: Final = (
         run="serving.traffic_command:traffic",
     ),
     Command(
+        name="agentic",
+        help="Simulated agent sessions and long prompts against published runs; takes minutes.",
+        run="serving.agentic_command:agentic",
+    ),
+    Command(
         name="machines",
         help="Decode steps of statically scheduled machines against published speeds.",
         run="machines.command:machines",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,3 +131,15 @@ def test_padded_experts_weigh_what_a_release_prints(engine: str, printed_gib: fl
     # both logs end with too little memory for the cache
     with pytest.raises(InfeasibleError, match="does not fit"):
         estimate(**asked, gpu_memory_utilization=0.9, max_num_batched_tokens=8192, isl=131_000)
+
+
+def test_caches_of_traces_are_of_their_lengths(tmp_path: Path) -> None:
+    # vLLM reserves pages of compressed keys for every sequence: 9,182 tokens take far fewer bytes
+    # each than the default of 1,152
+    path = tmp_path / "requests.csv"
+    path.write_text("arrival_s,isl,osl\n0,8192,20\n1,9000,60\n2,10234,40\n")  # means 9,142 and 40
+    shared: Any = {"model": "deepseek-ai/DeepSeek-V4-Flash", "system": "b200_sxm", "tp": 8}
+    found = simulate(**shared, kv_format="fp8", requests=str(path)).results
+    memory = estimate(**shared, kv_format="fp8", isl=9142, osl=40, batch=1).results["memory"]
+    rounding = 2 * found["kv_capacity_tokens"] / found["kv_blocks"]  # one block is reserved
+    assert found["kv_capacity_tokens"] == pytest.approx(memory["kv_capacity_tokens"], abs=rounding)

@@ -279,6 +279,7 @@ def deployment(
     question, problems = resolve_scenarios([scenario], longest, pooled=pooled, part=part)
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to simulate")
+    question = _with_lengths(question, resolved.requests)
     number = traffic.max_replicas or int(question.plan.dp[0])
     ranks = int(question.plan.attention_dp[0])
     check_count("max_replicas" if traffic.max_replicas else "dp", number, ranks)
@@ -325,6 +326,18 @@ def deployment(
         feed_forward=feed_forward,
         router=traffic.router,
     )
+
+
+def _with_lengths(question: Candidates, requests: Requests) -> Candidates:
+    """Return a question with the mean lengths of the requests, which size caches per sequence.
+
+    Compressed keys and states of linear attention take memory per sequence beside that per token.
+    """
+    if not requests.isl_N.size:
+        return question
+    lengths = {"isl": requests.isl_N, "osl": requests.osl_N}
+    means = {name: np.full(question.size, length_N.mean()) for name, length_N in lengths.items()}
+    return replace(question, load=replace(question.load, **means))
 
 
 def _replicas(
