@@ -235,6 +235,7 @@ def compare(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -410,6 +411,9 @@ def compare(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
@@ -592,6 +596,7 @@ def estimate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -760,6 +765,9 @@ def estimate(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
@@ -938,6 +946,7 @@ def explain(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -1110,6 +1119,9 @@ def explain(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
@@ -1439,6 +1451,7 @@ def frontier(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -1615,6 +1628,9 @@ def frontier(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
@@ -2526,6 +2542,7 @@ def max_request_rate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -2695,7 +2712,8 @@ def max_request_rate(
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical. Needs a language model.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
-            that holds the longest cached prefix). Default: round_robin. Needs several replicas.
+            and the attention-DP rank that hold the longest cached prefix). Default: round_robin.
+            Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
             cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
         balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
@@ -2797,6 +2815,9 @@ def max_request_rate(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
             and mode other than disaggregated.
@@ -3031,6 +3052,7 @@ def required_replicas(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -3203,7 +3225,8 @@ def required_replicas(
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical. Needs a language model.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
-            that holds the longest cached prefix). Default: round_robin. Needs several replicas.
+            and the attention-DP rank that hold the longest cached prefix). Default: round_robin.
+            Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
             cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
         balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
@@ -3305,6 +3328,9 @@ def required_replicas(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
             and mode other than disaggregated.
@@ -3507,6 +3533,7 @@ def search(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -3682,6 +3709,9 @@ def search(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
@@ -4030,6 +4060,7 @@ def simulate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
     stream_interval: int | str | None = None,
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
@@ -4198,7 +4229,8 @@ def simulate(
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical. Needs a language model.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
-            that holds the longest cached prefix). Default: round_robin. Needs several replicas.
+            and the attention-DP rank that hold the longest cached prefix). Default: round_robin.
+            Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
             cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
         balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
@@ -4300,6 +4332,9 @@ def simulate(
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
             the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
             and mode other than disaggregated.

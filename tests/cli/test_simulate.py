@@ -73,11 +73,11 @@ def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
     module = sys.modules[scenario_simulate.__module__]
     calls: list[int] = []
 
-    def summarize(*given: Any) -> dict[str, Any]:  # noqa: ANN401 - as the original
+    def summarize(*given: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401 - as the original
         calls.append(1)
         if len(calls) == call:
             signal.raise_signal(signal.SIGINT)
-        found: dict[str, Any] = original(*given)
+        found: dict[str, Any] = original(*given, **named)
         return found
 
     original = module.summarize

@@ -152,6 +152,7 @@ _SERVING: Final[Values] = {
     "ssd_bandwidth": ("3GB/s", "2GB/s"),
     "remote_cache_bytes": ("1TB", "2TB"),
     "remote_bandwidth": ("100GB/s", "50GB/s"),
+    "transfer_buffer_bytes": ("1GB", "4GB"),
 }
 _RECIPE: Final[Values] = {
     "recompute_modules": ("mlp", "layernorm"),

@@ -9,6 +9,7 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import FIRST_TOKEN, cache_link_s
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
@@ -262,3 +263,17 @@ def test_closed_forms_of_pools_keep_littles_law(concurrency: int) -> None:
     response_s = resolve_engine("vllm").front.response_s
     rate = found["output_tokens_per_s_per_gpu"] * found["gpus"] / 100
     assert rate * (found["request_latency_s"] + response_s) == pytest.approx(concurrency)
+
+
+def test_transfer_buffers_take_memory_from_the_cache() -> None:
+    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-V3", "system": "b200_sxm"}
+    asked |= {"format": "nvfp4", "mode": "disaggregated", "prefill_tp": 4, "decode_tp": 4}
+    without, beside = (
+        estimate(**asked, transfer_buffer_bytes=size).results["memory"] for size in (None, "1GiB")
+    )
+    assert beside["other_bytes"] - without["other_bytes"] == pytest.approx(2**30)
+    # a row of 61 layers: 512 + 64 latent elements of 2 bytes
+    lost = without["kv_capacity_tokens"] - beside["kv_capacity_tokens"]
+    assert lost == pytest.approx(2**30 / (61 * 576 * 2), abs=16)
+    with pytest.raises(InvalidSpecError, match="transfer_buffer_bytes = 1e\\+09 has no effect"):
+        estimate(model="meta-llama/Llama-3.1-8B", system="h100_sxm", transfer_buffer_bytes="1GB")

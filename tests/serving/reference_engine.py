@@ -294,7 +294,23 @@ class Simulation:
         loads = [
             4 * (len(rank.queue()) + len(rank.away)) + len(rank.running) for rank in replica.ranks
         ]
-        replica.ranks[loads.index(min(loads))].take(sequence)
+        rank = replica.ranks[loads.index(min(loads))]
+        prefixes = self.fleet.routing == "prefix_aware" and replica.group.limits.prefix_caching
+        if prefixes and len(loads) > 1 and replica.group.role != "decode":
+            rank = self.by_prefix(sequence, replica.ranks, rank)
+        rank.take(sequence)
+
+    def by_prefix(self, sequence: Sequence, ranks: list[Scheduler], least: Scheduler) -> Scheduler:
+        """Return the rank with the longest cached prefix, by the thresholds of the router."""
+        share, apart, ratio = self.fleet.affinity
+        loads = [len(one.queue()) + len(one.away) + len(one.running) for one in ranks]
+        if max(loads) - min(loads) > apart and max(loads) > ratio * min(loads):
+            return least
+        size = ranks[0].limits.block_size
+        found = [one.found(sequence, one.pool.lookup(sequence, size)) for one in ranks]
+        if max(found) > int(share * sequence.isl) // size:
+            return ranks[found.index(max(found))]
+        return least
 
     def end(self, sequence: Sequence, now: int) -> None:
         """Finish a sequence with its last token, or the last one of its prefill engine."""

@@ -101,6 +101,7 @@ class MemoryOverheads:
     # Tokens per call of the fused expert kernel; vLLM's VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py)
     moe_chunk_tokens: float = 16384.0
     compressed_pages: CompressedPages | None = None  # Pages of models with compressed keys
+    transfer_buffer_bytes: float | FloatArray = 0.0  # Of KV cache transfers, scalar or (C,)
     # Multiples to which hidden size and expert intermediate size are padded
     expert_multiples: Multiples = (1, 1)
 
@@ -234,10 +235,11 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
 
 
 def _outside(question: MemoryInputs) -> FloatArray:
-    """Return memory in use before weights are loaded: context and communicators (C,) [bytes]."""
+    """Return memory outside weights and steps: context, communicators and buffers (C,) [bytes]."""
     overheads = question.overheads
     several = question.plan.gpus_per_replica > 1
-    return overheads.context_bytes + np.where(several, overheads.communication_bytes, 0.0)
+    communicators = np.where(several, overheads.communication_bytes, 0.0)
+    return overheads.context_bytes + communicators + overheads.transfer_buffer_bytes
 
 
 def _capacity(

@@ -70,6 +70,7 @@ class EngineLimits:
     block_size: FloatArray
     gpu_memory_utilization: FloatArray
     kv_blocks: FloatArray
+    transfer_buffer_bytes: FloatArray  # On each GPU of a worker of a pool [bytes]
     stream_interval: FloatArray
     server_processes: FloatArray
     scheduler_recv_interval: FloatArray

@@ -50,6 +50,7 @@ def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
         overheads=parallelism.MemoryOverheads(
             context_bytes=engine.context_bytes,
             communication_bytes=engine.communication_bytes,
+            transfer_buffer_bytes=limits.transfer_buffer_bytes,
             graph_bytes=engine.graph_bytes * _captured_share(question),
             sampler_copies=engine.sampler_copies,
             rule=engine.rule,

@@ -240,7 +240,8 @@ class Operation(InputFields, ReplicaOperation):
                 f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
                 f" with the longest cached prefix if that exceeds {100.0 * share:g}% of the"
                 f" prompt, else to the least loaded (ties in round-robin order), and always to"
-                f" that if loads differ by more than {apart} requests and a factor of {ratio:g}"
+                f" that if loads differ by more than {apart} requests and a factor of {ratio:g};"
+                " attention-DP ranks are workers of the router, which knows what they hold"
             )
         if self.replica_events:
             then = "is lost" if self.on_failure == "lost" else "is retried from the start"

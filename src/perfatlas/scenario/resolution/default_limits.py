@@ -167,6 +167,7 @@ def filled_limits(
             np.full(seqs_C.shape, profile.memory.gpu_memory_utilization),
         ),
         kv_blocks=given.kv_blocks,
+        transfer_buffer_bytes=_first(given.transfer_buffer_bytes, 0.0 * ones_C),
         stream_interval=_first(given.stream_interval, launched("stream_interval"), ones_C),
         server_processes=_first(
             given.server_processes, load.attention_dp if profile.front.per_rank else ones_C

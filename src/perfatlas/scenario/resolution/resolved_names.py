@@ -11,7 +11,6 @@ from perfatlas.networks import acceptance_curves, resolve_model
 from perfatlas.parallelism import DEGREES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
-from perfatlas.scenario.resolution.expert_loads import loads_of_network, measured_loads
 from perfatlas.scenario.resolution.field_facts import FORMATS
 from perfatlas.scenario.resolution.prompt_lengths import IMAGE_FIELDS
 
@@ -153,6 +152,8 @@ def placed_distribution(fields: Mapping[str, Any], network: Network) -> str | Me
     """
     copies, steps = fields["redundant_experts"], fields["eplb_step_interval"]
     if fields["expert_loads"] is not None:
+        from perfatlas.scenario.resolution.expert_loads import loads_of_network, measured_loads
+
         loads = loads_of_network(measured_loads(fields["expert_loads"]), network)
         return replace(loads, balanced=bool(copies or steps), copies=copies, found={})
     distribution: str = fields["expert_distribution"]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.compiled import inlined, part
-from perfatlas.serving.config import PREFIX_AWARE, RANDOM, ROUND_ROBIN
+from perfatlas.serving.config import DECODE, PREFIX_AWARE, RANDOM, ROUND_ROBIN
 from perfatlas.serving.engine.async_scheduling import truncate_overlapped
 from perfatlas.serving.engine.balance import least_loaded
 from perfatlas.serving.engine.prefix_routing import route_by_prefix
 from perfatlas.serving.engine.stages import make_idle_ready
 from perfatlas.serving.engine.step_batching import truncate_batch
 from perfatlas.serving.policies import enqueue
-from perfatlas.serving.sequences import queue_owner
+from perfatlas.serving.sequences import blocks, queue_owner
 from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def queue_at(sim: SimulationState, i: int, scheduler_index: int, now: int) -> No
     request = sim.request_N[i]
     r = scheduler_index - sim.first_replica
     request.scheduler = _rank(sim, r)
+    if sim.routing == PREFIX_AWARE and sim.ranks > 1 and sim.prefix_caching and sim.role != DECODE:
+        request.scheduler = _rank_by_prefix(sim, i, r, int(request.scheduler))
     replica = sim.replica_R[r]
     replica.load += 1
     if enqueue(sim, i):
@@ -117,6 +119,41 @@ def _rank(sim: SimulationState, r: int) -> int:
             best = s
             least = load
     return int(best)
+
+
+@part
+def _rank_by_prefix(sim: SimulationState, i: int, r: int, least: int) -> int:
+    """Return the rank with the longest cached prefix of a request, by the rules of the router.
+
+    Args:
+        least: The least loaded rank, for requests that follow no prefix.
+    """
+    first = queue_owner(sim, r * sim.ranks)
+    most = 0
+    fewest = _requests(sim, first)
+    for s in range(first, first + sim.ranks):
+        most = max(most, _requests(sim, s))
+        fewest = min(fewest, _requests(sim, s))
+    if most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio:
+        return least
+    request = sim.request_N[i]
+    chosen = least
+    longest = int(sim.match_share * request.isl) // sim.block_size
+    for s in range(first, first + sim.ranks):
+        request.scheduler = s
+        found = blocks.find_cached(sim, i).found
+        if found > longest:
+            longest = found
+            chosen = s
+    return chosen
+
+
+@part
+def _requests(sim: SimulationState, s: int) -> int:
+    """Return the requests of a scheduler that have not ended."""
+    scheduler = sim.scheduler_S[s]
+    waiting = scheduler.waiting + scheduler.unread + scheduler.away + scheduler.retracted
+    return int(waiting + scheduler.running + scheduler.elsewhere)
 
 
 @part

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.name_lists import Fractions
-from perfatlas.vocabulary.fields.numbers import Count, Number, Size
+from perfatlas.vocabulary.fields.numbers import Bytes, Count, Number, Size
 from perfatlas.vocabulary.fields.rows import group
 
 MAX_DRAFTS: Final = 32
@@ -50,6 +50,9 @@ class Limits:
         ),
     ] = None
     kv_blocks: Count | None = None
+    transfer_buffer_bytes: Annotated[Bytes | None, conditions.Equals("mode", "disaggregated")] = (
+        None
+    )
     stream_interval: Annotated[Count | None, STREAMING] = None
     server_processes: Annotated[Count | None, STREAMING] = None
     speculative_depth: Annotated[int, Number(at_least=0, at_most=MAX_DRAFTS)] = 0

@@ -180,3 +180,4 @@ CountOrZero = Annotated[int, Number(at_least=0, at_most=MAX_COUNT)]
 # tokens, or a dimension of a tensor: 4K is 4,096
 Size = Annotated[int, Number(at_least=1, at_most=MAX_COUNT, binary_suffixes=True)]
 SizeOrZero = Annotated[int, Number(at_least=0, at_most=MAX_COUNT, binary_suffixes=True)]
+Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]

@@ -6,13 +6,12 @@ from typing import Annotated, Any, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import AllOf, AnySet, Equals, Fact, Noted, NotEqual
 from perfatlas.vocabulary.fields.limits import Limits
-from perfatlas.vocabulary.fields.numbers import MAX_S, Count, Number
+from perfatlas.vocabulary.fields.numbers import MAX_S, Bytes, Count, Number
 from perfatlas.vocabulary.fields.rows import group, varies_by_replica
 from perfatlas.vocabulary.fields.scenario import Formats, Plan
 from perfatlas.vocabulary.fields.subject import Subject, SystemName
 
 Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=MAX_S)]
-Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]
 Bandwidth = Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e17)]
 PREFIX_AWARE: Final = Equals("routing", "prefix_aware")
 AUTOSCALED: Final = AnySet("max_replicas")
