@@ -62,6 +62,7 @@ __all__ = [
     "kernel_moe",
     "kernel_op",
     "max_request_rate",
+    "max_sessions",
     "model_import",
     "models",
     "profile",
@@ -2707,7 +2708,7 @@ def max_request_rate(
             Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
-            [percent]. Default: the mean. Needs --find-rate or --find-replicas.
+            [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical. Needs a language model.
@@ -2936,6 +2937,505 @@ def max_request_rate(
         ...     num_requests=200, slo_ttft_s=0.1, slo_percentile=90)
         >>> 5 < found.answer.results["max_requests_per_s"] < 100
         True
+    """
+
+def max_sessions(
+    *,
+    progress: Callable[[float], bool] | None = None,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
+    mode: Literal["aggregated", "disaggregated"] = "aggregated",
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
+    requests: str | None = None,
+    request_format: str = "perfatlas",
+    request_rate: float | str | None = None,
+    num_requests: int | str | None = None,
+    sampling_precision: float | str = 0.05,
+    arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    sessions: int | str | None = None,
+    session_start: Literal["beginning", "middle"] | None = None,
+    max_pause_s: float | str | None = None,
+    burstiness: float | str | None = None,
+    ramp_to_rate: float | str | None = None,
+    ramp_s: float | str | None = None,
+    turns: int | str = 1,
+    think_time_s: float | str = 0.0,
+    shared_prefix: int | str = 0,
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
+    length_spread: float | str | None = None,
+    lengths_from: str | None = None,
+    rate_scale: float | str = 1.0,
+    length_scale: float | str = 1.0,
+    requests_from_s: float | str = 0.0,
+    requests_to_s: float | str | None = None,
+    spread_batches: bool = False,
+    seed: int | str = 0,
+    num_seeds: int | str = 1,
+    prompt_text: Literal["natural", "random"] = "natural",
+    prefix_caching: bool | None = None,
+    scheduler: Literal[
+        "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
+    ]
+    | None = None,
+    chunked_prefill: bool | None = None,
+    measured_at: Literal["client", "engine"] = "client",
+    slo_ttft_s: float | str | None = None,
+    slo_tpot_s: float | str | None = None,
+    slo_itl_s: float | str | None = None,
+    slo_request_latency_s: float | str | None = None,
+    slo_percentile: float | str | None = None,
+    replica_kinds: object = None,
+    routing: Literal["round_robin", "least_loaded", "random", "prefix_aware"] = "round_robin",
+    cache_threshold: float | str | None = None,
+    balance_abs_threshold: int | str | None = None,
+    balance_rel_threshold: float | str | None = None,
+    replica_events: object = None,
+    on_failure: Literal["retry", "lost"] | None = None,
+    retry_after_s: float | str | None = None,
+    max_replicas: int | str | None = None,
+    min_replicas: int | str | None = None,
+    autoscale_target: float | str | None = None,
+    autoscale_metric: Literal["requests", "waiting"] | None = None,
+    autoscale_period_s: float | str | None = None,
+    autoscale_tolerance: float | str | None = None,
+    autoscale_down_after_s: float | str | None = None,
+    start_up_s: float | str | None = None,
+    host_cache_bytes: float | str | None = None,
+    host_bandwidth: float | str | None = None,
+    ssd_cache_bytes: float | str | None = None,
+    ssd_bandwidth: float | str | None = None,
+    remote_cache_bytes: float | str | None = None,
+    remote_bandwidth: float | str | None = None,
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
+    dcp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    expert_loads: str | None = None,
+    redundant_experts: int | str = 0,
+    eplb_step_interval: int | str | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    transfer_buffer_bytes: float | str | None = None,
+    stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    decode_dcp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
+    usd_per_gpu_hour: object = None,
+    node_power_cap_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
+) -> Simulation:
+    """Return the largest number of live sessions that meets the SLOs, and the simulation with it.
+
+    A number meets them if the selected percentile (or the mean) of each metric over all requests is
+    within its SLO and no request is rejected. More sessions are taken to make no latency better.
+
+    Args:
+        progress: Called regularly; returns True to stop the search.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder; name{layers=48} overrides dimensions.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
+        mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
+            aggregated.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
+            and no lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
+            and no lengths_from.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder, no requests and no lengths_from.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
+        requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
+        request_format: Format of the trace: perfatlas, azure, mooncake, vllm, aiperf, weka, dynamo
+            or otel. Default: perfatlas. Needs requests or lengths_from.
+        request_rate: Rate of generated requests [1/s]; inf sends all at once.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace; of a
+            pool of sessions, to simulate, session by session. Setting it keeps a fixed sample that
+            starts from an empty system. Default: as many as sampling_precision needs; 10 per
+            request in flight, at least 1000.
+        sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
+            TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
+            Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
+        arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
+            Needs (no requests or arrival = closed) and a finite request_rate.
+        sessions: Sessions in flight (closed loop): when the last request of a session ends, the
+            next session begins. The sub-agents of a session run within it. Default: none. Needs a
+            language model.
+        session_start: Where the first N sessions begin: at their first request, or at a random
+            request between 25% and 75% of the session. Default: middle for sessions of a file,
+            beginning for generated ones. Needs sessions.
+        max_pause_s: Longest pause between requests of a session of the trace; longer ones are cut
+            to it [s]. Default: none. Needs requests.
+        burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
+            and arrival = gamma.
+        ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
+        ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
+            arrival = ramp.
+        turns: Turns per session; each prompt contains the conversation so far, and is sent after
+            the previous answer. Default: 1. Needs no requests and a language model.
+        think_time_s: Mean think time between an answer and the next turn, exponentially
+            distributed [s]. Default: 0. Needs no requests and turns other than 1.
+        shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
+            0. Needs no requests and a language model.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests
+            and a language model.
+        length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
+            (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a
+            language model.
+        rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
+        length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
+        requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
+        requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
+        spread_batches: Spread trace requests with equal timestamps evenly up to the next
+            timestamp. Default: false. Needs requests.
+        seed: Seed of random draws. Default: 0. Needs something drawn at random.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1. Needs something drawn at random.
+        prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
+            Default: natural. Needs measured_at other than engine and an engine whose front end
+            takes time.
+        prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
+            Needs a language model.
+        scheduler: Scheduling policy. Default: the engine's. Needs a language model.
+        chunked_prefill: Split prompts over several steps. Default: the engine's. Needs a language
+            model.
+        measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
+            Default: client.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
+            Default: none. Needs a language model.
+        slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
+        slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
+            [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
+        replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
+            all replicas are identical. Needs a language model.
+        routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
+            and the attention-DP rank that hold the longest cached prefix). Default: round_robin.
+            Needs several replicas.
+        cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
+            cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
+        balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
+            this and balance_rel_threshold are exceeded, the least loaded replica is chosen.
+            Default: 64. Needs routing = prefix_aware.
+        balance_rel_threshold: Maximum load ratio for prefix_aware routing; if this and
+            balance_abs_threshold are exceeded, the least loaded replica is chosen. Default: 1.5.
+            Needs routing = prefix_aware.
+        replica_events: Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with
+            replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
+        on_failure: Whether requests on a failed replica are retried or lost. Default: retry. Needs
+            replica_events.
+        retry_after_s: Delay from a failure to the retry [s]. Default: 0. Needs replica_events and
+            on_failure other than lost.
+        max_replicas: Maximum replicas; enables autoscaling, starting at dp. Default: no
+            autoscaling.
+        min_replicas: Minimum replicas. Default: 1. Needs max_replicas.
+        autoscale_target: Autoscaler target: requests per replica. Needs max_replicas.
+        autoscale_metric: Autoscaler metric: requests (running and waiting) or waiting. Default:
+            requests. Needs max_replicas.
+        autoscale_period_s: Time between autoscaler decisions [s]. Default: 15. Needs max_replicas.
+        autoscale_tolerance: Tolerated relative deviation from the target [fraction]. Default: 0.1.
+            Needs max_replicas.
+        autoscale_down_after_s: Stabilization window for scaling down [s]. Default: 300. Needs
+            max_replicas.
+        start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
+            max_replicas.
+        host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
+            none. Needs a language model.
+        host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes or remote_cache_bytes.
+        ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
+            none. Needs a language model.
+        ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
+            ssd_cache_bytes.
+        remote_cache_bytes: KV cache pool on other machines that all replicas share, as Mooncake
+            Store or an LMCache server, such as 4TB [bytes]. Default: none. Needs a language model.
+        remote_bandwidth: Read bandwidth of the whole pool, such as 200GB/s [bytes/s]. Default:
+            that of the NICs of each replica. Needs remote_cache_bytes.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
+        cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
+        dcp: Decode context-parallel size: tensor-parallel ranks over which the keys and values of
+            a sequence are striped, token by token, instead of repeated; it divides tp and needs no
+            further GPUs. Default: 1.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_loads: File of the measured tokens of each expert and MoE layer: a table with
+            columns layer, expert and tokens (SGLang: layer_id, expert_id, count), or JSON with
+            logical_count as for --init-expert-location of SGLang. Steps wait for the busiest rank
+            of each layer. Needs an MoE model and expert_distribution = uniform.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
+        eplb_step_interval: Steps between rebalances of experts by their loads (EPLB); each step
+            then takes its share of the time that a rebalance blocks it. Default: experts are
+            placed once, and rebalances are not counted. Needs (an MoE model and ep above 1) and
+            tier other than bound.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's. Needs no kv_blocks or mode = disaggregated.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        transfer_buffer_bytes: GPU memory that each GPU of a prefill or decode worker keeps for KV
+            cache transfers, such as 1GiB for LMCache [bytes]. Default: 0 (the KV cache is
+            registered in place). Needs mode = disaggregated.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs measured_at other than engine, an engine whose
+            front end takes time and mode other than disaggregated.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Default: a published curve of the model. Needs speculative_depth other
+            than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        decode_dcp: Decode context-parallel size of each decode worker. Default: as dcp. Needs mode
+            = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs split steps.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
+            reported.
+
+    Returns:
+        The simulation with that number. Its results also contain `max_sessions` and
+        `max_sessions_per_gpu`, the former with `_low` and `_high` for steps slower or faster by the
+        errors of measured serving runs; 0 where one session misses the SLOs.
+
+    Raises:
+        InfeasibleError: One session misses the SLOs, or the model does not fit.
+        InvalidSpecError: A name or value is invalid, no SLO is given, there are no sessions, or all
+            of them at once meet the SLOs.
+        KeyboardInterrupt: It was stopped before the number was known.
+        UnsupportedError: There is no model, data or scheduler for the combination.
     """
 
 def required_replicas(
@@ -3220,7 +3720,7 @@ def required_replicas(
             Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
-            [percent]. Default: the mean. Needs --find-rate or --find-replicas.
+            [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical. Needs a language model.
@@ -4224,7 +4724,7 @@ def simulate(
             Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
-            [percent]. Default: the mean. Needs --find-rate or --find-replicas.
+            [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical. Needs a language model.

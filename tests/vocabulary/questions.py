@@ -22,7 +22,7 @@ from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_spares
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
-from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
+from perfatlas.verbs.simulate import max_request_rate, max_sessions, required_replicas, simulate
 from perfatlas.verbs.train import search_training, train
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -108,6 +108,9 @@ SIMULATIONS: Final = {
         **RATE, "shared_prefix": 64, "turns": 2, "host_cache_bytes": "1GB",
         "ssd_cache_bytes": "1GB", "ssd_bandwidth": "1GB/s"}),
     "rejected": Question(simulate, {**RATE, "kv_blocks": 2}),
+    "most sessions": Question(max_sessions, {
+        **MODEL, "requests": "examples/agents/sessions.jsonl", "kv_blocks": 3000,
+        "slo_ttft_s": 0.5, "slo_percentile": 90}),
     "largest rate": Question(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
     "fewest replicas": Question(required_replicas, {
         **RATE, "request_rate": 900, "slo_ttft_s": 0.1, "usd_per_gpu_hour": 2.0}),

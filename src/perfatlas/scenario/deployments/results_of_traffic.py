@@ -24,7 +24,7 @@ BOTH_ENDS: Final = [metric for metric in metrics.metrics_of("simulate") if metri
 TIMES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "lower")
 RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "higher")
 SEARCHED: Final = (
-    *("max_requests_per_s", "required_replicas"),
+    *("max_requests_per_s", "required_replicas", "max_sessions", "max_sessions_per_gpu"),
     *("required_prefill_workers", "required_decode_workers"),
 )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Facts = dict[str, Callable[[], Missing | None]]
 
-Searched = Literal["", "rate", "replicas"]
+Searched = Literal["", "rate", "replicas", "sessions"]
 
 
 def refuse_unused_options(
@@ -67,7 +67,7 @@ def _facts(traffic: fields.Traffic, scenario: fields.Scenario, searched: Searche
         if searched:
             return None
         why = "SLOs apply to each request, and slo_attainment is the fraction of requests that meet"
-        return Missing(f"{why} them", "search (--find-rate, --find-replicas)")
+        return Missing(f"{why} them", "search (--find-rate, --find-replicas, --find-sessions)")
 
     def random_draws() -> Missing | None:
         if draws(traffic, scenario):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.traffic.request_rates import (
         RateSearch, capacity_of, find_rate, full_rate, rate_at,
     )
+    from perfatlas.studies.traffic.slo_checks import missed_slos, slo_statistics
     from perfatlas.studies.traffic.run_length import (
         FIRST, TrafficRun, WatchedRuns, sized_run, slow_load,
     )

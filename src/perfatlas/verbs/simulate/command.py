@@ -54,6 +54,7 @@ class SimulateFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         find_rate: Find the largest request rate that meets the SLOs (--slo-...).
         find_replicas: Find the smallest number of replicas that meets the SLOs (--slo-...).
+        find_sessions: Find the largest number of live sessions that meets the SLOs (--slo-...).
         per_request: Write per-request results (CSV, Parquet or JSON Lines).
         page: HTML page of the answer.
         trace: Write a Chrome trace of the requests (JSON, for ui.perfetto.dev).
@@ -64,6 +65,7 @@ class SimulateFlags:
     scenario: File | None = None
     find_rate: Annotated[bool, SWITCH] = False
     find_replicas: Annotated[bool, SWITCH] = False
+    find_sessions: Annotated[bool, SWITCH] = False
     per_request: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
     trace: File | None = None
@@ -78,8 +80,11 @@ class SimulateFlags:
                 searches.
         """
         self.page.check(CHART_TITLES["simulate"])
-        if self.find_rate and self.find_replicas:
-            raise UsageError("--find-rate and --find-replicas exclude each other; set one of them")
+        if self.find_rate + self.find_replicas + self.find_sessions > 1:
+            raise UsageError(
+                "--find-rate, --find-replicas and --find-sessions exclude each other; set one of"
+                " them"
+            )
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
         for flag, value in window.items():
             if value is not None and self.trace is None:
@@ -97,6 +102,8 @@ class SimulateFlags:
 
         if self.find_replicas:
             return verb.required_replicas
+        if self.find_sessions:
+            return verb.max_sessions
         return verb.max_request_rate if self.find_rate else verb.simulate
 
     def files(self) -> dict[str, File]:

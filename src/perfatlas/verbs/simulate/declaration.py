@@ -23,6 +23,7 @@ DECLARATION: Final = Declaration(
     functions=(
         "Simulation",
         "max_request_rate",
+        "max_sessions",
         "required_replicas",
         "simulate",
     ),

@@ -1,4 +1,4 @@
-"""Searches of simulations: the maximum request rate, or the smallest deployment, within the SLOs.
+"""Searches of simulations: the largest load, or the smallest deployment, within the SLOs.
 
 The numbers have intervals: all steps are slower or faster than predicted together.
 """
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.networks import is_graph
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, significant
 from perfatlas.scenario import deployments
 from perfatlas.scenario.fields import plain_values
 from perfatlas.scenario.resolution import split_fields
+from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.studies.bisection import smallest_number
 from perfatlas.studies.traffic import (
     FIRST,
     ONE_POOL,
@@ -30,15 +32,17 @@ from perfatlas.studies.traffic import (
     judge,
     load_on,
     load_on_one,
+    missed_slos,
     rate_at,
     size_at,
     sized_run,
+    slo_statistics,
     smallest_size,
 )
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, simulation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.requests import Requests
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 
 RATE_RUNS: Final = 40  # expected runs of a search for a rate with its interval, for the progress
 SIZE_RUNS: Final = 20  # of a search for a size
+SESSION_RUNS: Final = 30  # of a search for a number of sessions
 UNIT: Final = 1.0  # requests/s at which traffic is generated
 _SCALED: Final = ("request_rate", "rate_scale")
 _DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
@@ -248,6 +253,87 @@ def _rate(requests: Requests) -> float:
     if span <= 0:
         raise InvalidSpecError("all requests arrive at the same time; a rate needs distinct times")
     return (requests.arrival_N.size - 1) * TICKS_PER_SECOND / span
+
+
+@signature_of("simulate")
+def max_sessions(
+    *,
+    progress: Callable[[float], bool] | None = None,
+    **fields: Any,  # noqa: ANN401 - checked by schema
+) -> Simulation:
+    """Return the largest number of live sessions that meets the SLOs, and the simulation with it.
+
+    A number meets them if the selected percentile (or the mean) of each metric over all requests is
+    within its SLO and no request is rejected. More sessions are taken to make no latency better.
+
+    Args:
+        progress: Called regularly; returns True to stop the search.
+        **fields: As for `simulate`, with requests of sessions and at least one slo_*;
+            slo_percentile selects a percentile. sessions is not used.
+
+    Returns:
+        The simulation with that number. Its results also contain `max_sessions` and
+        `max_sessions_per_gpu`, the former with `_low` and `_high` for steps slower or faster by the
+        errors of measured serving runs; 0 where one session misses the SLOs.
+
+    Raises:
+        InfeasibleError: One session misses the SLOs, or the model does not fit.
+        InvalidSpecError: A name or value is invalid, no SLO is given, there are no sessions, or all
+            of them at once meet the SLOs.
+        KeyboardInterrupt: It was stopped before the number was known.
+        UnsupportedError: There is no model, data or scheduler for the combination.
+    """
+    for name in ("sessions", "concurrency", *_SCALED):
+        if fields.get(name) not in (None, ""):
+            raise InvalidSpecError(
+                f"{name} = {fields[name]}: the number of live sessions is searched; remove {name}"
+            )
+    traffic, scenario = split_fields(fields | {"sessions": 1})
+    if not traffic.objectives():
+        raise _no_slo(scenario)
+    deployments.refuse_unused_options(traffic, scenario, searched="sessions")
+    runs = WatchedRuns(watch=progress, expected=SESSION_RUNS)
+    known: deployments.Priced = {}
+    every = int(deployments.resolve_traffic(traffic, scenario).requests.session_N.max()) + 1
+    reasons: dict[int, str] = {}
+
+    def missed(number: int, slower: Sequence[deployments.StepScale] = ()) -> str:
+        at = traffic.model_copy(update={"sessions": number})
+        resolved = deployments.resolve_traffic(at, scenario)
+        ready = deployments.service(scenario, at, resolved, known)
+        ready = deployments.slowed(ready, slower) if slower else ready
+        outcome = runs.run(ready, resolved)
+        if outcome.rejected().any():
+            return "requests that need more KV cache than available are rejected"
+        latencies = request_latencies(resolved.requests, outcome, ready.seen)
+        reasons[number] = missed_slos(traffic, slo_statistics(latencies, traffic))
+        return reasons[number]
+
+    def largest(first: int, slower: Sequence[deployments.StepScale] = ()) -> int:
+        fewest = smallest_number(lambda number: bool(missed(number, slower)), first, every)
+        return every if fewest is None else fewest - 1
+
+    found = largest(1)
+    if found == 0:
+        raise InfeasibleError(f"one session misses the SLOs: {reasons[1]}")
+    if found == every:
+        raise InvalidSpecError(
+            f"the SLOs are met even with all {every:,} sessions live, so they do not limit their"
+            " number; use stricter SLOs or a file of more sessions"
+        )
+    at = {name: value for name, value in fields.items() if name != "slo_percentile"}
+    done = simulate(progress=runs.look, **at, sessions=found)
+    resolved = deployments.resolve_traffic(traffic, scenario)
+    ready = deployments.service(scenario, traffic, resolved, known)
+    other = {"low": "high", "high": "low"}
+    ends = {
+        f"max_sessions_{other[end]}": largest(found + 1 if end == "low" else 1, slower)
+        for end, slower in deployments.price_ends(ready).items()
+    }
+    results: dict[str, Any] = {"max_sessions": found}
+    results |= {"max_sessions_low": None, "max_sessions_high": None} | ends
+    results["max_sessions_per_gpu"] = found / ready.gpus
+    return _answer(done, "simulate --find-sessions", fields, results, ("sessions",))
 
 
 @signature_of("simulate")

@@ -27,7 +27,7 @@ FACTS: Final = {
     "overlapped exchange": "an MoE model and attention_dp above 1; single_batch: shared experts",
     "SGLang scheduler": "the SGLang scheduler",
     "prompt balance": "the TensorRT-LLM scheduler and attention_dp above 1",
-    "search": "--find-rate or --find-replicas",
+    "search": "--find-rate, --find-replicas or --find-sessions",
     "steady rate": "open arrivals at a constant mean rate without num_requests",
     "front end": "an engine whose front end takes time",
     "random draws": "something drawn at random",
