@@ -223,7 +223,8 @@ def _rate_search(fields: dict[str, Any], watch: Callable[[float], bool] | None) 
     loops = any(fields.get(name) not in (None, "") for name in ("concurrency", "sessions"))
     if loops or fields.get("arrival") == "closed":
         raise InvalidSpecError(
-            "a rate search does not support closed loops; remove concurrency, sessions and arrival"
+            "a rate search does not support closed loops; remove concurrency, sessions and arrival,"
+            " or find the number of live sessions (--find-sessions)"
         )
     if fields.get("arrival") == "ramp":
         raise InvalidSpecError(
