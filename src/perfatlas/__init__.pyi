@@ -4629,7 +4629,9 @@ def simulate(
         router: Called for each arriving request instead of `routing`, with the request and the
             loads of all replicas (`ArrivingRequest` and `ReplicaLoads` of perfatlas.serving.run);
             returns the index of a replica in service, or -1 to reject the request. Prefill workers
-            are those that are chosen among two pools. It costs some 20 us per request.
+            are those that are chosen among two pools. A router that remembers requests is an object
+            with `__call__`, of which each run (one per seed and per end of the interval) gets a
+            copy; what a function keeps elsewhere is shared by all runs. A call costs some 20 us.
         progress: Called regularly with the fraction of the work done; returns True to stop the
             simulation and keep the results so far.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its

@@ -84,7 +84,7 @@ def test_ranks_of_tensor_parallelism_copy_at_once_and_those_of_data_share(tmp_pa
     asked["model"] = "Qwen/Qwen3-30B-A3B"
     for ranks, blocks in ((1, 635), (2, 317)):
         told = simulate(**asked, attention_dp=ranks).answer.evidence.assumptions
-        assert f"per scheduler {blocks} in host memory" in " ".join(told)
+        assert f"{blocks} blocks in host memory of each scheduler" in " ".join(told)
 
 
 def test_replicas_find_in_a_shared_pool_what_others_stored() -> None:

@@ -12,6 +12,7 @@ import perfatlas
 from perfatlas.inference.split_layers import passed_s
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.text import headline
 
 SPLIT: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -134,3 +135,28 @@ def test_simulated_requests_share_the_machine_of_feed_forward_networks() -> None
         assert "energy_j" not in found.results or found.results["energy_j"] is None
     with pytest.raises(InvalidSpecError, match="set pp and cp to 1, and feed_forward_pp"):
         perfatlas.simulate(**asked, pp=2)
+
+
+def test_machines_of_feed_forward_networks_cost_and_count_where_replicas_scale() -> None:
+    asked = {name: value for name, value in EXPERTS.items() if name not in ("batch", "dp")}
+    asked |= {"isl": 2048, "osl": 64, "num_requests": 300, "request_rate": 20}
+    asked |= {"feed_forward_system": "h200_sxm", "feed_forward_tp": 1, "feed_forward_ep": 1}
+    asked |= {"feed_forward_pp": 1, "usd_per_gpu_hour": 3.0}
+    scaled: dict[str, Any] = {"min_replicas": 2, "max_replicas": 3, "autoscale_target": 8}
+    found = perfatlas.simulate(**asked, **scaled).answer
+    assert found.results["gpus"] == 6
+    served = found.results["output_tokens_per_s"] / found.results["replicas_on_average"] / 2
+    assert found.results["output_tokens_per_s_per_gpu"] == pytest.approx(served, rel=0.02)
+    assert " on 3 x h200_sxm and 3 x h200_sxm, " in headline(found.to_dict())
+    one = perfatlas.simulate(**asked).answer
+    assert one.results["usd_per_hour"] == pytest.approx(6.0)
+    assert one.results["usd_per_million_input_tokens"] > 0
+    assert one.results["power_w"] is None
+    assert one.results["feed_forward_memory"]["kv_bytes"] == 0.0
+    assert one.results["memory"]["kv_bytes"] > 0.0
+    with pytest.raises(UnsupportedError, match="the power of split layers is not predicted"):
+        perfatlas.simulate(**asked, node_power_cap_w=3000)
+    with pytest.raises(InvalidSpecError, match="replicas of attention \\(dp\\) share one machine"):
+        perfatlas.required_replicas(**asked, slo_ttft_s=1)
+    with pytest.raises(InvalidSpecError, match="feed_forward_tp = 1, feed_forward_ep = 2, of the"):
+        perfatlas.simulate(**asked | {"feed_forward_ep": 2})

@@ -70,6 +70,7 @@ class Tiers:
         sequence.below = sum(map(len, found))
         known = hits - self.first(hits)
         counts, time = [], 0
+        raised: list[Hashable] = []
         for tier, keys in zip((self.host, self.ssd, self.remote), found, strict=True):
             for key in reversed(keys):
                 tier.keys.move_to_end(key)
@@ -77,9 +78,7 @@ class Tiers:
             known = max(known - len(keys), 0)
             tier.loaded += len(copies)
             counts.append(len(copies) * self.limits.block_size)
-            for key in copies if tier is not self.host else ():
-                if key not in self.host.keys:
-                    self.sink(self.host.put(key))
+            raised += copies if tier is not self.host else []
             if tier is self.ssd:
                 time += len(copies) * self.limits.ssd_move
             if tier is self.remote and copies:
@@ -88,6 +87,9 @@ class Tiers:
                 own = len(copies) * self.limits.remote_move
                 time += self.limits.remote_latency + max(own, tier.free_at - begin)
             time += len(copies) * self.limits.host_move
+        for key in raised:
+            if key not in self.host.keys:
+                self.sink(self.host.put(key))
         if first:
             sequence.from_host, sequence.from_ssd, sequence.from_remote = counts
             sequence.cached += sum(counts)

@@ -25,6 +25,7 @@ from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.requests import Requests
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
+from tests.serving.interpreted import interpreted_groups
 from tests.serving.serving_support import (
     flat_prices,
     in_sessions,
@@ -80,6 +81,31 @@ def test_replicas_share_a_remote_pool_and_its_links(control: Control) -> None:
     assert sorted(outcome.offloaded.moved_N.tolist()) == [21, 60 + 9 + 21, 120 + 9 + 21]
     assert outcome.offloaded.loaded_3.tolist() == [0, 0, 6]
     assert outcome.offloaded.held_3.tolist() == [0, 0, 3]
+
+
+@given(seed=st.integers(0, 2**32))
+def test_loads_that_evict_what_is_loaded_leave_all_tiers_in_order(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    families = [[100 * one + block for block in range(8)] for one in range(3)]
+    sizes = draw.integers(2, 9, 25)
+    picks = [families[one] for one in draw.integers(3, size=25)]
+    rows = [(1000 * n, 4 * int(size) + 1, 1) for n, size in enumerate(sizes)]
+    hashes = [
+        [*one[:size], 10_000 + n] for n, (one, size) in enumerate(zip(picks, sizes, strict=True))
+    ]
+    limits = _limits(
+        10, host_blocks=2, ssd_blocks=3, remote_blocks=5, remote_share=20, stores_evicted=True
+    )
+    fleet = EngineFleet((ReplicaGroup(PRICES, limits, number=1),))
+    with np.errstate(over="ignore"):
+        (sim,) = interpreted_groups(_requests(rows, hashes), fleet)
+    for tier in sim.tier_W:
+        k, seen = int(tier["newest"]), 0
+        while k >= 0 and seen <= tier["blocks"]:
+            k, seen = int(sim.tier_block_K[tier["first"] + k]["before"]), seen + 1
+        assert seen == tier["blocks"] <= tier["room"]
+    outcome = run_fleet(_requests(rows, hashes), fleet)
+    assert outcome.offloaded.loaded_3.tolist() == sim.tier_W["loaded"].tolist()
 
 
 @BOTH

@@ -73,6 +73,31 @@ def test_a_function_cannot_choose_what_is_not_there() -> None:
         run_fleet(requests_of([(5, 1, 1)]), fleet)
     with pytest.raises(InvalidSpecError, match=r"returned 2 for request 0; .* 0 to 1, or -1"):
         simulate(**ASKED, router=lambda *_: 2)
+    with pytest.raises(InvalidSpecError, match="returned True for request 0"):
+        simulate(**ASKED, router=lambda *_: True)
+    with pytest.raises(InvalidSpecError, match="router = 'x': expected a function"):
+        simulate(**{**ASKED, "router": "x"})
+    with pytest.raises(InvalidSpecError, match="routing = random has no effect beside a router"):
+        simulate(**ASKED, routing="random", router=lambda *_: 0)
+
+
+class _Remembering:
+    """Sends every request to the replica of the one before, from 0."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, request: ArrivingRequest, loads: ReplicaLoads) -> int:
+        assert request.request not in self.seen  # of another run
+        self.seen.append(request.request)
+        return len(self.seen) % loads.requests.size
+
+
+def test_each_run_has_a_router_without_memory() -> None:
+    router = _Remembering()
+    found = simulate(**ASKED, router=router).answer.results
+    assert found["requests_completed"] == 300
+    assert router.seen == []
 
 
 def test_a_router_of_the_caller_is_told() -> None:

@@ -82,7 +82,11 @@ def _split(scenario: Mapping[str, Any], gpus: float | None) -> str:
     if not other or not gpus:
         return ""
     of_other = scenario.get("feed_forward_tp", 1) * scenario.get("feed_forward_pp", 1)
-    return f"{gpus - of_other:g} x {scenario['system']} and {of_other:g} x {other}"
+    of_other *= scenario.get("max_replicas") or 1
+    own = " and ".join(
+        dict.fromkeys(str(scenario.get(f"{pool}_system") or scenario["system"]) for pool in POOLS)
+    )
+    return f"{gpus - of_other:g} x {own} and {of_other:g} x {other}"
 
 
 def _engine(answer: Mapping[str, Any]) -> str:
@@ -141,16 +145,24 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
     if any(f"{pool}_tp" in scenario for pool in POOLS):
         results = answer.get("results") or {}
         numbers = {pool: results.get(f"required_{pool}_workers", 1) for pool in POOLS}
-        return [_pool_plan(pool, scenario, numbers[pool]) for pool in POOLS]
+        plans = [_pool_plan(pool, scenario, numbers[pool]) for pool in POOLS]
+        return [*plans, *_feed_forward_plan(scenario, "feed-forward of decode")]
     required = (answer.get("results") or {}).get("required_replicas", 1)
     replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", required)
     plan = _plan(scenario, replicas)
-    if system := scenario.get("feed_forward_system"):
-        sizes = {n: scenario[f"feed_forward_{n}"] for n in PLAN if f"feed_forward_{n}" in scenario}
-        rest = _plan({**sizes, "system": system}, 1)
-        engine = scenario.get("feed_forward_engine")
-        return [f"plan of attention: {plan}", f"feed-forward: {engine}, {rest}"]
+    if other := _feed_forward_plan(scenario, "feed-forward"):
+        return [f"plan of attention: {plan}", *other]
     return [f"plan: {plan}"] if plan else []
+
+
+def _feed_forward_plan(scenario: Mapping[str, Any], title: str) -> list[str]:
+    """Return engine and plan of the machine of feed-forward networks, if there is one."""
+    system = scenario.get("feed_forward_system")
+    if system is None:
+        return []
+    sizes = {n: scenario[f"feed_forward_{n}"] for n in PLAN if f"feed_forward_{n}" in scenario}
+    engine = scenario.get("feed_forward_engine")
+    return [f"{title}: {engine}, {_plan({**sizes, 'system': system}, 1)}"]
 
 
 def _pool_plan(pool: str, scenario: Mapping[str, Any], required: int) -> str:

@@ -149,6 +149,8 @@ def energy_results(
         )
         for name in ("on_w", "cap_w", "low", "high")
     )
+    if any(pool.feed_forward is not None for pool in ready.pools):
+        on_w = cap_w = np.full(1, np.nan)  # what each machine draws while it waits is not modelled
     prefill_j, decode_j, bubbles_j = (
         np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j, bubble_j)
     )

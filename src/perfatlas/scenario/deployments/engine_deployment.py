@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas import inference
 from perfatlas.parallelism import plan_problems, stage_layers
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import (
@@ -188,6 +188,7 @@ class FeedForwardMachine(NamedTuple):
 
     question: Candidates
     table: PriceTable  # Its prices; those of the deployment include them
+    memory: MemoryColumns
 
     @property
     def gpus(self) -> float:
@@ -213,7 +214,7 @@ class Deployment:
     @property
     def machines(self) -> tuple[FeedForwardMachine, ...]:
         """The machines of a replica: candidates and prices."""
-        own = FeedForwardMachine(self.question, self.table)
+        own = FeedForwardMachine(self.question, self.table, self.memory)
         return (own,) if self.feed_forward is None else (own, self.feed_forward)
 
     @property
@@ -274,6 +275,11 @@ def deployment(
     longest = int(resolved.requests.isl_N.max(initial=0))
     asked, part = scenario, ""
     if scenario.feed_forward_system:  # replicas that share the other machine step together
+        if scenario.node_power_cap_w is not None:
+            raise UnsupportedError(
+                f"node_power_cap_w = {scenario.node_power_cap_w:g}: the power of split layers is"
+                " not predicted; leave it out"
+            )
         ranks = (scenario.dp or 1) * scenario.attention_dp
         scenario, part = scenario.model_copy(update={"attention_dp": ranks, "dp": 1}), PARTS[0]
     question, problems = resolve_scenarios([scenario], longest, pooled=pooled, part=part)
@@ -352,7 +358,8 @@ def _replicas(
         seed=traffic.seed,
         turnaround=int(whole_ticks(np.array(front.seen.turnaround_s))),
         affinity=traffic.affinity(),
-        availability=traffic.availability(scenario.dp),
+        # attention replicas of split layers are no replicas of the service
+        availability=traffic.availability(None if scenario.feed_forward_system else scenario.dp),
         readers=front.readers,
         read_token=front.read_token,
         stream_token=front.stream_token,
@@ -439,7 +446,10 @@ def _feed_forward(
         raise (problems[0] or InvalidSpecError("no candidate is left")).of("feed_forward_system")
     (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
-        raise InvalidSpecError(f"feed_forward_system: {problem}")
+        raise InvalidSpecError(
+            f"feed_forward_tp = {other.tp}, feed_forward_ep = {other.ep or 1}, of the machine of"
+            f" feed-forward networks: {problem}"
+        )
     memory = candidate_memory(question)
     if not memory.fits[0]:
         sentence, advice = does_not_fit(question, lambda _: False)
@@ -448,7 +458,7 @@ def _feed_forward(
         max_num_seqs=sequences, max_num_batched_tokens=tokens, draft_tokens=0
     )
     table = _table(other, question, of_machine, requests, PARTS[1], known)
-    return FeedForwardMachine(question, table)
+    return FeedForwardMachine(question, table, memory)
 
 
 def _split_table(

@@ -32,10 +32,7 @@ def operation_results(
     ended_s = int(last) / TICKS_PER_SECOND
     results: dict[str, Any] = {"replica_time_s": allocated_s}
     if availability.scalers:
-        each_F = np.repeat(
-            [int(pool.question.plan.ranks[0]) // int(pool.question.plan.dp[0]) for pool in pools],
-            [pool.replicas.number for pool in pools],
-        )
+        each_F = np.repeat([pool.gpus for pool in pools], [pool.replicas.number for pool in pools])
         tokens = found["output_tokens_per_s"]
         used = int((outcome.operated.allocated_F * each_F).sum()) / TICKS_PER_SECOND
         results |= {

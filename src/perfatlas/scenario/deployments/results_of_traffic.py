@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.inference import ITEM_NAMES
+from perfatlas.inference import ITEM_NAMES, memory_columns, plain_results
 from perfatlas.scenario.deployments.heterogeneous_replicas import kind_results
 from perfatlas.scenario.deployments.replica_results import operation_results
 from perfatlas.scenario.deployments.services import fleet_of
@@ -108,6 +108,9 @@ def traffic_results(
         results |= kind_results(ready, resolved.requests, outcome, results["makespan_s"])
     operated = operation_results(ready.pools, outcome, results)
     scaled = bool(entry.replicas.availability.scalers)
+    if (machine := ready.decoding.feed_forward) is not None:
+        results["memory"] = ready.decoding.held_memory()
+        results["feed_forward_memory"] = plain_results(memory_columns(machine.memory))
     if ready.named:
         return results | _pool_results(ready, outcome, results["makespan_s"], scaled) | operated
     held_s = operated["replica_time_s"] if scaled else None

@@ -188,6 +188,15 @@ def _kinds_service(
 ) -> Service:
     """Return replicas of several kinds; the errors of one name it."""
     traffic.availability(None)  # report problems that apply to all kinds first
+    for name, given in (
+        ("feed_forward_system", scenario.feed_forward_system),
+        ("remote_cache_bytes", traffic.remote_cache_bytes),
+    ):
+        if given is not None:
+            raise UnsupportedError(
+                f"{name} = {given} with replica_kinds: kinds of replicas that share another machine"
+                f" are not simulated; remove one of the two"
+            )
     pools = []
     for number, kind_scenario in enumerate(
         kind_scenarios(scenario, traffic.replica_kinds), start=1
@@ -315,7 +324,12 @@ def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
     """Return descriptions of the schedulers of all kinds and of their router."""
     from perfatlas.serving.policies import policies_named
 
-    notes = by_holders([[policies_named(pool.limits.rules)[0].description] for pool in pools])
+    notes = by_holders(
+        [
+            [policies_named(pool.limits.rules)[0].description, *filter(None, (pool.tiers.note,))]
+            for pool in pools
+        ]
+    )
     count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
     total = sum(pool.replicas.number for pool in pools)
     router = (

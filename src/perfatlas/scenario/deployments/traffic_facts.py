@@ -212,7 +212,12 @@ def no_effect_remarks(
         ready.decoding.replicas.number,
         sum(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else 1,
     )
-    replicas = Missing("there is one replica", "") if number == 1 else None
+    if traffic.routing == PREFIX_AWARE:  # which follows prefixes to ranks
+        number = max(number, ready.entry.replicas.ranks)
+    why = "there is one replica"
+    if ready.entry.feed_forward is not None:
+        why = "attention replicas (dp) share one machine and step together, as ranks of one replica"
+    replicas = Missing(why, "") if number == 1 else None
     facts = _facts(traffic, scenario, "") | {"several replicas": lambda: replicas}
     notes += fields.unused_warnings(
         {**dict(traffic), **dict(scenario)}, fields_of(*SIMULATED), facts

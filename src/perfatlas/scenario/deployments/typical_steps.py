@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
+
+
+WITHOUT_TRANSFERS: Final = (
+    ", undivided, on one machine after the other, without the transfers between them"
+)
 
 
 class TypicalSteps(NamedTuple):
@@ -59,7 +64,8 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
             for each, number in zip(decoding.machines, shared[1], strict=False)
             if decoded
         ),
-        note=_description(prompt, batch if decoded else 0, keys),
+        note=_description(prompt, batch if decoded else 0, keys)
+        + ("" if decoding.feed_forward is None else WITHOUT_TRANSFERS),
     )
 
 

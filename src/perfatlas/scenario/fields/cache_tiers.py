@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 TIERS: Final = {
-    "host": "in host memory",
-    "ssd": "on the SSD",
+    "host": "in host memory of each scheduler",
+    "ssd": "on its SSD",
     "remote": "in the remote pool of all replicas",
 }
 STORES: Final = {
@@ -103,9 +103,10 @@ def tier_sizes(
         owners = 1 if name == "remote" else ranks
         limits[f"{name}_blocks"] = int(room / owners / whole_bytes)
         if limits[f"{name}_blocks"] < 1:
+            each = f" on each of {owners} attention-DP ranks" if owners > 1 else ""
             raise InvalidSpecError(
                 f"{name}_cache_bytes = {room:g} is less than one block of {whole_bytes:,.0f} bytes"
-                f" on each of {owners} attention-DP ranks; raise it, or leave it out"
+                f"{each}; raise it, or leave it out"
             )
     if tiers.ssd_bandwidth is not None:
         limits["ssd_move"] = _ticks(whole_bytes * ranks / tiers.ssd_bandwidth)
@@ -122,7 +123,7 @@ def tier_sizes(
 def _note(tiers: CacheTiers, policy: KvOffload, limits: Mapping[str, Any], over: float) -> str:
     """Return the assumptions about tiers that are reached over links of some bandwidth [B/s]."""
     held = " and ".join(
-        f"{limits[f'{name}_blocks']:,} {words}"
+        f"{limits[f'{name}_blocks']:,} blocks {words}"
         for name, words in TIERS.items()
         if f"{name}_blocks" in limits
     )
@@ -133,7 +134,7 @@ def _note(tiers: CacheTiers, policy: KvOffload, limits: Mapping[str, Any], over:
         waits = "each layer is loaded while the one before it is computed"
     known = "as set" if tiers.host_bandwidth else "host link in the catalog"
     note = (
-        f"KV cache offloading, per scheduler {held}, as in {policy.name}: {STORES[policy.stores]}"
+        f"KV cache offloading, {held}, as in {policy.name}: {STORES[policy.stores]}"
         f" and evicted in LRU order; {waits}, at {format_quantity(over, 'B/s')} per GPU ({known})"
     )
     if tiers.remote_cache_bytes is not None:

@@ -64,10 +64,11 @@ def note_done(sim: SimulationState, r: int) -> None:
     sim.clock_1[0].steps += replica.steps
     replica.done += replica.steps
     replica.busy += batch_time(replica.base, replica.rise, replica.steps)
-    if sim.rank_gpus > 0 and replica.steps > 0:
+    if replica.steps > 0:
         replica.prompts += replica.prompt_time  # a step with prompts is alone in its batch
-        replica.spent += batch_energy(sim, r, replica.steps)
-        replica.spent_on_prompts += replica.prompt_energy
+        if sim.rank_gpus > 0:
+            replica.spent += batch_energy(sim, r, replica.steps)
+            replica.spent_on_prompts += replica.prompt_energy
         replica.waits += batch_time(replica.wait_base, replica.wait_rise, replica.steps)
         replica.prompt_waits += replica.prompt_wait
 

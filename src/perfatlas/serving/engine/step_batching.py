@@ -145,8 +145,12 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
         replica.next_wait_rise = line.rise - kernels.rise
         added = _added_by_prompts(sim, first, step, (line.base, kernels.base))
         replica.next_extra = added[0]
+        replica.next_prompt_time = 0
+        replica.next_prompt_wait = added[1]
+        if step.chunks > 0:
+            replica.next_prompt_time = added[0] if step.decodes > 0 else line.base
         if sim.rank_gpus > 0:
-            _plan_energy(sim, r, step, added[1])
+            _plan_energy(sim, r, step)
 
 
 @part
@@ -243,7 +247,7 @@ def _added_by_prompts(
 
 
 @part
-def _plan_energy(sim: SimulationState, r: int, step: RankTokens, prompt_wait: int) -> None:
+def _plan_energy(sim: SimulationState, r: int, step: RankTokens) -> None:
     """Price the energy of the replica's next steps, whose time is known.
 
     Prompts spend what a step with prompts spends beyond its decodes alone.
@@ -257,19 +261,15 @@ def _plan_energy(sim: SimulationState, r: int, step: RankTokens, prompt_wait: in
         line = rank_energy(sim, scheduler, linear_energy(sim, step, scheduler))
         replica.next_energy_base += line.base
         replica.next_energy_rise += line.rise
-    replica.next_prompt_time = 0
     replica.next_prompt_energy = 0
-    replica.next_prompt_wait = prompt_wait
     if step.chunks > 0:
         power = sim.dynamic_power * sim.ranks
         spent = min(float(replica.next_energy_base), power * replica.next_base)
-        replica.next_prompt_time = replica.next_base
         if step.decodes > 0:
             alone = 0
             for s in range(first, first + sim.ranks):
                 scheduler = sim.scheduler_S[s]
                 alone += decode_energy(sim, scheduler, decode_linear_energy(sim, step, scheduler))
-            replica.next_prompt_time = replica.next_extra
             spent -= min(float(alone), power * (replica.next_base - replica.next_extra))
         replica.next_prompt_energy = int(max(spent, 0.0))
 

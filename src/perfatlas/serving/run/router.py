@@ -82,7 +82,11 @@ def chooser(
             requests.hash_H[start : start + blocks],
         )
         chosen = router(arriving, loads)
-        if not isinstance(chosen, int | np.integer) or chosen >= end - first:
+        if (
+            not isinstance(chosen, int | np.integer)
+            or isinstance(chosen, bool)
+            or chosen >= end - first
+        ):
             raise InvalidSpecError(
                 f"the router returned {repr_for_error(chosen)} for request {i}; return the index of"
                 f" a replica, 0 to {end - first - 1}, or -1 to reject the request"

@@ -5,6 +5,7 @@ Shape legend: N requests, W rows of the series.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -109,7 +110,8 @@ def run_fleet(
         ) from error
     from perfatlas.compiled import hold
 
-    choose = None if fleet.router is None else chooser(fleet.router, sims, requests)
+    # what a router remembers of one run is unknown to the next
+    choose = None if fleet.router is None else chooser(deepcopy(fleet.router), sims, requests)
     loop = _Loop(sims, hold(sims), control, choose)
     if control.gaps_between is None:
         return _outcome(sims, _simulate(loop), sims[0].gaps_G)

@@ -119,9 +119,6 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
             renew(sim, w, find(sim, w, _key(sim, i, b)))
         blocks = max(end - max(first, hits), 0)
         sim.tier_W[w].loaded += blocks
-        if t != HOST:
-            for b in range(end - blocks, end):
-                _raise(sim, s, _key(sim, i, b))
         if t == SSD:
             moved += blocks * sim.ssd_move
         elif t == REMOTE and blocks > 0:
@@ -137,6 +134,9 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
             else:
                 loaded.remote = tokens
         first = max(first, end)
+    # all have been read before what host memory evicts for them enters the tiers below
+    for b in range(max(below.host, hits), below.end):
+        _raise(sim, s, _key(sim, i, b))
     request.offloaded = below.end
     _wait_for(sim, i, moved)
 

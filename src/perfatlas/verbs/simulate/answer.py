@@ -18,6 +18,7 @@ from perfatlas.answer import (
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.sampling import normal_quantile
 from perfatlas.scenario import deployments, resolution
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, Traffic, plain_values
@@ -173,7 +174,9 @@ def simulate(
         router: Called for each arriving request instead of `routing`, with the request and the
             loads of all replicas (`ArrivingRequest` and `ReplicaLoads` of perfatlas.serving.run);
             returns the index of a replica in service, or -1 to reject the request. Prefill workers
-            are those that are chosen among two pools. It costs some 20 us per request.
+            are those that are chosen among two pools. A router that remembers requests is an object
+            with `__call__`, of which each run (one per seed and per end of the interval) gets a
+            copy; what a function keeps elsewhere is shared by all runs. A call costs some 20 us.
         progress: Called regularly with the fraction of the work done; returns True to stop the
             simulation and keep the results so far.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
@@ -195,6 +198,15 @@ def simulate(
     """
     inputs, scenario = resolution.split_fields(fields)
     deployments.refuse_unused_options(inputs, scenario)
+    if router is not None and not callable(router):
+        raise InvalidSpecError(
+            f"router = {repr_for_error(router)}: expected a function of a request and the loads of"
+            " the replicas"
+        )
+    if router is not None and fields.get("routing"):
+        raise InvalidSpecError(
+            f"routing = {fields['routing']} has no effect beside a router; remove one of the two"
+        )
     inputs.route_by(router)
     known: deployments.Priced = {}
     run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))

@@ -423,6 +423,12 @@ def _size_question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
                 f"a search for the number of replicas does not support {name}: all replicas are"
                 " equal and always in service; remove it"
             )
+    if fields.get("feed_forward_system"):
+        raise InvalidSpecError(
+            f"a search for the number of replicas does not support feed_forward_system ="
+            f" {fields['feed_forward_system']}: replicas of attention (dp) share one machine of"
+            " feed-forward networks; remove it, or compare several dp"
+        )
     if fields.get("num_seeds") not in (None, "", 1):
         raise InvalidSpecError(
             f"num_seeds = {fields['num_seeds']}: a search for the number of replicas extends runs"
