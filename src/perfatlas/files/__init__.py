@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         check_regular, content_hash, exists, file_hash, home_variable, is_file, make_folder,
         user_folder,
     )
-    from perfatlas.files.mapped_arrays import GrowingColumn, large_array, release_pages
+    from perfatlas.files.mapped_arrays import GrowingColumn, large_array, release_pages, unreserved
     from perfatlas.files.number_cells import NumberCells
     from perfatlas.files.parquet import arrow_column, plain_cells
     from perfatlas.files.toml_file import (

@@ -7,8 +7,10 @@ only.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
+import sys
 import tempfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     Int = NDArray[np.int64]
 
 IN_MEMORY_BYTES: Final = 1 << 25  # per array
+RESERVED_BYTES: Final = 1 << 30  # per array, from which no memory is reserved
+NO_RESERVE: Final = 0x4000  # MAP_NORESERVE of Linux, which mmap names from Python 3.13 on
 _FILL_ROWS: Final = 1 << 20  # per write
 
 
@@ -57,6 +61,24 @@ def large_array(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
         array[first : first + _FILL_ROWS] = fill
     release_pages(array)
     return array
+
+
+def unreserved(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an array of zeros that takes the memory of touched pages, however large it is.
+
+    Linux refuses to reserve more memory at once than the machine has, unless asked not to reserve.
+
+    Raises:
+        MemoryError: The address space does not suffice.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < RESERVED_BYTES or sys.platform != "linux":
+        return np.zeros(shape, dtype)
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
+    except (OSError, OverflowError, ValueError) as error:
+        raise MemoryError(f"{size:,} bytes") from error
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def release_pages(*arrays: NDArray[Any]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import large_array, release_pages
+from perfatlas.files import large_array, release_pages, unreserved
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving import config, state
 from perfatlas.serving.engine import CRASH, DRAIN, RETURN
@@ -325,7 +325,7 @@ def _named_blocks(
     if travels and rows:  # requests in transfer hold blocks too
         rows += min(blocks, requests.isl_N.shape[0])
     try:  # only pages touched by the longest request of a row take memory
-        table_SHL = np.empty((schedulers, rows, longest), np.int32)
+        table_SHL = unreserved((schedulers, rows, longest), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
             f"prefix caching for {schedulers} schedulers of {rows} sequences with up to {longest} "
