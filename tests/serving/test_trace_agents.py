@@ -303,7 +303,45 @@ def test_spans_are_sessions_of_agents(tmp_path: Path) -> None:
     assert waits(requests) == [[], [0], [1], [0, 2], []]
     assert seconds(requests.pause_N) == [-1.0, 1.0, 1.0, 2.0, -1.0]
     assert requests.session_N.tolist() == [0, 0, 0, 0, 1]
-    assert trace.warnings == ("1 model call without token usage: excluded",)
+    assert trace.warnings == (
+        "1 model call without token usage: excluded",
+        "1 request without output tokens: 1 is used",
+    )
+
+
+@pytest.mark.parametrize(
+    ("isl", "cached", "blocks"),
+    [
+        # after a prompt of 200 tokens (3 full blocks) and an answer of 100
+        (640, {}, 3),
+        (640, {"cached": 0}, 3),  # a miss is not other text
+        (250, {}, 3),  # without the answer
+        (192, {}, 0),  # shorter than the prompt: a summary
+        (192, {"cached": 130}, 2),
+        (192, {"cached": 192}, 3),
+    ],
+)
+def test_a_prompt_of_spans_continues_the_conversation(
+    tmp_path: Path, isl: int, cached: dict[str, int], blocks: int
+) -> None:
+    first = span("a", "", 0, 1, operation="chat", isl=200, osl=100, chat="q")
+    later = span("b", "", 2, 3, operation="chat", isl=isl, osl=9, chat="q", **cached)
+    trace = read_requests(write(tmp_path, exported(first, later, later)), "otel")
+    one, two = (hashes_of(trace.requests, row).tolist() for row in range(2))
+    assert len(set(one[:3]) & set(two)) == blocks
+    assert one[:blocks] == two[:blocks]
+    assert trace.warnings == ("1 span with the traceId and spanId of an earlier one: excluded",)
+
+
+def test_cached_tokens_of_other_conversations_are_told(tmp_path: Path) -> None:
+    rows = [
+        span(name, "", 0, 1, operation="chat", isl=200, osl=1, chat=name, cached=128)
+        for name in ("a", "b")
+    ]
+    trace = read_requests(write(tmp_path, exported(*rows)), "otel")
+    one, two = (hashes_of(trace.requests, row).tolist() for row in range(2))
+    assert set(one).isdisjoint(two)
+    assert trace.warnings[0].startswith("2 requests with more cached tokens than the conversation")
 
 
 def test_prompts_of_spans_share_what_their_agent_sent(tmp_path: Path) -> None:
@@ -311,9 +349,8 @@ def test_prompts_of_spans_share_what_their_agent_sent(tmp_path: Path) -> None:
     prompts = [hashes_of(requests, row).tolist() for row in range(5)]
     # 130 tokens are as long as 100 + 10: one full block is shared
     assert prompts[1][:1] == prompts[2][:1]
-    # 128 of 250 tokens were cached: two of the three full blocks of the first prompt
-    assert prompts[3][:2] == prompts[0][:2]
-    assert prompts[3][2] != prompts[0][2]
+    # 128 of 250 tokens were cached, yet the text is that of the conversation: three full blocks
+    assert prompts[3][:3] == prompts[0][:3]
     others = [set(prompts[0]), set(prompts[1]) | set(prompts[2]), set(prompts[4])]
     assert sum(map(len, others)) == len(set.union(*others))
 
@@ -349,9 +386,19 @@ def test_a_conversation_may_be_of_several_traces(tmp_path: Path) -> None:
         (exported(RUN[1] | {"spanId": ""}), "line 2: traceId = 't', spanId = ''; a span needs"),
         (exported(span("z", "", 5, 4, isl=1, osl=1)), "line 2: a span ends before it starts"),
         (exported(RUN[1] | {"attributes": {"a": 1}}), "line 2: attributes = a dict of 1 items"),
-        (exported(RUN[1] | {"endTimeUnixNano": "x"}), "line 2: endTimeUnixNano = 'x': expected"),
+        (
+            exported(RUN[1] | {"spanId": "z", "endTimeUnixNano": "x"}),
+            "line 2: endTimeUnixNano = 'x': expected",
+        ),
         (exported(span("z", "", 1, 4, isl=-1, osl=1)), "line 2: gen_ai.usage.input_tokens = '-1'"),
         (exported(span("z", "z", 1, 4, isl=1, osl=1)), "line 2: its span is within itself"),
+        *(
+            (
+                exported(span("z", "", 1, 4, isl=9, osl=1, cached=cached)),
+                f"line 2: gen_ai.usage.cache_read.input_tokens = {cached}; it must be from 0 to gen_",
+            )
+            for cached in (-1, 10)
+        ),
     ],
 )
 def test_wrong_spans_are_located(tmp_path: Path, line: Row, words: str) -> None:
