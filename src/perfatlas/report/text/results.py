@@ -26,6 +26,7 @@ DETAILS: Final = frozenset((
     *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
     *("prefill_kv_capacity_tokens", "stored_bytes"),
     *("host_held_bytes", "ssd_held_bytes", "remote_held_bytes"),
+    *("host_loaded_bytes", "ssd_loaded_bytes", "remote_loaded_bytes", "cache_hit.gpu"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization", "stable_probability"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
