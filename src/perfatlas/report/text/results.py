@@ -44,7 +44,7 @@ INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", 
 OF_SIZED: Final = (
     *("slo_attainment", "goodput_requests_per_s", "requests_per_s", "output_tokens_per_s"),
 )
-SIZED: Final = frozenset(("required_replicas", "required_prefill_workers"))
+SIZED: Final = frozenset(("required_replicas", "required_prefill_workers", "max_sessions"))
 NARROW_COLUMNS: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
