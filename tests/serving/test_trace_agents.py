@@ -108,7 +108,7 @@ def test_dynamo_requests_of_an_agent_run_one_after_the_other(tmp_path: Path) -> 
     rows = [
         ended("a", 0, 1000, 1, session_id="s"),
         ended("b", 400, 900, 1, session_id="s"),
-        ended("c", 0, 10, 1, session_id="t", parent_session_id="gone"),
+        ended("c", 0, 10, 1, session_id="t"),
     ]
     rows[0]["request"] |= {"total_time_ms": 600.0, "output_tokens": 0}
     trace = read_requests(write(tmp_path, *rows), "dynamo")
@@ -117,7 +117,6 @@ def test_dynamo_requests_of_an_agent_run_one_after_the_other(tmp_path: Path) -> 
     assert trace.requests.osl_N.tolist() == [7, 1, 7]
     assert trace.warnings == (
         "1 request without output tokens: 1 is used",
-        "1 sub-agent with a parent agent that sent no requests: simulated as sessions of their own",
         "1 request began before the previous request of the agent had ended: simulated after it",
     )
 
@@ -142,12 +141,41 @@ def test_a_window_has_a_part_of_an_agent(tmp_path: Path) -> None:
             ended("b", 5, 9, 1, session_id="s", parent_session_id="t"),
             "line 2: its agent has another parent in line 1",
         ),
+        (
+            ended("b", 5, 9, 1, session_id="t", parent_session_id="gone"),
+            "line 2: its parent agent sent no requests in this file; add them",
+        ),
+        (
+            ended("b", 5, 9, 1) | {"agent_context": {"trajectory_id": [1]}},
+            "line 2: trajectory_id = a list of 1 items: expected text or a whole number",
+        ),
     ],
 )
 def test_wrong_events_of_dynamo_are_located(tmp_path: Path, row: Row, words: str) -> None:
     first = ended("a", 0, 9, 1, session_id="s", parent_session_id="r")
+    root = ended("r", 0, 9, 1, session_id="r")
     with pytest.raises(InvalidSpecError, match=words):
-        read_requests(write(tmp_path, first, row), "dynamo")
+        read_requests(write(tmp_path, first, row, root), "dynamo")
+
+
+def test_the_parent_of_a_sub_agent_may_be_outside_a_window(tmp_path: Path) -> None:
+    path = write(tmp_path, *TREE[1:])
+    with pytest.raises(InvalidSpecError, match=r"line [12]: its parent agent sent no requests"):
+        read_requests(write(tmp_path, *TREE[1:3]), "dynamo")
+    warning, *_ = read_requests(path, "dynamo", TraceWindow(first=2)).warnings
+    assert warning.startswith("2 sub-agents with a parent agent that sent no requests: each simul")
+
+
+def test_an_agent_of_spans_may_send_no_requests(tmp_path: Path) -> None:
+    rows = [
+        span("flow", "", 0, 9, operation="invoke_agent"),
+        span("sub", "flow", 0, 9, operation="invoke_agent"),
+        span("a", "sub", 1, 2, operation="chat", isl=100, osl=5),
+    ]
+    trace = read_requests(write(tmp_path, exported(*rows)), "otel")
+    assert trace.warnings == (
+        "1 sub-agent with a parent agent that sent no requests: simulated as a session of its own",
+    )
 
 
 def test_dynamo_blocks_have_one_size(tmp_path: Path) -> None:
@@ -211,7 +239,9 @@ def test_agentic_mooncake_rows_wait_for_others(tmp_path: Path) -> None:
     assert seconds(requests.pause_N) == [-1.0, 0.25, -1.0, 0.1005]
     # a sub-agent is of the session of its parent
     assert requests.session_N.tolist() == [0, 0, -1, 0]
-    assert trace.warnings == ()
+    assert trace.warnings == (
+        "2 values of session_id are 1 session: their requests wait for each other",
+    )
 
 
 def test_blocks_of_agentic_rows_follow_from_their_hashes(tmp_path: Path) -> None:
@@ -229,9 +259,10 @@ def test_blocks_of_agentic_rows_follow_from_their_hashes(tmp_path: Path) -> None
         ({"wait_for": ["b", "c"]}, "line 3: waits for itself; remove"),
         ({"wait_for": "b c d"}, "line 3: waits for itself; remove"),
         ({"wait_for": 7}, "line 3: wait_for = 7 is not a list"),
-        ({"delay": -5}, "line 3: delay = -5; it must be at least 0 milliseconds"),
-        ({"tool_wait_ms": "1"}, "line 3: tool_wait_ms = '1'; it must be"),
-        ({"delay": 1e300}, r"line 3: pause_s = 1e\+297 exceeds"),
+        ({"delay": -5}, "line 3: delay = -5; it must be from 0 to"),
+        ({"tool_wait_ms": "1"}, "line 3: tool_wait_ms = '1': expected a number of milliseconds"),
+        ({"delay": 1e15}, r"line 3: delay = 10{15}\.0; it must be from 0 to 5e\+09 milliseconds"),
+        ({"delay": 4e9, "tool_wait_ms": 4e9}, r"line 3: is sent 8e\+09 ms after"),
         ({"request_id": "a"}, "line 3: request_id is also that of line 1"),
         ({"timestamp": "soon"}, "line 3: timestamp = 'soon'"),
         ({"dependencies": []}, "line 3: dependencies with triggers are not supported"),

@@ -5,7 +5,8 @@ the whole file, has resourceSpans, scopeSpans and spans with traceId, spanId, pa
 startTimeUnixNano, endTimeUnixNano and attributes. A span with gen_ai.usage.input_tokens (the whole
 prompt) and gen_ai.usage.output_tokens is a request, unless it adds up those within it, as
 invoke_agent does. The requests of a gen_ai.conversation.id, else of a trace, make a session; an
-invoke_agent span within another makes a sub-agent. Tools (execute_tool) run within the
+invoke_agent span within another makes a sub-agent, also of an agent that itself sends no requests,
+such as a workflow: then it is a session of its own. Tools (execute_tool) run within the
 pauses between requests.
 Limits: Spans do not tell what prompts share. A prompt is taken to begin with the previous prompt
 and answer of its agent; with the previous prompt alone if it is shorter than both, such as without
@@ -128,7 +129,7 @@ def read_otel(path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRAC
         if seen[what]
     ]
     columns = trace.columns()
-    return _with_prefixes(close_agents(trace, columns), columns)
+    return _with_prefixes(close_agents(trace, columns, silent_parents=True), columns)
 
 
 def _read_spans(
