@@ -2704,8 +2704,9 @@ def max_request_rate(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
-            Default: none. Needs a language model.
+        slo_itl_s: SLO: maximum mean time between the streamed chunks of a request: its TPOT, or
+            with drafts the time between its steps, each of as many tokens as those of all requests
+            on average [s]. Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
@@ -3211,8 +3212,9 @@ def max_sessions(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
-            Default: none. Needs a language model.
+        slo_itl_s: SLO: maximum mean time between the streamed chunks of a request: its TPOT, or
+            with drafts the time between its steps, each of as many tokens as those of all requests
+            on average [s]. Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
@@ -3716,8 +3718,9 @@ def required_replicas(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
-            Default: none. Needs a language model.
+        slo_itl_s: SLO: maximum mean time between the streamed chunks of a request: its TPOT, or
+            with drafts the time between its steps, each of as many tokens as those of all requests
+            on average [s]. Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.
@@ -4086,8 +4089,8 @@ def search(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
-            Default: none. Needs a language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT, with drafts
+            too [s]. Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
             are simulated; closed forms, which have no percentiles, test the mean [percent].
@@ -4722,8 +4725,9 @@ def simulate(
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
             language model.
-        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT [s].
-            Default: none. Needs a language model.
+        slo_itl_s: SLO: maximum mean time between the streamed chunks of a request: its TPOT, or
+            with drafts the time between its steps, each of as many tokens as those of all requests
+            on average [s]. Default: none. Needs a language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate, --find-replicas or --find-sessions.

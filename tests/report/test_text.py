@@ -15,6 +15,7 @@ from perfatlas.report.text import (
 )
 from perfatlas.report.text.breakdown import bound_summary
 from perfatlas.report.text.latencies import print_distributions
+from perfatlas.report.text.question import load_line
 
 REPRODUCE = "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm"
 
@@ -144,3 +145,21 @@ def test_the_reproducing_command_is_safe_to_paste() -> None:
     assert line == (
         "perfatlas estimate --system 'h200_sxm{device.tdp=500W}' --tp 8 --clock-ratio 1 --frontier"
     )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "results", "midway"),
+    [
+        ({"requests": "a.jsonl", "sessions": 4}, {}, True),
+        ({"requests": "a.jsonl"}, {"max_sessions": 4}, True),
+        ({"requests": "a.jsonl", "sessions": 4, "session_start": "beginning"}, {}, False),
+        ({"sessions": 4}, {}, False),
+        ({"sessions": 4, "session_start": "middle"}, {}, True),
+    ],
+)
+def test_sessions_that_begin_midway_are_told(
+    scenario: dict[str, Any], results: dict[str, Any], *, midway: bool
+) -> None:
+    line = load_line({"scenario": {"model": "m"} | scenario, "results": results})
+    assert "4 sessions live" in line
+    assert ("begin midway with cold caches" in line) == midway

@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import Control, SchedulerLimits
-from perfatlas.serving.outcome import summarize
+from perfatlas.serving.outcome import request_latencies, summarize
 from perfatlas.serving.policies import find_policy
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 from perfatlas.serving.run.simulate import run
@@ -59,6 +59,18 @@ def test_gaps_between_tokens_are_those_of_steps() -> None:
     assert found["itl_s"]["mean"] == pytest.approx(0.01)
     assert found["itl_s"]["p50"] == pytest.approx(0.01, rel=0.04)
     assert found["tpot_s"]["mean"] == pytest.approx(0.03 / 8)
+    for limit_s, attained in ((0.0101, 1.0), (0.0099, 0.0)):
+        assert summarize(requests, outcome, {"itl_s": limit_s})["slo_attainment"] == attained
+
+
+def test_a_request_with_one_more_token_has_one_gap() -> None:
+    # 8 tokens in 3 steps and 1 token in 1 step: 4 gaps of 9 tokens; 9/4 tokens a gap on average
+    limits = ROOMY._replace(draft_tokens=2, acceptance=(1.0, 1.0))
+    ms = TICKS_PER_SECOND // 1000
+    prices = flat_prices(10 * ms, 100 * ms)._replace(tokens_per_decode=3)
+    requests = requests_of([(0, 4, 9), (0, 4, 2)])
+    found = request_latencies(requests, run(requests, prices, limits))
+    assert found.itl_s.tolist() == pytest.approx([0.03 / 8 * 9 / 4, 0.01])
 
 
 @BOTH

@@ -108,7 +108,7 @@ def test_dynamo_requests_of_an_agent_run_one_after_the_other(tmp_path: Path) -> 
     rows = [
         ended("a", 0, 1000, 1, session_id="s"),
         ended("b", 400, 900, 1, session_id="s"),
-        ended("c", 0, 10, 1, session_id="t", parent_session_id="gone"),
+        ended("c", 0, 10, 1, session_id="t"),
     ]
     rows[0]["request"] |= {"total_time_ms": 600.0, "output_tokens": 0}
     trace = read_requests(write(tmp_path, *rows), "dynamo")
@@ -117,7 +117,6 @@ def test_dynamo_requests_of_an_agent_run_one_after_the_other(tmp_path: Path) -> 
     assert trace.requests.osl_N.tolist() == [7, 1, 7]
     assert trace.warnings == (
         "1 request without output tokens: 1 is used",
-        "1 sub-agent with a parent agent that sent no requests: simulated as sessions of their own",
         "1 request began before the previous request of the agent had ended: simulated after it",
     )
 
@@ -142,12 +141,41 @@ def test_a_window_has_a_part_of_an_agent(tmp_path: Path) -> None:
             ended("b", 5, 9, 1, session_id="s", parent_session_id="t"),
             "line 2: its agent has another parent in line 1",
         ),
+        (
+            ended("b", 5, 9, 1, session_id="t", parent_session_id="gone"),
+            "line 2: its parent agent sent no requests in this file; add them",
+        ),
+        (
+            ended("b", 5, 9, 1) | {"agent_context": {"trajectory_id": [1]}},
+            "line 2: trajectory_id = a list of 1 items: expected text or a whole number",
+        ),
     ],
 )
 def test_wrong_events_of_dynamo_are_located(tmp_path: Path, row: Row, words: str) -> None:
     first = ended("a", 0, 9, 1, session_id="s", parent_session_id="r")
+    root = ended("r", 0, 9, 1, session_id="r")
     with pytest.raises(InvalidSpecError, match=words):
-        read_requests(write(tmp_path, first, row), "dynamo")
+        read_requests(write(tmp_path, first, row, root), "dynamo")
+
+
+def test_the_parent_of_a_sub_agent_may_be_outside_a_window(tmp_path: Path) -> None:
+    path = write(tmp_path, *TREE[1:])
+    with pytest.raises(InvalidSpecError, match=r"line [12]: its parent agent sent no requests"):
+        read_requests(write(tmp_path, *TREE[1:3]), "dynamo")
+    warning, *_ = read_requests(path, "dynamo", TraceWindow(first=2)).warnings
+    assert warning.startswith("2 sub-agents with a parent agent that sent no requests: each simul")
+
+
+def test_an_agent_of_spans_may_send_no_requests(tmp_path: Path) -> None:
+    rows = [
+        span("flow", "", 0, 9, operation="invoke_agent"),
+        span("sub", "flow", 0, 9, operation="invoke_agent"),
+        span("a", "sub", 1, 2, operation="chat", isl=100, osl=5),
+    ]
+    trace = read_requests(write(tmp_path, exported(*rows)), "otel")
+    assert trace.warnings == (
+        "1 sub-agent with a parent agent that sent no requests: simulated as a session of its own",
+    )
 
 
 def test_dynamo_blocks_have_one_size(tmp_path: Path) -> None:
@@ -211,7 +239,9 @@ def test_agentic_mooncake_rows_wait_for_others(tmp_path: Path) -> None:
     assert seconds(requests.pause_N) == [-1.0, 0.25, -1.0, 0.1005]
     # a sub-agent is of the session of its parent
     assert requests.session_N.tolist() == [0, 0, -1, 0]
-    assert trace.warnings == ()
+    assert trace.warnings == (
+        "2 values of session_id are 1 session: their requests wait for each other",
+    )
 
 
 def test_blocks_of_agentic_rows_follow_from_their_hashes(tmp_path: Path) -> None:
@@ -229,9 +259,10 @@ def test_blocks_of_agentic_rows_follow_from_their_hashes(tmp_path: Path) -> None
         ({"wait_for": ["b", "c"]}, "line 3: waits for itself; remove"),
         ({"wait_for": "b c d"}, "line 3: waits for itself; remove"),
         ({"wait_for": 7}, "line 3: wait_for = 7 is not a list"),
-        ({"delay": -5}, "line 3: delay = -5; it must be at least 0 milliseconds"),
-        ({"tool_wait_ms": "1"}, "line 3: tool_wait_ms = '1'; it must be"),
-        ({"delay": 1e300}, r"line 3: pause_s = 1e\+297 exceeds"),
+        ({"delay": -5}, "line 3: delay = -5; it must be from 0 to"),
+        ({"tool_wait_ms": "1"}, "line 3: tool_wait_ms = '1': expected a number of milliseconds"),
+        ({"delay": 1e15}, r"line 3: delay = 10{15}\.0; it must be from 0 to 5e\+09 milliseconds"),
+        ({"delay": 4e9, "tool_wait_ms": 4e9}, r"line 3: is sent 8e\+09 ms after"),
         ({"request_id": "a"}, "line 3: request_id is also that of line 1"),
         ({"timestamp": "soon"}, "line 3: timestamp = 'soon'"),
         ({"dependencies": []}, "line 3: dependencies with triggers are not supported"),
@@ -303,7 +334,45 @@ def test_spans_are_sessions_of_agents(tmp_path: Path) -> None:
     assert waits(requests) == [[], [0], [1], [0, 2], []]
     assert seconds(requests.pause_N) == [-1.0, 1.0, 1.0, 2.0, -1.0]
     assert requests.session_N.tolist() == [0, 0, 0, 0, 1]
-    assert trace.warnings == ("1 model call without token usage: excluded",)
+    assert trace.warnings == (
+        "1 model call without token usage: excluded",
+        "1 request without output tokens: 1 is used",
+    )
+
+
+@pytest.mark.parametrize(
+    ("isl", "cached", "blocks"),
+    [
+        # after a prompt of 200 tokens (3 full blocks) and an answer of 100
+        (640, {}, 3),
+        (640, {"cached": 0}, 3),  # a miss is not other text
+        (250, {}, 3),  # without the answer
+        (192, {}, 0),  # shorter than the prompt: a summary
+        (192, {"cached": 130}, 2),
+        (192, {"cached": 192}, 3),
+    ],
+)
+def test_a_prompt_of_spans_continues_the_conversation(
+    tmp_path: Path, isl: int, cached: dict[str, int], blocks: int
+) -> None:
+    first = span("a", "", 0, 1, operation="chat", isl=200, osl=100, chat="q")
+    later = span("b", "", 2, 3, operation="chat", isl=isl, osl=9, chat="q", **cached)
+    trace = read_requests(write(tmp_path, exported(first, later, later)), "otel")
+    one, two = (hashes_of(trace.requests, row).tolist() for row in range(2))
+    assert len(set(one[:3]) & set(two)) == blocks
+    assert one[:blocks] == two[:blocks]
+    assert trace.warnings == ("1 span with the traceId and spanId of an earlier one: excluded",)
+
+
+def test_cached_tokens_of_other_conversations_are_told(tmp_path: Path) -> None:
+    rows = [
+        span(name, "", 0, 1, operation="chat", isl=200, osl=1, chat=name, cached=128)
+        for name in ("a", "b")
+    ]
+    trace = read_requests(write(tmp_path, exported(*rows)), "otel")
+    one, two = (hashes_of(trace.requests, row).tolist() for row in range(2))
+    assert set(one).isdisjoint(two)
+    assert trace.warnings[0].startswith("2 requests with more cached tokens than the conversation")
 
 
 def test_prompts_of_spans_share_what_their_agent_sent(tmp_path: Path) -> None:
@@ -311,9 +380,8 @@ def test_prompts_of_spans_share_what_their_agent_sent(tmp_path: Path) -> None:
     prompts = [hashes_of(requests, row).tolist() for row in range(5)]
     # 130 tokens are as long as 100 + 10: one full block is shared
     assert prompts[1][:1] == prompts[2][:1]
-    # 128 of 250 tokens were cached: two of the three full blocks of the first prompt
-    assert prompts[3][:2] == prompts[0][:2]
-    assert prompts[3][2] != prompts[0][2]
+    # 128 of 250 tokens were cached, yet the text is that of the conversation: three full blocks
+    assert prompts[3][:3] == prompts[0][:3]
     others = [set(prompts[0]), set(prompts[1]) | set(prompts[2]), set(prompts[4])]
     assert sum(map(len, others)) == len(set.union(*others))
 
@@ -349,9 +417,19 @@ def test_a_conversation_may_be_of_several_traces(tmp_path: Path) -> None:
         (exported(RUN[1] | {"spanId": ""}), "line 2: traceId = 't', spanId = ''; a span needs"),
         (exported(span("z", "", 5, 4, isl=1, osl=1)), "line 2: a span ends before it starts"),
         (exported(RUN[1] | {"attributes": {"a": 1}}), "line 2: attributes = a dict of 1 items"),
-        (exported(RUN[1] | {"endTimeUnixNano": "x"}), "line 2: endTimeUnixNano = 'x': expected"),
+        (
+            exported(RUN[1] | {"spanId": "z", "endTimeUnixNano": "x"}),
+            "line 2: endTimeUnixNano = 'x': expected",
+        ),
         (exported(span("z", "", 1, 4, isl=-1, osl=1)), "line 2: gen_ai.usage.input_tokens = '-1'"),
         (exported(span("z", "z", 1, 4, isl=1, osl=1)), "line 2: its span is within itself"),
+        *(
+            (
+                exported(span("z", "", 1, 4, isl=9, osl=1, cached=cached)),
+                f"line 2: gen_ai.usage.cache_read.input_tokens = {cached}; it must be from 0 to",
+            )
+            for cached in (-1, 10)
+        ),
     ],
 )
 def test_wrong_spans_are_located(tmp_path: Path, line: Row, words: str) -> None:

@@ -39,7 +39,7 @@ def test_vllm_benchmark_results() -> None:
     assert trace.requests.osl_N.tolist() == [20, 10, 40]
     assert trace.warnings == (
         "1 request excluded: failed or without tokens",
-        "1 of 3 rows arrive before the previous row (first: request 2); they were sorted by time",
+        "1 of 3 rows arrives before the previous row (first: request 2); rows were sorted by time",
     )
 
 
@@ -190,7 +190,7 @@ def test_unsorted_times_are_sorted_with_a_count(tmp_path: Path) -> None:
     assert trace.requests.isl_N.tolist() == [1024, 2048, 1536, 512]
     assert hashes_of(trace.requests, 1).tolist() == [0, 1, 2, 3]
     assert trace.warnings == (
-        "2 of 4 rows arrive before the previous row (first: line 2); they were sorted by time",
+        "2 of 4 rows arrive before the previous row (first: line 2); rows were sorted by time",
     )
 
 

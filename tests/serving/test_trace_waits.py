@@ -121,7 +121,11 @@ def test_windows_drop_what_is_waited_for(tmp_path: Path) -> None:
         ([row(0, id=1, turn=0), row(1, after=[1], turn=1)], "line 2: has turn and after"),
         ([row(0, id=1), row(1, after=1)], "line 2: after = 1 is not a list"),
         ([row(0, id=1), row(1, after=[-1])], "line 2: after = "),
-        ([row(0, id=1), row(1, after="[1")], "line 2: after = '\\[1' is not a list"),
+        (
+            [row(0, id=1), row(1, after="[1")],
+            "line 2: after = '\\[1' is not a list of ids, such as",
+        ),
+        ([row(0, id=1), row(1, id=[1])], "line 2: id = a list of 1 items: expected text or a"),
     ],
 )
 def test_wrong_waits_are_located(tmp_path: Path, rows: list[Row], words: str) -> None:

@@ -198,6 +198,7 @@ def test_long_sessions_are_read(tmp_path: Path) -> None:
     check_invariants(trace.requests)
     assert trace.requests.pause_N.tolist() == [-1] + [0] * (count - 1)
     assert "99,999 rows that began before the previous one of its agent" in trace.warnings
+    assert "99,999 requests with think_time below 0: 0 is used" in trace.warnings
 
 
 def test_the_published_sample() -> None:

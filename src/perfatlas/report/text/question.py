@@ -221,8 +221,9 @@ def load_line(answer: Mapping[str, Any]) -> str:
         for name in LOAD
         if scenario.get(name) and (name, scenario[name]) != ("prefill_batch", 1)
     ]
-    of_images = int((answer.get("results") or {}).get("image_tokens") or 0)
-    traffic = _traffic(scenario, of_images)
+    results = answer.get("results") or {}
+    scenario = {"sessions": results.get("max_sessions"), **scenario}
+    traffic = _traffic(scenario, int(results.get("image_tokens") or 0))
     return ", ".join([*words, *traffic, *_objectives(scenario), *_clock(scenario)])
 
 
@@ -283,6 +284,9 @@ def _traffic(scenario: Mapping[str, Any], of_images: int) -> list[str]:
     turns = f" of {scenario['turns']} turns" if scenario.get("turns", 1) != 1 else ""
     if live := scenario.get("sessions"):
         words.append(f"{counted(live, 'session')}{turns} live")
+        default = "middle" if scenario.get("requests") else "beginning"
+        if scenario.get("session_start", default) == "middle":
+            words[-1] += " (those at the start begin midway with cold caches, untimed)"
     elif turns:
         words.append(f"sessions{turns}")
     return words

@@ -26,6 +26,7 @@ DETAILS: Final = frozenset((
     *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
     *("prefill_kv_capacity_tokens", "stored_bytes"),
     *("host_held_bytes", "ssd_held_bytes", "remote_held_bytes"),
+    *("host_loaded_bytes", "ssd_loaded_bytes", "remote_loaded_bytes", "cache_hit.gpu"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization", "stable_probability"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
@@ -43,7 +44,7 @@ INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", 
 OF_SIZED: Final = (
     *("slo_attainment", "goodput_requests_per_s", "requests_per_s", "output_tokens_per_s"),
 )
-SIZED: Final = frozenset(("required_replicas", "required_prefill_workers"))
+SIZED: Final = frozenset(("required_replicas", "required_prefill_workers", "max_sessions"))
 NARROW_COLUMNS: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"

@@ -228,7 +228,7 @@ def _split_steps(values: Mapping[str, Any]) -> Missing | None:
     for name, value in (("mode", "static"), ("speculative_depth", 0)):
         if values.get(name) != value:
             why = f"{name} = {values.get(name)}"
-            return Missing(why, f"set {name} = {value} or ask simulate")
+            return Missing(why, f"set {name} = {value} or use simulate")
     return None
 
 

@@ -59,6 +59,8 @@ class Latencies:
     ttft_s: NDArray[np.float64]  # Arrival to first output token (N,)
     # (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token
     tpot_s: NDArray[np.float64]
+    # Mean time between the streamed chunks of a request (N,), its TPOT without drafts
+    itl_s: NDArray[np.float64]
     request_latency_s: NDArray[np.float64]  # Arrival to last output token (N,)
     # With two pools, from the end of the prompt to the arrival of its KV cache, including waiting
     # for blocks and links (N,); NaN without a transfer, empty without pools
@@ -93,6 +95,9 @@ def request_latencies(
 
     Args:
         seen: Delays between engine and client.
+
+    Limits: With drafts, the chunks of a request are not recorded: each has as many per output token
+        as all requests together, and at least one after the first token.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
     columns: dict[str, NDArray[np.float64]] = {}
@@ -110,6 +115,10 @@ def request_latencies(
             times_N[place_N] for times_N in (outcome.travels.handed_N, outcome.travels.arrived_N)
         )
         transfer_s = np.where(arrived_N >= 0, (arrived_N - handed_N) / TICKS_PER_SECOND, np.nan)
+    columns["itl_s"], per_token = columns["tpot_s"], gaps_per_token(outcome)
+    if 0.0 < per_token < 1.0:
+        gaps_N = requests.osl_N[place_N] - 1
+        columns["itl_s"] = columns["tpot_s"] * np.minimum(gaps_N, 1.0 / per_token)
     return Latencies(**columns, kv_transfer_s=transfer_s, place_N=place_N)
 
 

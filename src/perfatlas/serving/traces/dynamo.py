@@ -4,8 +4,9 @@ One event per line, alone or as `event` beside a `timestamp`. A `request_end` ha
 event_time_unix_ms, `request` with request_received_ms, total_time_ms, output_tokens and `replay`
 (trace_block_size, input_length, input_sequence_hashes: one per started block, each of the whole
 prompt up to its end), and, for agents, `agent_context` with the agent (trajectory_id or program_id,
-or session_id in newer traces) and its parent (parent_trajectory_id and so on). Tools run within the
-pauses between requests, so that events of tools are not needed.
+or session_id in newer traces) and its parent (parent_trajectory_id and so on), whose requests the
+file must have. Tools run within the pauses between requests, so that events of tools are not
+needed.
 
 Source: ai-dynamo/dynamo, docs on request replay tracing and agent tracing.
 Limits: Tested on hand-written rows in the documented format.
@@ -112,15 +113,11 @@ def _requests(path: str | Path, block: Block) -> Iterator[tuple[int, Row]]:
         if not isinstance(agent, Mapping):
             problem = f"agent_context = {repr_for_error(agent)} is not an object {{...}}"
             raise refuse(path, f"line {number}", problem)
-        yield (
-            number,
-            {
-                **parts[0],
-                **parts[1],
-                "event_time_unix_ms": event.get("event_time_unix_ms"),
-                "agent": next(filter(None, map(agent.get, _AGENT)), None),
-                "parent": next(
-                    filter(None, (agent.get(f"parent_{name}") for name in _AGENT)), None
-                ),
-            },
-        )
+        row = {**parts[0], **parts[1], "event_time_unix_ms": event.get("event_time_unix_ms")}
+        for kind, prefix in (("agent", ""), ("parent", "parent_")):
+            name = next((f"{prefix}{one}" for one in _AGENT if agent.get(f"{prefix}{one}")), "")
+            row[kind] = agent.get(name)
+            if name and type(row[kind]) not in {str, int}:
+                problem = f"{name} = {repr_for_error(row[kind])}: expected text or a whole number"
+                raise refuse(path, f"line {number}", problem)
+        yield number, row

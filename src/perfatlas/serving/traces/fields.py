@@ -329,6 +329,8 @@ def _label(field: TraceField, value: object) -> int:
         return int(NO_LABEL)
     if isinstance(value, str):
         return label_of(value)
+    if not isinstance(value, (int, float)):
+        raise _wrong(field, value, ": expected text or a whole number")
     number = _whole(field, value)
     return number if number >= 0 else int(NO_LABEL)
 
@@ -385,8 +387,11 @@ def _items(field: TraceField, value: object) -> object:
     try:
         items = json.loads(value) if "[" in value else _SEPARATOR.split(value.strip())
     except (ValueError, RecursionError) as problem:
+        expected = "integers, such as 1 2 or [1, 2]"
+        if field.kind == "labels":
+            expected = 'ids, such as 1 2, [1, 2] or ["a", "b"]'
         raise CellError(
-            f"{field.name} = {repr_for_error(value)} is not a list: {problem}"
+            f"{field.name} = {repr_for_error(value)} is not a list of {expected}"
         ) from problem
     return [] if items == [""] else items
 

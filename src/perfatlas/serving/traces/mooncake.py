@@ -8,13 +8,14 @@ row is sent delay + tool_wait_ms after the end of all requests in wait_for, or a
 there are none; branches and prefix_reset repeat what wait_for and hash_ids say. Blocks of extended
 traces may have another size, which follows from the numbers of hashes.
 Limits: Timestamps are coarse (the conversation trace has 1,180 distinct ones for 12,031 requests);
-they are used unchanged, with a warning. Requests that wait for each other are one session.
+they are used unchanged, with a warning. Requests that wait for each other are one session, with a
+warning if they have several session_id.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
 from perfatlas.serving.traces.fields import TraceField, arrow_types
 from perfatlas.serving.traces.own import HashedBlocks
 from perfatlas.serving.traces.waits import Waits
+from perfatlas.vocabulary.fields import MAX_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,7 +57,6 @@ _ALIASES: Final = {
     "input_length": "input_tokens",
     "output_length": "output_tokens",
     "timestamp": "created_time",
-    "delay": "delay_ms",
 }
 
 
@@ -134,12 +135,8 @@ def _timed_rows(
         for name, other in _ALIASES.items():
             if name not in row and other in row:
                 row[name] = row[other]
-        delays_ms = [row.get(name) for name in ("delay", "tool_wait_ms")]
-        for name, delay in zip(("delay", "tool_wait_ms"), delays_ms, strict=True):
-            if delay is not None and (type(delay) not in {int, float} or not delay >= 0):  # type: ignore[operator]
-                problem = f"{name} = {repr_for_error(delay)}; it must be at least 0 milliseconds"
-                raise refuse(path, f"line {number}", problem)
-        pause_ms = sum(delay for delay in delays_ms if isinstance(delay, (int, float)))
+        delay_ms = _delay_ms(path, number, cells)
+        pause_ms = delay_ms or 0.0
         session, stamp = str(row.get("session_id")), row.get("timestamp")
         if row.get("wait_for"):
             row |= {"pause_s": pause_ms / 1e3, "timestamp": 0 if stamp is None else stamp}
@@ -148,11 +145,32 @@ def _timed_rows(
         elif session in last_ms:
             before = last_ms[session]
             if isinstance(stamp, (int, float)) and isinstance(before, (int, float)):
-                pause_ms = pause_ms if delays_ms != [None, None] else max(stamp - before, 0)
+                pause_ms = max(stamp - before, 0) if delay_ms is None else delay_ms
                 row["timestamp"] = max(stamp, before)
             else:
                 row["timestamp"] = before if stamp is None else stamp
             row["pause_s"] = pause_ms / 1e3
+        if pause_ms > MAX_S * 1e3:
+            problem = f"is sent {pause_ms:g} ms after the requests before it; delay and"
+            problem += f" tool_wait_ms, or the time between turns, are at most {MAX_S * 1e3:g} ms"
+            raise refuse(path, f"line {number}", problem)
         if row.get("session_id") is not None:
             last_ms[session] = row.get("timestamp")
         yield number, row
+
+
+def _delay_ms(path: str | Path, number: int, cells: Row) -> float | None:
+    """Return the pause that a row states [ms], None if it states none."""
+    stated_ms = list[float]()
+    for name in ("delay", "delay_ms", "tool_wait_ms"):
+        delay = cells.get(name)
+        if delay is None or (name == "delay_ms" and stated_ms):
+            continue
+        problem = f"{name} = {repr_for_error(delay)}"
+        if type(delay) not in {int, float}:
+            raise refuse(path, f"line {number}", f"{problem}: expected a number of milliseconds")
+        if not 0 <= cast("float", delay) <= MAX_S * 1e3:
+            problem += f"; it must be from 0 to {MAX_S * 1e3:g} milliseconds"
+            raise refuse(path, f"line {number}", problem)
+        stated_ms.append(cast("float", delay))
+    return sum(stated_ms) if stated_ms else None

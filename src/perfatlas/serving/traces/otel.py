@@ -5,11 +5,15 @@ the whole file, has resourceSpans, scopeSpans and spans with traceId, spanId, pa
 startTimeUnixNano, endTimeUnixNano and attributes. A span with gen_ai.usage.input_tokens (the whole
 prompt) and gen_ai.usage.output_tokens is a request, unless it adds up those within it, as
 invoke_agent does. The requests of a gen_ai.conversation.id, else of a trace, make a session; an
-invoke_agent span within another makes a sub-agent. Tools (execute_tool) run within the
+invoke_agent span within another makes a sub-agent, also of an agent that itself sends no requests,
+such as a workflow: then it is a session of its own. Tools (execute_tool) run within the
 pauses between requests.
-Limits: Spans do not tell what prompts share. A prompt is taken to begin with as many tokens of the
-previous prompt and answer of its agent as gen_ai.usage.cache_read.input_tokens says, without it
-with all of them if it is as long; agents share nothing. Tested on hand-written spans.
+Limits: Spans do not tell what prompts share. A prompt is taken to begin with the previous prompt
+and answer of its agent; with the previous prompt alone if it is shorter than both, such as without
+reasoning; and, shorter than that, with nothing, as after a summary. A larger
+gen_ai.usage.cache_read.input_tokens raises that, up to the previous prompt and answer: a smaller
+one tells of a miss, not of other text. Agents and conversations share nothing, not even a system
+prompt; cached tokens beyond the conversation are warned of. Tested on hand-written spans.
 
 Shape legend: N requests, S strings of hashes, H hashes of full blocks.
 """
@@ -46,6 +50,11 @@ _AT_A_TIME: Final = 1 << 16  # requests of a block
 _TICKS_PER_NS: Final = TICKS_PER_SECOND // 10**9
 _USAGE: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
 _CACHED: Final = "gen_ai.usage.cache_read.input_tokens"
+_WARNINGS: Final = {
+    "left out": ("model call", "without token usage: excluded"),
+    "repeated": ("span", "with the traceId and spanId of an earlier one: excluded"),
+    "silent": ("request", "without output tokens: 1 is used"),
+}
 _ANSWERS: Final = ("chat", "text_completion", "generate_content")
 _FIELDS: Final = (
     TraceField(name="startTimeUnixNano", kind="whole"),
@@ -93,26 +102,34 @@ def read_otel(path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRAC
         for rows in trace.rows([block], _FIELDS):
             cells = rows.cells
             start_B, end_B = cells["startTimeUnixNano"], cells["endTimeUnixNano"]
+            isl_B, cached_B = cells[_USAGE[0]], cells[_CACHED]
             if (end_B < start_B).any():
                 position = f"{word} {rows.number_B[np.argmax(end_B < start_B)]}"
                 raise refuse(path, position, "a span ends before it starts; correct its times")
+            if (wrong_B := (cached_B < 0) | (cached_B > isl_B)).any():
+                row = int(np.argmax(wrong_B))
+                problem = f"{_CACHED} = {cached_B[row]}; it must be from 0 to {_USAGE[0]} ="
+                problem += f" {isl_B[row]}, which counts cached tokens too"
+                raise refuse(path, f"{word} {rows.number_B[row]}", problem)
+            seen["silent"] += int(np.count_nonzero(cells[_USAGE[1]] == 0))
             trace.add(
                 rows,
                 "startTimeUnixNano",
-                isl=cells[_USAGE[0]],
+                isl=isl_B,
                 osl=np.maximum(cells[_USAGE[1]], 1),
-                cached=cells[_CACHED],
+                cached=cached_B,
                 session=cells["agent"],
                 agent=cells["agent"],
                 parent=cells["parent"],
                 taken=(end_B - start_B) * _TICKS_PER_NS,
             )
-    if seen["left out"]:
-        trace.warnings.append(
-            f"{counted(seen['left out'], 'model call')} without token usage: excluded"
-        )
+    trace.warnings += [
+        f"{counted(seen[what], thing)} {rest}"
+        for what, (thing, rest) in _WARNINGS.items()
+        if seen[what]
+    ]
     columns = trace.columns()
-    return _with_prefixes(close_agents(trace, columns), columns)
+    return _with_prefixes(close_agents(trace, columns, silent_parents=True), columns)
 
 
 def _read_spans(
@@ -153,12 +170,15 @@ def _read_spans(
             operation = given.get("gen_ai.operation.name")
             conversation = given.get("gen_ai.conversation.id")
             chat = _key(f"conversation {conversation}") if conversation else 0
+            if key in spans:
+                seen["repeated"] += 1
+                continue
             spans[key] = _Span(parent, chat, operation == "invoke_agent")
             if operation not in (None, *_ANSWERS):
                 continue
             if all(name in given for name in _USAGE):
                 times = {name: span.get(name) for name in ("startTimeUnixNano", "endTimeUnixNano")}
-                used = {name: given[name] for name in _USAGE} | {_CACHED: given.get(_CACHED, -1)}
+                used = {name: given[name] for name in _USAGE} | {_CACHED: given.get(_CACHED, 0)}
                 calls.append((at, key, of_trace, times | used))
             else:
                 seen["left out"] += operation is not None
@@ -229,22 +249,27 @@ def _found(
 def _with_prefixes(trace: reading.Trace, columns: dict[str, Int]) -> reading.Trace:
     """Return a trace whose prompts begin with the previous prompt and answer of their agent."""
     requests = trace.requests
-    full_N = requests.isl_N // HASH_BLOCK
-    order_N = np.argsort(columns["agent"], kind="stable")
-    agent_N, cached_N = columns["agent"], columns["cached"]
+    isl_N, agent_N, cached_N = requests.isl_N, columns["agent"], columns["cached"]
+    full_N = isl_N // HASH_BLOCK
+    order_N = np.argsort(agent_N, kind="stable")
+    before, after = order_N[:-1], order_N[1:]
+    follows = agent_N[after] == agent_N[before]
+    prompt_N, known_N = np.zeros_like(isl_N), np.zeros_like(isl_N)
+    prompt_N[after] = np.where(follows, isl_N[before], 0)
+    known_N[after] = np.where(follows, isl_N[before] + requests.osl_N[before], 0)
+    kept_N = np.where(isl_N >= known_N, known_N, np.where(isl_N >= prompt_N, prompt_N, 0))
+    shared_N = np.maximum(kept_N, np.minimum(cached_N, known_N)) // HASH_BLOCK
+    if beyond := int(np.count_nonzero(cached_N > known_N)):
+        text = f"{counted(beyond, 'request')} with more cached tokens than the conversation before:"
+        text += " prompts share no text of other conversations or agents, such as a system prompt"
+        trace = trace._replace(warnings=(*trace.warnings, text))
     string_N = np.empty_like(full_N)
     hashes, first_S = GrowingColumn(), list[int]()
     names = stored = length = 0
     prefix = np.zeros(0, np.int64)
     for place, row in enumerate(order_N.tolist()):
-        shared = 0
-        before = int(order_N[place - 1])
-        if place and agent_N[row] == agent_N[before]:
-            known = int(requests.isl_N[before] + requests.osl_N[before])
-            reused = int(cached_N[row]) if cached_N[row] >= 0 else known
-            shared = min(reused, known) if requests.isl_N[row] >= known or cached_N[row] >= 0 else 0
-        shared //= HASH_BLOCK
-        if not place or shared < min(length, int(full_N[row])) or agent_N[row] != agent_N[before]:
+        shared = int(shared_N[row])
+        if not known_N[row] or shared < min(length, int(full_N[row])):
             if place:
                 string = np.append(prefix, np.arange(names, names + length - prefix.size))
                 hashes.extend(string)

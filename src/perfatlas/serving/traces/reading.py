@@ -205,8 +205,9 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
             "sessions; sort the file by time",
         )
     trace.warnings.append(
-        f"{early_N.size} of {arrival_N.shape[0]} rows arrive before the previous row (first: "
-        f"{trace.position_of(number)}); they were sorted by time"
+        f"{early_N.size} of {arrival_N.shape[0]} rows"
+        f" {'arrives' if early_N.size == 1 else 'arrive'} before the previous row (first:"
+        f" {trace.position_of(number)}); rows were sorted by time"
     )
     order_N = np.lexsort((columns["turn"], arrival_N)) if "turn" in columns else None
     if order_N is None:

@@ -135,6 +135,12 @@ class Waits:
         other = np.concatenate([before_E, first_L[place_T[named]]])
         graph = coo_array((np.ones(one.size, np.int8), (one, other)), shape=2 * (label_T.size,))
         session_T: Int = connected_components(graph, directed=False)[1].astype(np.int64)
+        labels = np.bincount(session_T[np.intersect1d(first_L, named)])
+        if (several := labels > 1).any():
+            self.trace.warnings.append(
+                f"{labels[several].sum()} values of session_id are"
+                f" {counted(int(several.sum()), 'session')}: their requests wait for each other"
+            )
         alone_T = (np.bincount(session_T)[session_T] == 1) & (label_T == NO_LABEL)
         return np.where(alone_T, NO_LABEL, session_T)
 
@@ -176,7 +182,11 @@ class Waits:
 
 
 def close_agents(
-    trace: reading.GrowingTrace, columns: dict[str, Int], hash_block: int = 0
+    trace: reading.GrowingTrace,
+    columns: dict[str, Int],
+    hash_block: int = 0,
+    *,
+    silent_parents: bool = False,
 ) -> reading.Trace:
     """Return the finished trace of agents, each of which sends one request after the other.
 
@@ -187,9 +197,11 @@ def close_agents(
     Args:
         columns: As for `close`, `session` being the name of the agent, with `parent`, the name of
             its parent agent (NO_LABEL for none), and `taken`, the recorded latency [ps].
+        silent_parents: Whether the format has agents that send no requests, but have sub-agents.
 
     Raises:
-        InvalidSpecError: An agent has two parents, or is its own ancestor.
+        InvalidSpecError: An agent has two parents, is its own ancestor, or has a parent without
+            requests in the whole file, where the format has no such agents.
 
     Source: ai-dynamo/dynamo, replay of agentic request traces.
     """
@@ -198,7 +210,7 @@ def close_agents(
     label_A, agent_N = np.unique(columns["session"], return_inverse=True)
     order = np.argsort(agent_N, kind="stable")
     first_A = np.append(0, np.cumsum(np.bincount(agent_N)))
-    parent_A = _parents(trace, columns, label_A, agent_N)
+    parent_A = _parents(trace, columns, label_A, agent_N, silent=silent_parents)
     chained = np.flatnonzero(np.diff(agent_N[order]) == 0) + 1
     chained = chained[columns["session"][order[chained]] != NO_LABEL]
     pairs = [np.stack((order[chained], order[chained - 1]), axis=1)]
@@ -234,7 +246,12 @@ def close_agents(
 
 
 def _parents(
-    trace: reading.GrowingTrace, columns: dict[str, Int], label_A: Int, agent_N: Int
+    trace: reading.GrowingTrace,
+    columns: dict[str, Int],
+    label_A: Int,
+    agent_N: Int,
+    *,
+    silent: bool,
 ) -> Int:
     """Return the parent of each agent (A,), -1 for none or one without requests."""
     parent_N = columns.pop("parent")
@@ -250,11 +267,16 @@ def _parents(
     parent_A = np.minimum(np.searchsorted(label_A, name_A), label_A.size - 1)
     named_A = name_A != NO_LABEL
     parent_A = np.where(named_A & (label_A[parent_A] == name_A), parent_A, -1)
-    missing = int(np.count_nonzero(named_A & (parent_A < 0)))
-    if missing:
+    missing = np.flatnonzero(named_A & (parent_A < 0))
+    if missing.size and not silent and trace.window == reading.WHOLE_TRACE:
+        row = given[first[np.searchsorted(agents, missing[0])]]
+        problem = "its parent agent sent no requests in this file; add them, or correct the parent"
+        raise refuse(trace.path, trace.position_of(int(columns["number"][row])), problem)
+    if missing.size:
+        each = "each simulated" if missing.size > 1 else "simulated"
         trace.warnings.append(
-            f"{counted(missing, 'sub-agent')} with a parent agent that sent no requests: simulated"
-            " as sessions of their own"
+            f"{counted(missing.size, 'sub-agent')} with a parent agent that sent no requests:"
+            f" {each} as a session of its own"
         )
     return parent_A
 

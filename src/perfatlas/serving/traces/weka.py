@@ -77,6 +77,7 @@ class _Session:
         if type(value) not in {int, float} or not low <= cast("float", value) <= most:
             text = f"{name} = {repr_for_error(value)}; it must be a number from 0 to {most:g}"
             raise self.refuse(place, text)
+        self.seen[f"request with {name} below 0: 0 is used"] += cast("float", value) < 0
         return max(float(cast("float", value)), 0.0)
 
     def tokens(self, row: Row, name: str, place: str) -> int:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Latencies
 
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
-# metric -> column, if different
-COLUMNS: Final = {"itl_s": "tpot_s"}
 
 
 class SloCheck(NamedTuple):
@@ -145,7 +143,7 @@ def _with_values(
 ) -> Iterator[tuple[str, float, NDArray[np.float64]]]:
     """Yield metrics that have an SLO with its limit and the finite values, if there are any."""
     for name, slo_s in traffic.objectives().items():
-        values_N = getattr(latencies, COLUMNS.get(name, name))
+        values_N = getattr(latencies, name)
         known_N = values_N[np.isfinite(values_N)]
         if known_N.size:
             yield name, slo_s, known_N
