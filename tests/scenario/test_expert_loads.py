@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.operators import MeasuredLoads, busiest_rank
+from perfatlas.operators import MeasuredLoads, active_share, busiest_rank, concentration
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.search import search
@@ -78,6 +78,50 @@ def test_the_busiest_rank_is_between_the_mean_and_all(
     tokens = np.array([512.0])
     uniform = busiest_rank("uniform", tokens, 16.0, 4.0, ep)
     assert busiest_rank(even, tokens, 16.0, 4.0, ep) == pytest.approx(uniform)
+
+
+def test_the_experts_that_a_rank_reads_by_hand() -> None:
+    # 8 of 128 experts get all tokens, one on each of 8 ranks: each token chooses all of them
+    one, every = np.zeros(128), np.array([32.0])
+    one[::16] = 1.0
+    sizes = every, np.array([8.0]), np.array([8.0])
+    assert _loads(one.tolist()).most_active(*sizes)[0] == 1.0
+    # all 8 on the first rank
+    assert _loads(np.sort(one)[::-1].tolist()).most_active(*sizes)[0] == pytest.approx(8.0)
+    # one token, top 1 of shares 3/4 and 1/4 on two ranks: 1/2 each in the mean, 1/4 more on the
+    # first, and 0.87 ln(2)^0.7 = 0.673 deviations sqrt(3/16) = 0.433 in a draw
+    ones, two = np.ones(1), np.array([2.0])
+    drawn = 0.5 + np.hypot(0.25, 0.673 * 0.433)
+    assert _loads([3.0, 1.0]).most_active(ones, ones, two)[0] == pytest.approx(drawn, rel=1e-3)
+
+
+@given(
+    experts=st.sampled_from([96, 160, 256, 384]),
+    tokens=st.integers(1, 10_000),
+    ep=st.sampled_from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]),
+)
+def test_equal_loads_have_the_experts_of_uniform_routing(
+    experts: int, tokens: int, ep: float
+) -> None:
+    even = _loads(*[[7.0] * experts] * 3)
+    sizes = [np.array([float(size)]) for size in (tokens, experts, 8.0, ep)]
+    assert active_share(even, *sizes)[0] == 1.0
+    assert concentration(even, *sizes)[0] == 1.0
+
+
+def test_decode_reads_only_the_experts_in_use(tmp_path: Path) -> None:
+    asked = {"model": "Qwen/Qwen3-235B-A22B", "system": "h200_sxm", "engine": "vllm"}
+    asked |= {"attention_dp": None, "expert_exchange": None, "tp": 8, "ep": 8, "batch": 32}
+    one = np.zeros((94, 128))
+    one[:, ::16] = 100.0
+    spread = np.random.default_rng(0).lognormal(7.0, 0.7, one.shape)
+    paths = [_written(tmp_path / name, t) for name, t in (("one.csv", one), ("all.csv", spread))]
+    times = [_times(**asked, expert_loads=path)["decode experts"] for path in (None, *paths)]
+    bounds = [_times(**asked, expert_loads=path, tier="bound")["decode experts"] for path in paths]
+    # 1 expert a rank instead of 14 is read; the rest are launches
+    assert times[1] < times[0] / 3 < times[2] < times[0]
+    assert times[1] > bounds[0]
+    assert times[2] > bounds[1]
 
 
 def test_equal_loads_are_uniform_routing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.operators.copies import take_candidates, with_fields
     from perfatlas.operators.expert_load import (
-        UNIFORM, MeasuredLoads, busiest_rank, concentration, load_skew,
+        UNIFORM, MeasuredLoads, active_share, busiest_rank, concentration, load_skew,
     )
     from perfatlas.operators.operator import (
         ACTIVATION_BYTES, WORK_CLASSES, Backward, Collective, Group, Operator, Ranks, Saving, Shard,

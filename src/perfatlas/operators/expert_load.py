@@ -1,6 +1,7 @@
 """How tokens are distributed over the experts of a layer, and over expert-parallel ranks.
 
-Shape legend: C candidates, B equally frequent classes of experts, L layers, E experts, S slots.
+Shape legend: C candidates, B equally frequent classes of experts, L layers, E experts, R ranks,
+S slots for experts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ UNIFORM: Final = -1.0  # tokens choose experts at random, independently: loads v
 EXTREME: Final = 0.87
 EXTREME_POWER: Final = 0.7
 CLASSES: Final = 48
+RATIO_DIGITS: Final = 12  # of ratios of loads: equal loads are uniform routing to the last digit
 # Most and least popular expert of a power law, as shares of the tokens and in tokens.
 # Source: ai-dynamo/aiconfigurator, collector/helper.py, as for kernels.
 MAX_TOKEN_SHARE: Final = 0.8
@@ -34,7 +36,7 @@ class MeasuredLoads:
     share_LE: FloatArray  # Share of the rows of a layer that each of its experts gets, (L, E)
     balanced: bool = False  # Whether experts are placed by their loads (EPLB), else in order
     copies: int = 0  # Redundant experts of each layer
-    found: dict[float, float] = field(default_factory=dict)  # `busiest`, by the number of ranks
+    found: dict[int, FloatArray] = field(default_factory=dict)  # `placed`, by the number of ranks
 
     def __str__(self) -> str:
         """Return what an answer says of them."""
@@ -49,15 +51,23 @@ class MeasuredLoads:
 
         Limits: Time is taken to be linear in the rows of the busiest rank.
         """
-        for ranks in {*np.ravel(ep).tolist()} - {*self.found}:
-            self.found[ranks] = float(
-                np.mean([self._busiest(s, int(ranks)) for s in self.share_LE])
-            )
-        busiest_C: FloatArray = np.array([self.found[ranks] for ranks in np.ravel(ep).tolist()])
+        ranks_U, found_C = np.unique(ep, return_inverse=True)
+        busiest_U = [
+            self.placed(int(ranks)).sum(axis=2).max(axis=1).mean() * ranks for ranks in ranks_U
+        ]
+        busiest_C: FloatArray = np.array(busiest_U)[np.ravel(found_C)]
         return busiest_C
 
-    def _busiest(self, share_E: FloatArray, ranks: int) -> float:
-        """Return the load of the busiest rank over the mean of one layer.
+    def placed(self, ranks: int) -> FloatArray:
+        """Return the share of the rows of a layer that each slot of each rank gets (L, R, S)."""
+        if ranks not in self.found:
+            self.found[ranks] = np.array(
+                [self._placed(share_E, ranks) for share_E in self.share_LE]
+            )
+        return self.found[ranks]
+
+    def _placed(self, share_E: FloatArray, ranks: int) -> FloatArray:
+        """Return the shares of one layer by rank (R, S).
 
         Source: deepseek-ai/EPLB, eplb.py: each redundant slot copies the expert with most rows per
             slot (replicate_experts); slots go, the most loaded first, to the least loaded rank
@@ -65,25 +75,50 @@ class MeasuredLoads:
         Limits: One group of ranks; the hierarchical packing into nodes is not followed.
         """
         if not self.balanced:
-            return float(share_E.reshape(ranks, -1).sum(axis=1).max() * ranks)
+            return share_E.reshape(ranks, -1)
         copies_E = np.ones(share_E.size)
         for _ in range(self.copies):
             copies_E[np.argmax(share_E / copies_E)] += 1.0
         load_S = np.repeat(share_E / copies_E, copies_E.astype(np.int64))
-        held, full = [(0.0, 0, rank) for rank in range(ranks)], load_S.size // ranks
-        most = 0.0
+        held, load_RS = [(0.0, 0, rank) for rank in range(ranks)], np.zeros(load_S.size)
+        load_RS = load_RS.reshape(ranks, -1)
         for load in np.sort(load_S)[::-1].tolist():
             total, slots, rank = heapq.heappop(held)
-            most = max(most, total + load)
-            if slots + 1 < full:
+            load_RS[rank, slots] = load
+            if slots + 1 < load_RS.shape[1]:
                 heapq.heappush(held, (total + load, slots + 1, rank))
-        return most * ranks
+        return load_RS
+
+    def most_active(self, tokens: FloatArray, top_k: FloatArray, ep: FloatArray) -> FloatArray:
+        """Return the expected experts with rows of the rank that has most of them (C,).
+
+        It is the mean over layers. As in `busiest_rank`, excess of the measured means and of the
+        draws of a step are independent of each other.
+        """
+        sizes_CN = np.stack(np.broadcast_arrays(tokens, top_k, ep), axis=-1)
+        sizes_UN, found_C = np.unique(sizes_CN, axis=0, return_inverse=True)
+        active_U = np.empty(len(sizes_UN))
+        for index, (drawn, chosen, ranks) in enumerate(sizes_UN.tolist()):
+            share_LRS = self.placed(int(ranks))
+            idle_LRS = (1.0 - np.minimum(chosen * share_LRS, 1.0)) ** drawn
+            active_LR = (1.0 - idle_LRS).sum(axis=2)
+            spread_L = (idle_LRS * (1.0 - idle_LRS)).sum(axis=2).mean(axis=1)
+            mean_L = active_LR.mean(axis=1)
+            drawn_L = _extreme(ranks) * np.sqrt(spread_L)
+            most_L = mean_L + np.hypot(active_LR.max(axis=1) - mean_L, drawn_L)
+            active_U[index] = np.minimum(most_L, share_LRS.shape[2]).mean()
+        active_C: FloatArray = active_U[np.ravel(found_C)]
+        return active_C
 
     def active_experts(self, tokens: FloatArray, top_k: FloatArray) -> FloatArray:
         """Return the expected experts with rows of all ranks, the mean over layers (C,)."""
-        chance_1LE = np.minimum(np.ravel(top_k)[:, None, None] * self.share_LE, 1.0)
-        idle_CL = ((1.0 - chance_1LE) ** np.ravel(tokens)[:, None, None]).sum(axis=2)
-        active_C: FloatArray = self.share_LE.shape[1] - idle_CL.mean(axis=1)
+        sizes_CN = np.stack(np.broadcast_arrays(tokens, top_k), axis=-1)
+        sizes_UN, found_C = np.unique(sizes_CN, axis=0, return_inverse=True)
+        idle_U = [
+            ((1.0 - np.minimum(chosen * self.share_LE, 1.0)) ** drawn).sum(axis=1).mean()
+            for drawn, chosen in sizes_UN.tolist()
+        ]
+        active_C: FloatArray = self.share_LE.shape[1] - np.array(idle_U)[np.ravel(found_C)]
         return active_C
 
 
@@ -92,7 +127,8 @@ def load_skew(distribution: str | MeasuredLoads) -> float:
 
     Args:
         distribution: "uniform", "balanced" or "power_law_<alpha>"; measured loads are those of
-            uniform routing with a busier rank (`concentration`).
+            uniform routing with a busier rank (`concentration`) and other experts in use
+            (`active_share`).
 
     Example:
         >>> from perfatlas.operators import load_skew
@@ -121,7 +157,29 @@ def concentration(
     if not isinstance(distribution, MeasuredLoads):
         return np.ones_like(tokens)
     measured_C = busiest_rank(distribution, tokens, experts, top_k, ep)
-    return measured_C / busiest_rank("uniform", tokens, experts, top_k, ep)
+    uniform_C = busiest_rank("uniform", tokens, experts, top_k, ep)
+    return np.round(measured_C / uniform_C, RATIO_DIGITS)
+
+
+def active_share(
+    distribution: str | MeasuredLoads,
+    tokens: FloatArray,
+    experts: FloatArray,
+    top_k: FloatArray,
+    ep: FloatArray,
+) -> FloatArray:
+    """Return the experts that a rank reads over those of uniform routing (C,): 1 unless measured.
+
+    Args:
+        distribution: As for `load_skew`; the others as for `busiest_rank`.
+    """
+    if not isinstance(distribution, MeasuredLoads):
+        return np.ones_like(tokens)
+    held_C, idle_C = experts / ep, (1.0 - np.minimum(top_k / experts, 1.0)) ** tokens
+    drawn_C = _extreme(ep) * np.sqrt(held_C * idle_C * (1.0 - idle_C))
+    uniform_C = np.minimum(held_C * (1.0 - idle_C) + drawn_C, held_C)
+    measured_C = distribution.most_active(tokens, top_k, ep)
+    return np.round(measured_C / uniform_C, RATIO_DIGITS)
 
 
 def least_active_experts(
@@ -191,7 +249,8 @@ def busiest_rank(
     if isinstance(distribution, MeasuredLoads):
         drawn_C = busiest_rank("uniform", tokens, experts, top_k, ep)
         measured_C = distribution.busiest(np.broadcast_to(ep, drawn_C.shape))
-        return np.minimum(1.0 + np.hypot(measured_C - 1.0, drawn_C - 1.0), np.maximum(ep, 1.0))
+        most_C = np.minimum(ep, np.maximum(experts / top_k, 1.0))  # every token sends its maximum
+        return np.minimum(1.0 + np.hypot(measured_C - 1.0, drawn_C - 1.0), np.maximum(most_C, 1.0))
     skew = load_skew(distribution)
     ones_C = np.ones_like(tokens)
     if skew == UNIFORM:
@@ -204,12 +263,18 @@ def busiest_rank(
         deviation_C = _power_law_deviation(tokens, skew, experts) / np.sqrt(experts / ep)
     else:
         return ones_C
-    extreme_C = EXTREME * np.log(np.maximum(ep, 1.0)) ** EXTREME_POWER
+    extreme_C = _extreme(ep)
     most_C = np.minimum(ep, np.maximum(experts / top_k, 1.0))  # every token sends its maximum
     busiest_C: FloatArray = np.where(
         ep > 1.0, np.minimum(1.0 + extreme_C * deviation_C, most_C), ones_C
     )
     return busiest_C
+
+
+def _extreme(ranks: float | FloatArray) -> FloatArray:
+    """Return the expected maximum over ranks, in standard deviations: 0 for one rank."""
+    deviations: FloatArray = EXTREME * np.log(np.maximum(ranks, 1.0)) ** EXTREME_POWER
+    return deviations
 
 
 def _power_law_deviation(

@@ -47,6 +47,7 @@ def shape(**changes: float) -> FloatArray:
         "ranks_per_token": 1.0,
         "loop_cycles": 0.0,
         "concentration": 1.0,
+        "active_share": 1.0,
     }
     return np.array([{**values, **changes}[name] for name in moe.MoeShape._fields])
 

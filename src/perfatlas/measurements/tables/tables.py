@@ -252,7 +252,8 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
         "skew": skews,
-        **dict.fromkeys(("hot", "exchange_ranks", "ranks_per_token", "concentration"), 1.0),
+        **dict.fromkeys(("hot", "exchange_ranks", "ranks_per_token"), 1.0),
+        **dict.fromkeys(("concentration", "active_share"), 1.0),
         "loop_cycles": 0.0,
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())

@@ -50,6 +50,8 @@ class MoeShape(NamedTuple):
     loop_cycles: float
     # rows of the busiest rank over those of uniform routing; 1 unless loads are measured
     concentration: float
+    # experts with rows of a rank over those of uniform routing; 1 unless loads are measured
+    active_share: float
 
 
 class MoeParameters(NamedTuple):
@@ -111,19 +113,22 @@ def moe_time_s(
 
     Limits:
         Popularity is evaluated at its quantiles, so the variation between draws is not
-        predicted. One fused kernel family per parameter set, without per-shape tuned configs. The
-        all-to-all between ranks is a separate collective. In a benchmark loop only the weights
-        are hot.
+        predicted. Measured loads vary between the experts in use as those of uniform routing do,
+        and the rank with most rows is taken to have most of those experts. One fused kernel family
+        per parameter set, without per-shape tuned configs. The all-to-all between ranks is a
+        separate collective. In a benchmark loop only the weights are hot.
     """
     bins = _fill_loads(shape, loads_B)
     loads_B = loads_B[:bins]
-    experts_per_bin = shape.experts / shape.ep / bins  # of this rank
+    experts_per_bin = shape.experts / shape.ep / bins * shape.active_share  # of this rank
     active, rows = 0.0, 0.0
     for load in loads_B:
         active += experts_per_bin * min(load, 1.0)
         rows += experts_per_bin * load
     if shape.skew == UNIFORM:
-        active = max(active, _most_active(shape))
+        active = max(active, _most_active(shape) * shape.active_share)
+        if shape.active_share > 1.0:  # elsewhere it is below, but for rounding
+            active = min(active, shape.experts / shape.ep)
     blocks_s, tile_s, waves = _blocks_s(shape, silicon, parameters, loads_B, rows / active)
     memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
     longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
@@ -157,9 +162,12 @@ def _fill_loads(shape: MoeShape, loads_B: FloatArray) -> int:
     bins = int(min(experts, BINS))
     loads_B = loads_B[:bins]
     if shape.skew == UNIFORM:
-        busiest = _busiest(tokens, top_k, experts, ep) * shape.concentration
+        busiest = _busiest(tokens, top_k, experts, ep)
         chance = min(min(top_k / experts, 1.0) * busiest, 1.0)
         _fill_binomial(tokens, chance, loads_B)
+        scale = shape.concentration / shape.active_share
+        for index in range(bins if scale != 1.0 else 0):
+            loads_B[index] = min(loads_B[index] * scale, tokens)
         return bins
     low, high = SPARSE_RANGE
     if routed > experts:
@@ -299,7 +307,7 @@ def _blocks_s(
     hidden, width = shape.hidden, shape.intermediate / shape.moe_tp
     rows, columns = _tile(shape, parameters.tile_policy, load)
     row_tiles = 0.0
-    experts_per_bin = shape.experts / shape.ep / loads_B.size
+    experts_per_bin = shape.experts / shape.ep / loads_B.size * shape.active_share
     for rows_of_expert in loads_B:
         row_tiles += experts_per_bin * np.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
     gates = shape.matrices - 1.0
@@ -370,20 +378,21 @@ def _columns(operator: operators.GroupedGemm) -> declarations.Columns:
     sent = np.asarray(operator.ranks_per_token) > 0.0
     ranks = np.where(sent, operator.ep, 1.0)
     reached = np.where(sent, operator.ranks_per_token, 1.0)
+    tokens, experts, top_k, ep = operator.tokens, operator.experts, operator.top_k, operator.ep
+    routing = operator.distribution, tokens, experts, top_k, ep
     return declarations.named(operator, fields) | {
-        "tokens": operator.tokens * reached / ranks,
-        "experts": operator.experts / ranks,
-        "top_k": operator.top_k / reached,
-        "ep": operator.ep / ranks,
+        "tokens": tokens * reached / ranks,
+        "experts": experts / ranks,
+        "top_k": top_k / reached,
+        "ep": ep / ranks,
         "matrices": float(operator.matrices),
         "skew": operators.load_skew(operator.distribution),
         "hot": 0.0,
         "exchange_ranks": ranks,
         "ranks_per_token": reached,
         "loop_cycles": operator.loop_cycles,
-        "concentration": operators.concentration(
-            operator.distribution, operator.tokens, operator.experts, operator.top_k, operator.ep
-        ),
+        "concentration": operators.concentration(*routing),
+        "active_share": operators.active_share(*routing),
     }
 
 
