@@ -16,6 +16,7 @@ from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
 
+HEADER: Final = "layer,expert,tokens\n"
 LAYERS, EXPERTS = 58, 256  # of DeepSeek-V3
 WIDE: Final[dict[str, Any]] = {
     "model": "deepseek-ai/DeepSeek-V3",
@@ -30,9 +31,9 @@ WIDE: Final[dict[str, Any]] = {
 }
 
 
-def _written(path: Path, tokens: np.ndarray[Any, Any], names: str = "layer,expert,tokens") -> str:
+def _written(path: Path, tokens: np.ndarray[Any, Any], names: str = HEADER) -> str:
     rows = (f"{i},{j},{int(n)}" for i, layer in enumerate(tokens) for j, n in enumerate(layer))
-    path.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")
+    path.write_text(names + "\n".join(rows) + "\n", encoding="utf-8")
     return str(path)
 
 
@@ -141,7 +142,7 @@ def test_placement_by_load_recovers_what_skewed_loads_cost(tmp_path: Path) -> No
 def test_files_of_engines_say_the_same(tmp_path: Path) -> None:
     tokens = np.floor(_skewed())
     own = _written(tmp_path / "own.csv", tokens)
-    dumped = _written(tmp_path / "dumped.csv", tokens, "layer_id,expert_id,count")
+    dumped = _written(tmp_path / "dumped.csv", tokens, "layer_id,expert_id,count\n")
     located = tmp_path / "located.json"
     steps = np.stack([tokens - 1.0, np.ones_like(tokens)])  # two steps of a recorder
     located.write_text(json.dumps({"logical_count": steps.tolist()}), encoding="utf-8")
@@ -153,11 +154,22 @@ def test_files_of_engines_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("few.csv", "layer,expert,tokens\n0,0,1\n", "1 layers of 1 experts.*58 MoE layers of 256"),
+        ("few.csv", HEADER + "0,0,1\n", "1 layers of 1 experts.*58 MoE layers of 256"),
         ("names.csv", "layer,tokens\n0,1\n", "no column expert or expert_id; it has layer, tokens"),
-        ("none.csv", "layer,expert,tokens\n0,0,0\n0,1,-1\n", "0 or more"),
-        ("half.csv", "layer,expert,tokens\n0,0.5,1\n", "numbered 0, 1, 2"),
-        ("text.csv", "layer,expert,tokens\n0,0,many\n", "column tokens has a cell"),
+        (
+            "none.csv",
+            HEADER + "".join(f"{n},0,0\n" for n in range(LAYERS)),
+            "each layer needs some",
+        ),
+        ("less.csv", HEADER + "".join(f"{n},0,9\n{n},1,-1\n" for n in range(LAYERS)), "0 or more"),
+        ("half.csv", HEADER + "0,0.5,1\n", "experts are numbered 0, 1, 2"),
+        ("inf.csv", HEADER + "0,inf,1\n", "experts are numbered 0, 1, 2"),
+        ("nan.csv", HEADER + "nan,0,1\n", "layers are numbered 0, 1, 2"),
+        ("huge.csv", HEADER + f"0,{10**12},1\n", "of 1,000,000,000,001 experts"),
+        ("tokens.csv", HEADER + f"0,0,1{'0' * 400}\n", "cell|0 or more|58 MoE layers"),
+        ("more.json", json.dumps({"logical_count": [[1] * 257] * 58}), "58 layers of 257 experts"),
+        ("over.json", json.dumps({"logical_count": [[10**400]]}), "logical_count"),
+        ("text.csv", HEADER + "0,0,many\n", "column tokens has a cell"),
         ("map.json", '{"physical_to_logical_map": [[0]]}', "logical_count"),
         ("flat.json", '{"logical_count": [1, 2]}', "1 dimensions"),
         ("dump.pt", "", "torch.save are not read; convert it"),
@@ -169,9 +181,21 @@ def test_files_of_other_content_are_refused(tmp_path: Path, name: str, text: str
         estimate(**WIDE, expert_loads=str(tmp_path / name))
 
 
+def test_experts_without_rows_in_a_file_get_no_tokens(tmp_path: Path) -> None:
+    tokens = np.floor(_skewed())
+    tokens[:, -1] = 0.0
+    whole = _times(expert_loads=_written(tmp_path / "whole.csv", tokens))
+    assert _times(expert_loads=_written(tmp_path / "short.csv", tokens[:, :-1])) == whole
+    located = tmp_path / "short.json"
+    located.write_text(json.dumps({"logical_count": tokens[:, :-1].tolist()}), encoding="utf-8")
+    assert _times(expert_loads=str(located)) == whole
+
+
 def test_missing_files_and_two_routings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match="there is no such file"):
         estimate(**WIDE, expert_loads=str(tmp_path / "no.csv"))
+    with pytest.raises(InvalidSpecError, match=r"expert_loads file .* is a folder"):
+        estimate(**WIDE, expert_loads=str(tmp_path))
     path = _written(tmp_path / "even.csv", np.ones((LAYERS, EXPERTS)))
     with pytest.raises(InvalidSpecError, match=r"expert_loads.*expert_distribution"):
         estimate(**WIDE, expert_loads=path, expert_distribution="balanced")

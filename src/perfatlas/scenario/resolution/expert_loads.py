@@ -1,6 +1,6 @@
 """Measured loads of experts from a file: a table, or what SGLang reads as an expert location.
 
-Shape legend: L layers, E experts.
+Shape legend: L layers, E experts, N rows of a table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import is_file, read_table
+from perfatlas.files import check_regular, exists, read_table
 from perfatlas.operators import MeasuredLoads
 from perfatlas.quantities import InvalidSpecError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.networks import Network
+    from perfatlas.operators import FloatArray
 
 # Columns by the names in files: of our own, and of the CSV files of SGLang 0.4
 COLUMNS: Final = {
@@ -30,15 +31,17 @@ COLUMNS: Final = {
 COUNTS: Final = "logical_count"  # of SGLang: layers x experts, or steps x layers x experts
 
 
-def measured_loads(path: str) -> MeasuredLoads:
-    """Return the loads of the experts of each layer in a file.
+def measured_loads(path: str, network: Network) -> MeasuredLoads:
+    """Return the loads of the experts of each MoE layer of a network, from a file.
 
     Args:
         path: A CSV, JSON Lines or Parquet table with columns layer, expert and tokens, whose rows
-            of one expert add up, or a JSON file with `logical_count`.
+            of one expert add up and whose missing rows are 0, or a JSON file with `logical_count`.
+        network: The network, whose layers all have the same number of experts.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or is no such table.
+        InvalidSpecError: The file cannot be read, is no such table, or has other layers or more experts
+            than the network.
     """
     if path.endswith((".pt", ".pth")):
         raise InvalidSpecError(
@@ -46,26 +49,46 @@ def measured_loads(path: str) -> MeasuredLoads:
             f' \'import json, torch; d = torch.load("{path}", weights_only=True);'
             f' json.dump({{"{COUNTS}": d["{COUNTS}"].tolist()}}, open("loads.json", "w"))\''
         )
-    if not is_file(path):
+    check_regular(path, "expert_loads file")
+    if not exists(path):
         raise InvalidSpecError(f"expert_loads = {path}: there is no such file")
-    return _read(path, Path(path).stat().st_mtime_ns)
+    groups = [(group.experts, group.count) for group in network.layers if group.experts is not None]
+    experts = {layer.num_experts for layer, _ in groups}
+    if len(experts) != 1:
+        raise InvalidSpecError(
+            f"expert_loads = {path}: MoE layers must all have the same number of experts; those of"
+            f" this model have {' or '.join(map(str, sorted(experts))) or 'none'}"
+        )
+    top_k_L = tuple(layer.top_k for layer, count in groups for _ in range(count))
+    return _read(path, Path(path).stat().st_mtime_ns, top_k_L, experts.pop())
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, _changed: int) -> MeasuredLoads:
-    tokens_LE = _of_json(path) if path.endswith(".json") else _of_table(path)
+def _read(path: str, _changed: int, top_k_L: tuple[int, ...], experts: int) -> MeasuredLoads:
+    reads = _of_json if path.endswith(".json") else _of_table
+    _, tokens_LE = reads(path, (len(top_k_L), experts))
     total_L = tokens_LE.sum(axis=1, keepdims=True)
-    if not np.all(np.isfinite(tokens_LE)) or np.any(tokens_LE < 0) or np.any(total_L <= 0):
+    if not np.all(np.isfinite(total_L)) or np.any(tokens_LE < 0) or np.any(total_L <= 0):
         raise InvalidSpecError(
             f"expert_loads = {path}: tokens must be 0 or more, and each layer needs some"
         )
-    return MeasuredLoads(name=Path(path).name, share_LE=tokens_LE / total_L)
+    share_LE = tokens_LE / total_L
+    return MeasuredLoads(name=Path(path).name, share_LE=share_LE)
 
 
-def _of_json(path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _check_sizes(path: str, found: tuple[int, int], sizes: tuple[int, int]) -> None:
+    """Refuse other layers or more experts than a model has, before a table of them is made."""
+    if found[0] != sizes[0] or found[1] > sizes[1]:
+        raise InvalidSpecError(
+            f"expert_loads = {path} has {found[0]:,} layers of {found[1]:,} experts, but the model"
+            f" has {sizes[0]} MoE layers of {sizes[1]} experts; give the loads of its layers"
+        )
+
+
+def _of_json(path: str, sizes: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
     try:
         counts = np.array(json.loads(Path(path).read_text(encoding="utf-8"))[COUNTS], np.float64)
-    except (ValueError, KeyError, TypeError, IndexError) as problem:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as problem:
         raise InvalidSpecError(
             f"expert_loads = {path}: expected an object with {COUNTS}, a list of layers with"
             " one number for each expert, as in --init-expert-location of SGLang"
@@ -76,12 +99,13 @@ def _of_json(path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
             f"expert_loads = {path}: {COUNTS} has {counts.ndim} dimensions; expected layers and"
             " experts, or steps, layers and experts"
         )
-    return counts
+    _check_sizes(path, counts.shape, sizes)
+    return np.arange(sizes[0]), np.pad(counts, ((0, 0), (0, sizes[1] - counts.shape[1])))
 
 
-def _of_table(path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _of_table(path: str, sizes: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
     columns: Mapping[str, Any] = read_table(path).columns
-    found: dict[str, np.ndarray[Any, np.dtype[np.float64]]] = {}
+    found: dict[str, FloatArray] = {}
     for name, names in COLUMNS.items():
         column = next((columns[n] for n in names if n in columns), None)
         if column is None:
@@ -91,33 +115,16 @@ def _of_table(path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
             )
         try:
             found[name] = np.array([float(cell) for cell in column])
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, OverflowError) as problem:
             raise InvalidSpecError(
                 f"expert_loads = {path}: column {name} has a cell that is no number"
             ) from problem
-    expert_N = found["expert"]
-    if not expert_N.size or np.any((expert_N < 0) | (expert_N != np.floor(expert_N))):
-        raise InvalidSpecError(f"expert_loads = {path}: experts are numbered 0, 1, 2 and so on")
-    layers, layer_N = np.unique(found["layer"], return_inverse=True)
-    tokens_LE = np.zeros((layers.size, int(expert_N.max()) + 1))
-    np.add.at(tokens_LE, (layer_N, expert_N.astype(np.int64)), found["tokens"])
-    return tokens_LE
-
-
-def loads_of_network(loads: MeasuredLoads, network: Network) -> MeasuredLoads:
-    """Return the loads of the MoE layers of a network.
-
-    Raises:
-        InvalidSpecError: Another number of layers or experts than the network has.
-    """
-    groups = [group for group in network.layers if group.experts is not None]
-    layers = sum(group.count for group in groups)
-    experts = {group.experts.num_experts for group in groups if group.experts is not None}
-    found_layers, found = loads.share_LE.shape
-    if found_layers != layers or experts != {found}:
-        counts = " or ".join(f"{count}" for count in sorted(experts))
-        raise InvalidSpecError(
-            f"expert_loads = {loads.name} has {found_layers} layers of {found} experts, but the"
-            f" model has {layers} MoE layers of {counts} experts; give the loads of its layers"
-        )
-    return loads
+    for name in ("layer", "expert"):
+        whole_N = np.isfinite(found[name]) & (found[name] == np.floor(found[name]))
+        if not whole_N.size or not np.all(whole_N & (found[name] >= 0.0)):
+            raise InvalidSpecError(f"expert_loads = {path}: {name}s are numbered 0, 1, 2 and so on")
+    layer_L, layer_N = np.unique(found["layer"], return_inverse=True)
+    _check_sizes(path, (layer_L.size, int(found["expert"].max()) + 1), sizes)
+    tokens_LE = np.zeros(sizes)
+    np.add.at(tokens_LE, (layer_N, found["expert"].astype(np.int64)), found["tokens"])
+    return layer_L, tokens_LE

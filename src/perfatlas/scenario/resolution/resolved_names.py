@@ -152,9 +152,9 @@ def placed_distribution(fields: Mapping[str, Any], network: Network) -> str | Me
     """
     copies, steps = fields["redundant_experts"], fields["eplb_step_interval"]
     if fields["expert_loads"] is not None:
-        from perfatlas.scenario.resolution.expert_loads import loads_of_network, measured_loads
+        from perfatlas.scenario.resolution.expert_loads import measured_loads
 
-        loads = loads_of_network(measured_loads(fields["expert_loads"]), network)
+        loads = measured_loads(fields["expert_loads"], network)
         return replace(loads, balanced=bool(copies or steps), copies=copies, found={})
     distribution: str = fields["expert_distribution"]
     placed = (copies or steps) and distribution.startswith("power_law_")
