@@ -181,6 +181,19 @@ def test_files_of_other_content_are_refused(tmp_path: Path, name: str, text: str
         estimate(**WIDE, expert_loads=str(tmp_path / name))
 
 
+def test_experts_with_more_rows_than_tokens_are_refused(tmp_path: Path) -> None:
+    tokens = np.full((LAYERS, EXPERTS), 1.0)
+    tokens[3, 7] = 255.0 * 0.999 / 0.001  # 99.9% of its layer, of which top 8 leaves 12.5%
+    with pytest.raises(InvalidSpecError, match=r"expert 7 gets 99\.9% .* layer 3, .* than 12\.5%"):
+        estimate(**WIDE, expert_loads=_written(tmp_path / "one.csv", tokens))
+    tokens[3] = 0.0
+    tokens[3, :8] = [1010, 1000, 1000, 1000, 1000, 1000, 1000, 1000]  # rounded
+    assert _times(expert_loads=_written(tmp_path / "eight.csv", tokens))
+    tokens[3, 0] = 1020  # 12.72%, more than 1% above
+    with pytest.raises(InvalidSpecError, match=r"expert 0 gets 12\.7%"):
+        estimate(**WIDE, expert_loads=_written(tmp_path / "nine.csv", tokens))
+
+
 def test_experts_without_rows_in_a_file_get_no_tokens(tmp_path: Path) -> None:
     tokens = np.floor(_skewed())
     tokens[:, -1] = 0.0

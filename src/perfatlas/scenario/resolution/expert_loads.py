@@ -28,6 +28,7 @@ COLUMNS: Final = {
     "expert": ("expert", "expert_id"),
     "tokens": ("tokens", "count"),
 }
+ROUNDED_SHARE: Final = 0.01  # by which a share may exceed its limit: tables hold rounded numbers
 COUNTS: Final = "logical_count"  # of SGLang: layers x experts, or steps x layers x experts
 
 
@@ -40,8 +41,8 @@ def measured_loads(path: str, network: Network) -> MeasuredLoads:
         network: The network, whose layers all have the same number of experts.
 
     Raises:
-        InvalidSpecError: The file cannot be read, is no such table, or has other layers or more experts
-            than the network.
+        InvalidSpecError: The file cannot be read, is no such table, or cannot be of this network:
+            it has other layers, more experts, or an expert with more rows than there are tokens.
     """
     if path.endswith((".pt", ".pth")):
         raise InvalidSpecError(
@@ -66,13 +67,22 @@ def measured_loads(path: str, network: Network) -> MeasuredLoads:
 @lru_cache(maxsize=8)
 def _read(path: str, _changed: int, top_k_L: tuple[int, ...], experts: int) -> MeasuredLoads:
     reads = _of_json if path.endswith(".json") else _of_table
-    _, tokens_LE = reads(path, (len(top_k_L), experts))
+    layer_L, tokens_LE = reads(path, (len(top_k_L), experts))
     total_L = tokens_LE.sum(axis=1, keepdims=True)
     if not np.all(np.isfinite(total_L)) or np.any(tokens_LE < 0) or np.any(total_L <= 0):
         raise InvalidSpecError(
             f"expert_loads = {path}: tokens must be 0 or more, and each layer needs some"
         )
     share_LE = tokens_LE / total_L
+    excess_LE = share_LE * np.array(top_k_L)[:, None]
+    layer, expert = np.unravel_index(np.argmax(excess_LE), excess_LE.shape)
+    if excess_LE[layer, expert] > 1.0 + ROUNDED_SHARE:
+        raise InvalidSpecError(
+            f"expert_loads = {path}: expert {expert} gets {share_LE[layer, expert]:.1%} of the rows"
+            f" of layer {layer_L[layer]:g}, but a token chooses {top_k_L[layer]} different experts,"
+            f" so that no expert gets more than {1.0 / top_k_L[layer]:.1%}; give the tokens of"
+            " each expert"
+        )
     return MeasuredLoads(name=Path(path).name, share_LE=share_LE)
 
 
