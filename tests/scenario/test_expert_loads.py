@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.operators import MeasuredLoads, active_share, busiest_rank, concentration
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.text.breakdown import far_from_roofline, phases_of
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
@@ -215,15 +216,33 @@ def test_missing_files_and_two_routings_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_rebalance_by_hand() -> None:
-    rows = {row["name"]: row for row in estimate(**WIDE, eplb_step_interval=1000).breakdown}
-    row = rows["experts_rebalance"]
-    assert row["count"] == pytest.approx(58 / 1000)
-    # 10 ms for the placement and 9.3 ms for each of 58 layers, besides the transfer
-    assert row["time_s"] * 1000 > 0.010 + 58 * 0.0093
+    answer = estimate(**WIDE, eplb_step_interval=1000)
+    rows = {row["name"]: row for row in answer.breakdown if row["phase"] == "decode"}
+    moved, pause = rows["experts_rebalance"], rows["experts_rebalance_pause"]
+    # 10 ms for the placement and 9.3 ms for each of 58 layers, every 1,000 steps
+    assert pause["time_s"] * 1000 == pytest.approx(0.010 + 58 * 0.0093)
+    assert [pause[name] for name in ("bound", "stream", "tier")] == [
+        "host",
+        "host",
+        "engine profile",
+    ]
+    assert pause["bound_time_s"] == pause["energy_j"] == pause["memory_bytes"] == 0.0
     # 16 experts a rank and layer, 3 x 7,168 x 2,048 bytes each, over 450 GB/s or slower
-    assert row["time_s"] * 1000 > 0.549 + 58 * 16 * 44e6 / 450e9
-    often, seldom = (_times(eplb_step_interval=n)["decode experts_rebalance"] for n in (100, 1000))
-    assert often == pytest.approx(10.0 * seldom)
+    assert moved["count"] == pytest.approx(58 / 1000)
+    assert moved["time_s"] * 1000 > 58 * 16 * 44e6 / 450e9
+    assert moved["bound"] == "network"
+    assert moved["energy_j"] > 0.0
+    often = estimate(**WIDE, eplb_step_interval=10)
+    assert "experts_rebalance" not in far_from_roofline(phases_of(often.breakdown))
+    for name, row in (("experts_rebalance", moved), ("experts_rebalance_pause", pause)):
+        assert _times(eplb_step_interval=10)[f"decode {name}"] == pytest.approx(100 * row["time_s"])
+
+
+def test_an_engine_without_host_time_only_moves_weights() -> None:
+    ideal = {**WIDE, "engine": "ideal", "expert_exchange": None, "eplb_step_interval": 100}
+    names = {row["name"] for row in estimate(**ideal).breakdown}
+    assert "experts_rebalance" in names
+    assert "experts_rebalance_pause" not in names
 
 
 def test_rebalances_are_told_or_refused() -> None:

@@ -112,6 +112,8 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
             row["bound"] = BOUND_NAMES[NAMED_BOUNDS[cost.prices.code_CO[candidate, o]]]
             row["tier"] = _tier(cost, candidate, o)
             row["calibration"] = None if match < 0 else cost.prices.matches[match].calibration.id
+            if stream_O[o] == HOST:  # a published pause, whose interval is that of a transfer
+                row |= {"tier": "engine profile", "calibration": None}
     host_s = float(cost.host_s_C[candidate])
     if host_s > 0:
         rows["host"] = _empty_row("host", phase, HOST) | {

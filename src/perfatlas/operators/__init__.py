@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     )
     from perfatlas.operators.unique import unique_rows
     from perfatlas.operators.work import (
-        BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, BOUND_NAMES, BOUND_NETWORK, BOUND_PADDING,
-        NAMED_BOUNDS, FloatArray, IntArray, Phase, Work,
+        BOUND_COMPUTE, BOUND_HOST, BOUND_LATENCY, BOUND_MEMORY, BOUND_NAMES, BOUND_NETWORK,
+        BOUND_PADDING, NAMED_BOUNDS, FloatArray, IntArray, Phase, Work,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -80,8 +80,8 @@ class MeasuredLoads:
         for _ in range(self.copies):
             copies_E[np.argmax(share_E / copies_E)] += 1.0
         load_S = np.repeat(share_E / copies_E, copies_E.astype(np.int64))
-        held, load_RS = [(0.0, 0, rank) for rank in range(ranks)], np.zeros(load_S.size)
-        load_RS = load_RS.reshape(ranks, -1)
+        held = [(0.0, 0, rank) for rank in range(ranks)]
+        load_RS = np.zeros((ranks, load_S.size // ranks))
         for load in np.sort(load_S)[::-1].tolist():
             total, slots, rank = heapq.heappop(held)
             load_RS[rank, slots] = load

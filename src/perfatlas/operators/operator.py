@@ -278,7 +278,7 @@ class Collective(Operator):
     ranks: FloatArray  # Size of the group (C,)
     stride: FloatArray  # Distance between neighbors (C,)
     window: str = ""  # Operator of which one execution runs beside each transfer; "" for none
-    pause_s: float = 0.0  # Time that ranks wait for the host in each execution besides it [s]
+    pause_s: float = 0.0  # Time that ranks wait for the host instead of the links [s]
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

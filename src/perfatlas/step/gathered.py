@@ -18,6 +18,7 @@ from perfatlas.energy import with_energy
 from perfatlas.files import shipped_table
 from perfatlas.machines import gather_operators
 from perfatlas.operators import (
+    BOUND_HOST,
     Attention,
     Collective,
     GroupedGemm,
@@ -25,7 +26,16 @@ from perfatlas.operators import (
     unique_rows,
     with_fields,
 )
-from perfatlas.pricing import PricedOperators, following_clock, join, scaled, scatter, select, take
+from perfatlas.pricing import (
+    HOST,
+    PricedOperators,
+    following_clock,
+    join,
+    scaled,
+    scatter,
+    select,
+    take,
+)
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
@@ -73,6 +83,9 @@ def with_attention_speed(
 def price_links(links: Sequence[Collective], context: StepContext) -> PricedOperators:
     """Return the prices of collectives; each distinct shape of an operation is priced once.
 
+    Those that pause for the host instead take that long, without bytes and a roofline; they keep
+    the calibration, and with it the spread between machines, of their operation.
+
     Args:
         links: Collectives of all steps (O).
     """
@@ -106,9 +119,15 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
     pause_s_O = np.array([link.pause_s for link in links])
     if not pause_s_O.any():
         return prices
-    pause_s_CO = np.where(np.stack([link.count for link in links], axis=1) > 0, pause_s_O, 0.0)
-    times = ("time_s_CO", "low_s_CO", "high_s_CO")
-    return with_fields(prices, **{name: getattr(prices, name) + pause_s_CO for name in times})
+    paused_CO = (np.stack([link.count for link in links], axis=1) > 0) & (pause_s_O > 0)
+    values = dict.fromkeys(("time_s_CO", "low_s_CO", "high_s_CO"), pause_s_O)
+    values |= {"bound_s_CO": 0.0, "link_bytes_CO": 0.0}
+    return with_fields(
+        prices,
+        code_CO=np.where(paused_CO, np.int8(BOUND_HOST), prices.code_CO),
+        stream_O=np.where(pause_s_O > 0, np.int8(HOST), prices.stream_O),
+        **{name: np.where(paused_CO, new, getattr(prices, name)) for name, new in values.items()},
+    )
 
 
 def _implementation(context: StepContext) -> collectives.Implementation:

@@ -42,7 +42,8 @@ def rebalance_rates(engine: str) -> dict[str, Any]:
 def rebalancing(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
     """Return the part of a rebalance that falls on one step, nothing where none is counted.
 
-    Every rank receives all of its experts, layer by layer, and waits for the host.
+    Every rank receives all of its experts, layer by layer, and waits for the host: a transfer, and
+    a pause that has neither bytes nor a roofline.
 
     Args:
         operators: Operators of the step on one rank.
@@ -65,5 +66,7 @@ def rebalancing(operators: Sequence[Operator], context: StepContext) -> tuple[Op
         "all_to_all", held_bytes, Group(ranks=plan.ep, stride=plan.moe_tp), label="rebalance"
     )
     often_C = np.where(plan.ep > 1, layers / context.rebalance_steps, 0.0)
+    moved = with_fields(moved, count=often_C)
     pause_s = rates["layer_s"] + rates["host_s"] / layers
-    return (with_fields(moved, count=often_C, pause_s=pause_s),)
+    pause = with_fields(moved, name=f"{moved.name}_pause", pause_s=pause_s)
+    return (moved, pause) if pause_s else (moved,)

@@ -213,7 +213,7 @@ def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
     )
     return {
         OPERATOR: break_name(str(row.get("name", MISSING)), room),
-        "count": MISSING if count is None else f"{count:,.0f}",
+        "count": MISSING if count is None else f"{count:,.0f}" if count >= 1 else f"{count:.2g}",
         "time": format_value("time_s", row.get("time_s")),
         HIDDEN: format_value("time_s", row.get("hidden_time_s") or None),
         ENERGY: format_value("energy_j", row.get("energy_j") or None),
