@@ -121,7 +121,7 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         return prices
     paused_CO = (np.stack([link.count for link in links], axis=1) > 0) & (pause_s_O > 0)
     values = dict.fromkeys(("time_s_CO", "low_s_CO", "high_s_CO"), pause_s_O)
-    values |= {"bound_s_CO": 0.0, "link_bytes_CO": 0.0}
+    values |= dict.fromkeys(("bound_s_CO", "link_bytes_CO"), np.zeros_like(pause_s_O))
     return with_fields(
         prices,
         code_CO=np.where(paused_CO, np.int8(BOUND_HOST), prices.code_CO),

@@ -110,7 +110,8 @@ def _of_json(path: str, sizes: tuple[int, int]) -> tuple[FloatArray, FloatArray]
             " experts, or steps, layers and experts"
         )
     _check_sizes(path, counts.shape, sizes)
-    return np.arange(sizes[0]), np.pad(counts, ((0, 0), (0, sizes[1] - counts.shape[1])))
+    layer_L = np.arange(sizes[0], dtype=np.float64)
+    return layer_L, np.pad(counts, ((0, 0), (0, sizes[1] - counts.shape[1])))
 
 
 def _of_table(path: str, sizes: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
