@@ -97,6 +97,22 @@ def test_the_experts_that_a_rank_reads_by_hand() -> None:
     assert _loads([3.0, 1.0]).most_active(ones, ones, two)[0] == pytest.approx(drawn, rel=1e-3)
 
 
+@pytest.mark.parametrize("sizes", [(32, 128, 8, 0.7), (64, 256, 16, 1.2), (256, 128, 8, 1.5)])
+def test_the_experts_that_a_rank_reads_are_the_mean_of_draws(
+    sizes: tuple[int, int, int, float],
+) -> None:
+    tokens, experts, ranks, spread = sizes
+    random = np.random.default_rng(1)
+    chances = random.gumbel(size=(60, tokens, experts)) + random.normal(0.0, spread, experts)
+    chosen = np.argpartition(-chances, 8, axis=2)[:, :, :8].reshape(60, -1)  # without replacement
+    active = np.zeros((60, experts), np.bool_)
+    np.put_along_axis(active, chosen, values=True, axis=1)
+    drawn = active.reshape(60, ranks, -1).sum(axis=2).max(axis=1).mean()
+    loads = _loads(np.bincount(chosen.ravel(), minlength=experts).tolist())
+    found = loads.most_active(*(np.array([size]) for size in (tokens, 8.0, ranks)))
+    assert found[0] == pytest.approx(drawn, rel=0.03)
+
+
 @given(
     experts=st.sampled_from([96, 160, 256, 384]),
     tokens=st.integers(1, 10_000),
