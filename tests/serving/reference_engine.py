@@ -308,7 +308,8 @@ class Simulation:
             return least
         size = ranks[0].limits.block_size
         found = [one.found(sequence, one.pool.lookup(sequence, size)) for one in ranks]
-        if max(found) > int(share * sequence.isl) // size:
+        here = found[ranks.index(least)]
+        if max(found) > max(int(share * sequence.isl) // size, here):
             return ranks[found.index(max(found))]
         return least
 

@@ -126,7 +126,7 @@ def _rank_by_prefix(sim: SimulationState, i: int, r: int, least: int) -> int:
     """Return the rank with the longest cached prefix of a request, by the rules of the router.
 
     Args:
-        least: The least loaded rank, for requests that follow no prefix.
+        least: The least loaded rank, for requests that follow no prefix, and among equal ones.
     """
     first = queue_owner(sim, r * sim.ranks)
     most = 0
@@ -138,13 +138,17 @@ def _rank_by_prefix(sim: SimulationState, i: int, r: int, least: int) -> int:
         return least
     request = sim.request_N[i]
     chosen = least
-    longest = int(sim.match_share * request.isl) // sim.block_size
+    request.scheduler = least
+    longest = max(
+        int(sim.match_share * request.isl) // sim.block_size, blocks.find_cached(sim, i).found
+    )
     for s in range(first, first + sim.ranks):
         request.scheduler = s
-        found = blocks.find_cached(sim, i).found
-        if found > longest:
-            longest = found
-            chosen = s
+        if blocks.holds(sim, i, longest):  # otherwise it has no longer prefix
+            found = blocks.find_cached(sim, i).found
+            if found > longest:
+                longest = found
+                chosen = s
     return chosen
 
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import prefix
-from perfatlas.serving.sequences.offload import Below, find_offloaded, load_offloaded
+from perfatlas.serving.sequences.offload import (
+    Below,
+    find_offloaded,
+    is_offloaded,
+    load_offloaded,
+    prompt_key,
+)
+from perfatlas.serving.sequences.stages import cache_owner
 from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
@@ -92,6 +99,17 @@ def find_cached(sim: SimulationState, i: int) -> Cached:
     if sim.offloads:
         below = find_offloaded(sim, i, hits)
     return Cached(hits, idle, max(hits, below.end), below)
+
+
+@part
+def holds(sim: SimulationState, i: int, b: int) -> bool:
+    """Return whether a scheduler has a block of a request's prompt on its GPUs or in its tiers."""
+    request = sim.request_N[i]
+    if b >= (request.isl + request.generated - 1) // sim.block_size:
+        return False
+    s = cache_owner(sim, request.scheduler)
+    key = prompt_key(sim, i, b)
+    return bool(prefix.find_block(sim, s, key) != NO_INDEX or is_offloaded(sim, s, key))
 
 
 @part

@@ -57,7 +57,7 @@ from perfatlas.serving.state import NO_INDEX
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
 
-_key = part(block_key)
+prompt_key = part(block_key)
 
 
 class Below(NamedTuple):
@@ -83,6 +83,15 @@ def find_offloaded(sim: SimulationState, i: int, hits: int) -> Below:
 
 
 @part
+def is_offloaded(sim: SimulationState, s: int, key: int) -> bool:
+    """Return whether a block is in a tier that a scheduler reads."""
+    for t in range(REMOTE + 1 if sim.offloads else 0):
+        if find(sim, tier_of(sim, s, t), key) != NO_INDEX:
+            return True
+    return False
+
+
+@part
 def _found_in(sim: SimulationState, i: int, t: int, b: int) -> int:
     """Return the end of the blocks from one on that a tier has."""
     request = sim.request_N[i]
@@ -90,7 +99,7 @@ def _found_in(sim: SimulationState, i: int, t: int, b: int) -> int:
     if sim.tier_W[w].room == 0:
         return b
     most = (request.isl + request.generated - 1) // sim.block_size
-    while b < most and find(sim, w, _key(sim, i, b)) != NO_INDEX:
+    while b < most and find(sim, w, prompt_key(sim, i, b)) != NO_INDEX:
         b += 1
     return b
 
@@ -116,7 +125,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
             end = below.ssd
         w = tier_of(sim, s, t)
         for b in range(end - 1, first - 1, -1):
-            renew(sim, w, find(sim, w, _key(sim, i, b)))
+            renew(sim, w, find(sim, w, prompt_key(sim, i, b)))
         blocks = max(end - max(first, hits), 0)
         sim.tier_W[w].loaded += blocks
         if t == SSD:
@@ -136,7 +145,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
         first = max(first, end)
     # all have been read before what host memory evicts for them enters the tiers below
     for b in range(max(below.host, hits), below.end):
-        _raise(sim, s, _key(sim, i, b))
+        _raise(sim, s, prompt_key(sim, i, b))
     request.offloaded = below.end
     _wait_for(sim, i, moved)
 
@@ -170,7 +179,7 @@ def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
         return
     s = cache_owner(sim, request.scheduler)
     for b in range(request.offloaded, full):
-        store(sim, s, _key(sim, i, b))
+        store(sim, s, prompt_key(sim, i, b))
     if sim.store_waits:
         _wait_for(sim, i, (full - request.offloaded) * sim.host_move)
     request.offloaded = full

@@ -53,16 +53,22 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
     idle = 0
     most = (request.isl + request.generated - 1) // sim.block_size
     for b in range(most):
-        key = block_key(sim, i, b)
-        block = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)].head - 1
-        while block != NO_INDEX and sim.block_SK[s, block].key != key:
-            block = sim.block_SK[s, block].chain_after
+        block = find_block(sim, s, block_key(sim, i, b))
         if block == NO_INDEX:
             return b, idle
         sim.cached_L[b] = block
         if sim.block_SK[s, block].references == 0:
             idle += 1
     return most, idle
+
+
+@part
+def find_block(sim: SimulationState, s: int, key: int) -> int:
+    """Return the index of a cached block of a scheduler, NO_INDEX if its GPUs do not have it."""
+    block = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)].head - 1
+    while block != NO_INDEX and sim.block_SK[s, block].key != key:
+        block = sim.block_SK[s, block].chain_after
+    return int(block)
 
 
 @part
