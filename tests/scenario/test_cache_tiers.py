@@ -92,7 +92,10 @@ def test_replicas_find_in_a_shared_pool_what_others_stored() -> None:
     asked |= {"isl": 4096, "osl": 8, "shared_prefix": 4000, "request_rate": 2, "num_requests": 40}
     asked |= {"kv_blocks": 520, "routing": "round_robin", "seed": 1}
     own = simulate(**asked, host_cache_bytes="100GB").answer.results
-    shared = simulate(**asked, remote_cache_bytes="100GB").answer
+    pool = simulate(**asked, remote_cache_bytes="100GB")
+    shared = pool.answer
+    loaded = sum(pool.per_request()["remote_tokens"])
+    assert loaded == pytest.approx(shared.results["cache_hit"]["remote"] * 40 * 8096, rel=0.01)
     slow = simulate(**asked, remote_cache_bytes="100GB", remote_bandwidth="1GB/s").answer.results
     hits = shared.results["cache_hit"]
     assert sum(hits.values()) == pytest.approx(shared.results["prefix_hit_rate"])

@@ -225,6 +225,7 @@ def request_columns(
     if outcome.offloaded.moved_N.size:
         columns["host_tokens"] = outcome.offloaded.host_N.tolist()
         columns["ssd_tokens"] = outcome.offloaded.ssd_N.tolist()
+        columns["remote_tokens"] = outcome.offloaded.remote_N.tolist()
         columns["load_s"] = (outcome.offloaded.moved_N / TICKS_PER_SECOND).tolist()
     if not outcome.travels.handed_N.size:
         columns["prefilled_s"] = _since(outcome.first_token_N, outcome.arrival_N)
