@@ -92,7 +92,7 @@ def test_whatever_is_combined_nothing_is_lost_or_made(seed: int) -> None:
         tiers = own.tier_W
         assert tiers.size == 2 * owners + 1
         assert (tiers["entered"] - tiers["left"] == tiers["blocks"]).all()
-        assert (tiers["blocks"] <= tiers["room"]).all()
+        assert (tiers["blocks"] <= tiers["capacity"]).all()
         for kind in (slice(0, -1, 2), slice(1, -1, 2), slice(-1, None)):
             of_kind = tiers[kind]
             assert of_kind["entered"].sum() > 0 or of_kind["loaded"].sum() == 0

@@ -103,7 +103,7 @@ def test_loads_that_evict_what_is_loaded_leave_all_tiers_in_order(seed: int) -> 
         k, seen = int(tier["newest"]), 0
         while k >= 0 and seen <= tier["blocks"]:
             k, seen = int(sim.tier_block_K[tier["first"] + k]["before"]), seen + 1
-        assert seen == tier["blocks"] <= tier["room"]
+        assert seen == tier["blocks"] <= tier["capacity"]
     outcome = run_fleet(_requests(rows, hashes), fleet)
     assert outcome.offloaded.loaded_3.tolist() == sim.tier_W["loaded"].tolist()
 

@@ -194,8 +194,8 @@ def _kinds_service(
     ):
         if given is not None:
             raise UnsupportedError(
-                f"{name} = {given} with replica_kinds: kinds of replicas that share another machine"
-                f" are not simulated; remove one of the two"
+                f"{name} = {given} with replica_kinds: several kinds of replicas that share another"
+                " machine are not simulated; remove one of the two"
             )
     pools = []
     for number, kind_scenario in enumerate(

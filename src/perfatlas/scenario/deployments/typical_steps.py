@@ -50,7 +50,7 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     prompt = min(max(round(float(isl_N.mean())), 1), entry.limits.max_num_batched_tokens)
     one = np.ones(1)
     # the machine of feed-forward networks computes the tokens of all attention ranks
-    shared = (1, entry.replicas.ranks), (1, schedulers * decoding.question.tokens_per_step)
+    shared = (1, entry.replicas.ranks), (1, schedulers * (1 + decoding.question.drafts))
     return TypicalSteps(
         prefill=tuple(
             prefill_step(

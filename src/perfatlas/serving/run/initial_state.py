@@ -273,32 +273,32 @@ def _offload_state(
     A tier is limited to the number of blocks of all requests.
     """
     every = int(((requests.isl_N + requests.osl_N) // limits.block_size).sum())
-    rooms = [
+    capacities = [
         min(blocks, every)
         for blocks in (limits.host_blocks, limits.ssd_blocks, limits.remote_blocks)
     ]
-    room_W = np.array([*rooms[:2] * schedulers, rooms[2]])
-    buckets_W = np.array([1 << room.bit_length() for room in room_W.tolist()])
-    tier_W = np.zeros(room_W.size, state.TIER)
+    capacity_W = np.array([*capacities[:2] * schedulers, capacities[2]])
+    buckets_W = np.array([1 << blocks.bit_length() for blocks in capacity_W.tolist()])
+    tier_W = np.zeros(capacity_W.size, state.TIER)
     tier_W["newest"] = tier_W["oldest"] = state.NO_INDEX
-    tier_W["room"], tier_W["mask"] = room_W, buckets_W - 1
+    tier_W["capacity"], tier_W["mask"] = capacity_W, buckets_W - 1
     tier_W["first"], tier_W["bucket"] = (
-        np.cumsum(sizes_W) - sizes_W for sizes_W in (room_W, buckets_W)
+        np.cumsum(sizes_W) - sizes_W for sizes_W in (capacity_W, buckets_W)
     )
     try:  # untouched pages take no memory
-        tier_block_K = np.zeros(int(room_W.sum()), state.TIER_BLOCK)
+        tier_block_K = np.zeros(int(capacity_W.sum()), state.TIER_BLOCK)
         tier_bucket_U = np.zeros(int(buckets_W.sum()), np.int32)
     except MemoryError as error:
-        need = int(room_W.sum()) * (state.TIER_BLOCK.itemsize + 4)
+        need = int(capacity_W.sum()) * (state.TIER_BLOCK.itemsize + 4)
         raise InfeasibleError(
-            f"the tables of {schedulers} schedulers with up to {max(rooms):,} offloaded KV blocks"
-            f" need {need / 2**30:.0f} GiB",
+            f"the tables of {schedulers} schedulers with up to {max(capacities):,} offloaded KV"
+            f" blocks need {need / 2**30:.0f} GiB",
             advice=("simulate fewer replicas, fewer requests or larger blocks",),
         ) from error
     return {
-        "host_blocks": rooms[0],
-        "ssd_blocks": rooms[1],
-        "remote_blocks": rooms[2],
+        "host_blocks": capacities[0],
+        "ssd_blocks": capacities[1],
+        "remote_blocks": capacities[2],
         "offloads": limits.offloads,
         "tier_W": tier_W,
         "tier_block_K": tier_block_K,

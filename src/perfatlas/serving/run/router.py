@@ -63,14 +63,14 @@ def chooser(
         i = int(clock["asked"]) - 1
         replica_F = shared.replica_F[first:end]
         schedulers = [_by_replica(sim) for sim in entries]
-        waiting_F, free_F, room_F = (
+        waiting_F, free_F, blocks_F = (
             np.concatenate(column) for column in zip(*schedulers, strict=True)
         )
         loads = ReplicaLoads(
             replica_F["status"] == UP,
             replica_F["load"].copy(),
             waiting_F,
-            1.0 - free_F / room_F,
+            1.0 - free_F / blocks_F,
         )
         isl, start = int(requests.isl_N[i]), int(requests.hash_first_N[i])
         blocks = isl // requests.hash_block if requests.hash_block > 0 and start >= 0 else 0

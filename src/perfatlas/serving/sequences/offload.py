@@ -1,18 +1,19 @@
-"""KV cache offloading: blocks in host memory, and on an SSD below it.
+"""KV cache offloading: blocks in host memory, on an SSD, and in a remote pool that replicas share.
 
-Every full block of a prompt is written through to both tiers when the step that computes it is
+Every full block of a prompt is written through to all tiers when the step that computes it is
 scheduled, unless it was found there at admission. With `stores_evicted`, blocks enter host memory
-when the prefix cache of the GPU evicts them, and the SSD when host memory does. Each tier holds a
-fixed number of blocks and evicts the least recently used one.
+when the prefix cache of the GPU evicts them, and each next tier when the one above it does. A tier
+holds a fixed number of blocks and evicts the least recently used one.
 
 When a request is admitted, its leading blocks are looked up in host memory, and from the first miss
-on the SSD. Hits become most recently used, the last block first, so that the start of a prompt is
-evicted after its end. Hits beyond the blocks found on the GPU are loaded: they are allocated GPU
-blocks and enter its prefix cache with the rest of the prompt; blocks from the SSD are also put into
-host memory. The step that admits a request waits for its loads, or, with `load_layers`, computes a
-layer while the next one is loaded. With `store_waits`, the step that computes blocks waits until
-they are stored. Output is stored only where blocks are stored as they are evicted. The tiers of a
-replica that fails or stops are lost: their index is in its process. Decode engines have none.
+on in each next tier. Hits become most recently used, the last block first, so that the start of a
+prompt is evicted after its end. Hits beyond the blocks found on the GPU are loaded: they are
+allocated GPU blocks and enter its prefix cache with the rest of the prompt; those from lower tiers
+are also put into host memory. Loads from the pool wait for those of other replicas over its links.
+The step that admits a request waits for its loads, or, with `load_layers`, computes a layer while
+the next one is loaded. With `store_waits`, the step that computes blocks waits until they are
+stored. Output is stored only where blocks are stored as they are evicted. Host memory and the SSD
+of a replica that fails or stops are lost: their index is in its process. Decode engines have none.
 
 Source: which of these an engine does is data of its profile. LMCache 0.5.7rc2 in vLLM's process,
 its defaults enable_async_loading, use_layerwise and
@@ -25,12 +26,11 @@ existing block is refreshed on disk only); cache_policy/lru.py.
 
 Limits: A chunk of LMCache (256 tokens by default) is a block of the engine here. In one step,
 requests look up, load and store in turn, whereas LMCache loads for all requests before it stores.
-Nothing is pinned: a prompt larger than a tier evicts its own start. Writing to the SSD, and storing
-what no step waits for, is instantaneous and takes no bandwidth from loads. If a whole prompt is
+Nothing is pinned: a prompt larger than a tier evicts its own start. Writing to the SSD or the pool,
+and storing what no step waits for, takes no time and no bandwidth from loads. If a whole prompt is
 found, its last block is recomputed, whereas LMCache recomputes its last token.
 
-Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets of its hash table;
-2 tiers, host and SSD.
+Shape legend: N requests, S schedulers, W tiers, as in `tier_blocks`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _found_in(sim: SimulationState, i: int, t: int, b: int) -> int:
     """Return the end of the blocks from one on that a tier has."""
     request = sim.request_N[i]
     w = tier_of(sim, cache_owner(sim, request.scheduler), t)
-    if sim.tier_W[w].room == 0:
+    if sim.tier_W[w].capacity == 0:
         return b
     most = (request.isl + request.generated - 1) // sim.block_size
     while b < most and find(sim, w, prompt_key(sim, i, b)) != NO_INDEX:

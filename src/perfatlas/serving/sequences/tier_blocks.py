@@ -35,7 +35,7 @@ def tier_of(sim: SimulationState, s: int, t: int) -> int:
 def find(sim: SimulationState, w: int, key: int) -> int:
     """Return the index of a block in a tier, NO_INDEX if it is not there."""
     tier = sim.tier_W[w]
-    if tier.room == 0:
+    if tier.capacity == 0:
         return NO_INDEX
     k = sim.tier_bucket_U[tier.bucket + (key & tier.mask)] - 1
     while k != NO_INDEX and sim.tier_block_K[tier.first + k].key != key:
@@ -48,15 +48,15 @@ def add(sim: SimulationState, w: int, key: int) -> int:
     """Add a block to a tier as most recently used; an existing one stays in its place.
 
     Returns:
-        The key of the block that leaves: an evicted one, this one without room, NO_KEY for none.
+        The key of the block that leaves: an evicted one, this one if there is no tier, or NO_KEY.
     """
     tier = sim.tier_W[w]
-    if tier.room == 0:
+    if tier.capacity == 0:
         return key
     if find(sim, w, key) != NO_INDEX:
         return NO_KEY
     evicted = NO_KEY
-    if tier.blocks < tier.room:
+    if tier.blocks < tier.capacity:
         k = int(tier.blocks)
         tier.blocks += 1
     else:

@@ -194,7 +194,7 @@ TIER: Final = np.dtype(  # a tier below the GPU of one scheduler, or one that al
         (name, "i8")
         for name in (
             "first",  # its first block among those of all tiers
-            "room",  # most blocks
+            "capacity",  # most blocks
             "bucket",  # first bucket of its hash table, of which there are `mask` + 1
             "mask",
             "blocks",
