@@ -31,6 +31,14 @@ class Settles(NamedTuple):
         return {"mode": self.mode}
 
 
+class Group(NamedTuple):
+    inner: Settles
+    name: str
+
+    def settled(self) -> dict[str, int]:
+        return {"inner.mode": self.inner.mode}
+
+
 SETTLES = type_of(layout_of(Settles(2, 3, np.zeros(1, np.int64))))
 ROWS = type_of(layout_of([Settles(2, 3, np.zeros(1, np.int64))]))
 
@@ -51,6 +59,19 @@ def test_values_derived_from_settled_fields_are_known() -> None:
     ]
     values = settling.settled_values((ROWS,), assignments)
     assert values == {"mode": 2, "two": 2, "is_two": True, "bool": bool, "truth": True}
+
+
+def test_settled_fields_of_fields_are_known() -> None:
+    group = layout_of(Group(Settles(2, 3, np.zeros(1, np.int64)), "a"))
+    assert group == layout_of(Group(Settles(2, 4, np.zeros(9, np.int64)), "other"))
+    assert group != layout_of(Group(Settles(1, 3, np.zeros(1, np.int64)), "a"))
+    assignments: list[tuple[str, settling.Assigned]] = [
+        ("group", settling.Argument(0)),
+        ("inner", settling.Field("group", "inner")),
+        ("mode", settling.Field("inner", "mode")),
+        ("size", settling.Field("inner", "size")),
+    ]
+    assert settling.settled_values((type_of(group),), assignments) == {"mode": 2}
 
 
 def test_variables_assigned_twice_are_not_known() -> None:

@@ -46,7 +46,7 @@ _NUMBERS: Final = {INTEGER: types.int64, FLOAT: types.float64, FLAG: types.boole
 
 
 class Columns(types.Type):  # type: ignore[misc] # untyped
-    """Named fields behind an address.
+    """Consecutive named fields, as their address.
 
     Args:
         number: Identifies the type; spelling out the fields would make symbol names huge.
@@ -168,7 +168,7 @@ def _load(context: Any, builder: Any, words: Any, index: int, layout: Layout) ->
         rows = builder.insert_value(rows, _word(builder, words, index, _WORDS), 0)
         return builder.insert_value(rows, _word(builder, words, index + 1), 1)
     if isinstance(layout, ColumnsLayout):
-        return _address(builder, words, index, type_of(layout))
+        return builder.gep(words, [ir.Constant(_WORD, index)])
     if isinstance(layout, Settled):
         return context.get_constant(type_of(layout), layout.value)
     return _number(builder, words, index, layout)

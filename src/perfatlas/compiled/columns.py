@@ -1,10 +1,10 @@
 """How arguments are passed to compiled code: one address of 64-bit words.
 
 A named tuple of fifty arrays passed by value is about a hundred arguments per call. Here a call
-passes one address. An integer or a float is one word; an array is its address and shape; a named
-tuple is the address of its own words; a plain tuple is the words of its items; a list of named
-tuples is the address of their addresses and their count. The layout of a field is everything but
-its value, and all that the compiler needs to know.
+passes one address. An integer or a float is one word; an array is its address and shape; a tuple,
+named or not, is the words of its items; a list of named tuples is the address of their addresses
+and their count. A text in a named tuple has no words, and compiled code does not read it. The
+layout of a field is everything but its value, and all that the compiler needs to know.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Settled(NamedTuple):
 
 
 class ColumnsLayout(NamedTuple):
-    """Named fields behind an address."""
+    """Consecutive named fields, of which compiled code holds the address."""
 
     fields: tuple[tuple[str, Layout], ...]
 
@@ -65,6 +65,9 @@ class RowsLayout(NamedTuple):
     """A sequence of named tuples of one layout."""
 
     item: Layout
+
+
+_NO_WORDS: Final = TupleLayout(())
 
 
 def named_row(kind: type[Row], row: NDArray[Any]) -> Row:
@@ -82,7 +85,9 @@ def words_of(layout: Layout) -> int:
     if isinstance(layout, ArrayLayout):
         return 1 + layout.ndim
     if isinstance(layout, TupleLayout):
-        return sum(words_of(item) for item in layout.items)
+        return sum(map(words_of, layout.items))
+    if isinstance(layout, ColumnsLayout):
+        return sum(words_of(field) for _, field in layout.fields)
     return 2 if isinstance(layout, RowsLayout) else 1
 
 
@@ -92,7 +97,7 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
     Args:
         value: A number, an array, a tuple, a named tuple or a sequence of those. A named tuple
             may have a method `settled` that returns fields and their values; the unit is then
-            compiled for these values only.
+            compiled for these values only. "limits.draft_tokens" is a field of a field.
         settles: Whether the method `settled` is used.
 
     Example:
@@ -110,15 +115,17 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
     if _is_rows(value):
         return _rows(value)
     if isinstance(value, tuple):
+        named = hasattr(value, "_fields")
         items = tuple(
             [
                 _array_layout(item)
                 if isinstance(item, np.ndarray)
+                else _NO_WORDS
+                if named and isinstance(item, str)
                 else layout_of(item, settles=settles)
                 for item in value
             ]
         )
-        named = hasattr(value, "_fields")
         return _columns(value, items, settles=settles) if named else TupleLayout(items)
     for kinds_of_number, name in _NUMBERS:
         if isinstance(value, kinds_of_number):
@@ -177,10 +184,21 @@ def address_of(array: Any) -> int:  # noqa: ANN401 - an array, whose buffer is n
 
 def _columns(value: Any, items: tuple[Layout, ...], *, settles: bool) -> ColumnsLayout:  # noqa: ANN401 - a named tuple
     """Return the layout of a named tuple."""
-    fields = dict(zip(value._fields, items, strict=True))
+    columns = ColumnsLayout(tuple(zip(value._fields, items, strict=True)))
     if settles and hasattr(value, "settled"):
-        for name, number in value.settled().items():
-            fields[name] = Settled(str(fields[name]), number)
+        for path, number in value.settled().items():
+            columns = _settle(columns, path.split("."), number)
+    return columns
+
+
+def _settle(columns: ColumnsLayout, path: Sequence[str], number: float) -> ColumnsLayout:
+    """Return a layout whose field at a path has one value."""
+    fields, (name, *inner) = dict(columns.fields), path
+    field = fields[name]
+    if isinstance(field, ColumnsLayout):
+        fields[name] = _settle(field, inner, number)
+    else:
+        fields[name] = Settled(str(field), number)
     return ColumnsLayout(tuple(fields.items()))
 
 
@@ -257,11 +275,9 @@ class PackedArguments:
             words += value.packed.words
         elif _is_rows(value):
             words += [self._keep([self._keep(self._words(item)) for item in value]), len(value)]
-        elif hasattr(value, "_fields"):
-            words.append(self._keep(self._words(value)))
         elif isinstance(value, tuple):
             words += self._words(value)
-        else:
+        elif not isinstance(value, str):
             words.append(float(value) if isinstance(value, float | np.floating) else int(value))
 
 

@@ -9,7 +9,7 @@ import operator
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from perfatlas.compiled.column_types import Columns, Rows
+from perfatlas.compiled.column_types import Columns, Rows, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,6 +118,8 @@ class _Settled:
             case Field(variable, field) if isinstance(kind := self._types.get(variable), Columns):
                 if field in kind.settled:
                     self.values[name] = kind.settled[field]
+                elif field in kind.fields:
+                    self._types[name] = type_of(kind.fields[field][1])
             case _:
                 self._evaluate(name, assigned)
 
