@@ -20,7 +20,7 @@ from perfatlas.serving.policies.table import POLICIES
 from perfatlas.serving.policies.vllm import VLLM
 from perfatlas.serving.state import SimulationState
 
-RARE: Final = {"draft_tokens", "prefix_caching"}  # one of each group of rare features
+RARE: Final = {"limits.draft_tokens", "limits.prefix_caching"}  # one of each group of rare features
 DEFAULT: Final = POLICIES.index(VLLM)
 settled: Final = SimulationState.settled
 

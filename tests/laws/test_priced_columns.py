@@ -110,7 +110,8 @@ def test_price_tables_of_simulate() -> None:
     np.testing.assert_array_equal(mixed_NR[3:], 2.0 * mixed_NR[1:3])
     limits = TableLimits(max_num_seqs=8, max_num_batched_tokens=64, longest_context=256)
     tables = price_table(one, limits, names).tables
-    for ticks_N in (tables.decode_linear_NB, tables.decode_base_NBK, tables.mixed_linear_NT):
+    for term in ("decode_linear_B", "decode_base_BK", "mixed_linear_T"):
+        ticks_N = np.stack([getattr(tables[name], term) for name in names])
         assert ticks_N[1].max() > 0
         # each is rounded to whole ticks once or twice
         assert np.abs(ticks_N[3:] - 2 * ticks_N[1:3]).max() <= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,24 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.config import Control, EngineFleet, ReplicaGroup, SchedulerLimits
 from perfatlas.serving.outcome import Outcome
-from perfatlas.serving.prices import ENERGY_TABLES, EnergyPrices, StepPrices
+from perfatlas.serving.prices import TERMS, EnergyPrices, StepPrices
 from perfatlas.serving.run.simulate import run_fleet
 from tests.serving.serving_support import flat_prices, random_prices, requests_of, scaled
 
 MS = 10**9
 ROOMY = SchedulerLimits(4, 64, 4, 100)
 HIGH = 1e9  # nJ/ps: no limit
+NO_TABLES: Mapping[str, Any] = {}
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 
-def energies(prices: StepPrices, factor: int, **changes: float) -> EnergyPrices:
-    """Return energies of `factor` nJ per picosecond of device time."""
-    tables = {name: factor * getattr(prices, time) for name, time in ENERGY_TABLES.items()}
+def energies(
+    prices: StepPrices, factor: int, changed: Mapping[str, Any] = NO_TABLES, **changes: float
+) -> EnergyPrices:
+    """Return energies of `factor` nJ per picosecond of device time, and of changed tables [nJ]."""
+    tables = prices._replace(**{name: factor * getattr(prices, name) for name in TERMS})
     powers: dict[str, Any] = {"dynamic_power": HIGH, "on_power": 0.0, "rank_gpus": 1, **changes}
-    return EnergyPrices(**tables, **powers)
+    return EnergyPrices(tables._replace(**changed), **powers)
 
 
 def simulated(rows: list[tuple[int, int, int]], group: ReplicaGroup, control: Control) -> Outcome:
@@ -36,10 +40,14 @@ def test_energy_of_a_request_by_hand(control: Control) -> None:
     # a prompt of 8 tokens in a step of 100 ms at 3 J, then three decode steps of 10 ms at 1 J and
     # 0.5 J for each of the 9, 10 and 11 keys
     prices = flat_prices(10 * MS, 100 * MS)
-    energy = energies(prices, 0)._replace(
-        mixed_linear_energy_T=np.full_like(prices.mixed_linear_T, 3 * 10**9),
-        decode_linear_energy_B=np.full_like(prices.decode_linear_B, 10**9),
-        decode_slope_energy_BK=np.full_like(prices.decode_slope_BK, 5 * 10**8),
+    energy = energies(
+        prices,
+        0,
+        {
+            "mixed_linear_T": np.full_like(prices.mixed_linear_T, 3 * 10**9),
+            "decode_linear_B": np.full_like(prices.decode_linear_B, 10**9),
+            "decode_slope_BK": np.full_like(prices.decode_slope_BK, 5 * 10**8),
+        },
     )
     outcome = simulated([(0, 8, 4)], ReplicaGroup(prices, ROOMY, energy=energy), control)
     assert outcome.energy.prompt_j_F.tolist() == [3.0]
@@ -51,9 +59,13 @@ def test_energy_of_a_request_by_hand(control: Control) -> None:
 def test_a_prompt_spends_what_its_step_spends_beyond_its_decodes(control: Control) -> None:
     # B's prompt runs in a step with a decode of A: 30 J, of which the decode alone takes 2 J
     prices = flat_prices(10 * MS, 100 * MS)
-    energy = energies(prices, 0)._replace(
-        mixed_linear_energy_T=np.full_like(prices.mixed_linear_T, 30 * 10**9),
-        decode_linear_energy_B=np.full_like(prices.decode_linear_B, 2 * 10**9),
+    energy = energies(
+        prices,
+        0,
+        {
+            "mixed_linear_T": np.full_like(prices.mixed_linear_T, 30 * 10**9),
+            "decode_linear_B": np.full_like(prices.decode_linear_B, 2 * 10**9),
+        },
     )
     group = ReplicaGroup(prices, ROOMY, energy=energy)
     outcome = simulated([(0, 8, 4), (50 * MS, 8, 1)], group, control)
@@ -91,10 +103,9 @@ def test_proportional_energy_is_power_times_busy_time(control: Control, seed: in
 def test_a_limit_bounds_every_step_whether_steps_are_batched_or_not(seed: int) -> None:
     draw = np.random.default_rng(seed)
     prices = random_prices(draw, ROOMY)
-    energy = energies(prices, 9)
-    energy = energy._replace(  # energies that rise faster or slower than times
-        decode_slope_energy_BK=draw.integers(0, 60, prices.decode_slope_BK.shape)
-    )
+    # energies that rise faster or slower than times
+    slopes = {"decode_slope_BK": draw.integers(0, 60, prices.decode_slope_BK.shape)}
+    energy = energies(prices, 9, slopes)
     rows = [(0, 20, 40), (5, 9, 60), (400, 30, 50)]
     free, batched, single = (
         simulated(rows, ReplicaGroup(prices, ROOMY, energy=one), control).energy
@@ -134,6 +145,6 @@ def test_the_series_integrates_to_the_energy_of_steps_and_of_idle_gpus() -> None
 
 def test_a_table_of_another_shape_is_refused() -> None:
     prices = flat_prices(10, 100)
-    energy = energies(prices, 1)._replace(head_energy_B=np.zeros(3, np.int64))
-    with pytest.raises(InvalidSpecError, match=r"head_energy_B has shape \(3,\).*\(65,\)"):
+    energy = energies(prices, 1, {"head_B": np.zeros(3, np.int64)})
+    with pytest.raises(InvalidSpecError, match=r"head_B of energy has shape \(3,\).*\(65,\)"):
         simulated([(0, 8, 4)], ReplicaGroup(prices, ROOMY, energy=energy), Control())

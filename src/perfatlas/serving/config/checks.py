@@ -19,7 +19,7 @@ from perfatlas.quantities import (
 )
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
 from perfatlas.serving.config.limits import MAX_SCHEDULERS, ROUTINGS
-from perfatlas.serving.prices import ENERGY_TABLES
+from perfatlas.serving.prices import TERMS
 from perfatlas.serving.requests import waiting
 
 if TYPE_CHECKING:
@@ -357,8 +357,8 @@ def _check_experts(prices: StepPrices, name: str, whole: str) -> None:
 
 def check_energy(energy: EnergyPrices, prices: StepPrices) -> None:
     """Validate that tables of energy have the shapes of those of time."""
-    for name, time in ENERGY_TABLES.items():
-        _shape(name, getattr(energy, name), getattr(prices, time).shape)
+    for name in TERMS:
+        _shape(f"{name} of energy", getattr(energy.tables, name), getattr(prices, name).shape)
 
 
 def _check_lines(prices: StepPrices) -> None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def _skip_turns(sim: SimulationState) -> None:
     """Skip to the next request with an arrival time of its own."""
     clock = sim.clock_1[0]
-    while sim.linked and clock.next < sim.request_N.shape[0] and sim.pause_N[clock.next] >= 0:
+    while (
+        sim.linked and clock.next < sim.request_N.shape[0] and sim.requests.pause_N[clock.next] >= 0
+    ):
         clock.next += 1
 
 
@@ -32,7 +34,7 @@ def next_arrival(sim: SimulationState) -> int:
     if clock.coming > 0:
         time = sim.coming_C[0].key
     if sim.concurrency == 0 and clock.next < sim.request_N.shape[0]:
-        time = min(time, sim.arrival_N[clock.next])
+        time = min(time, sim.requests.arrival_N[clock.next])
     return time
 
 
@@ -43,7 +45,7 @@ def take_arrival(sim: SimulationState) -> int:
     listed = clock.next
     caused = clock.coming > 0
     if sim.concurrency == 0 and listed < sim.request_N.shape[0]:
-        time = sim.arrival_N[listed]
+        time = sim.requests.arrival_N[listed]
         first = sim.coming_C[0]
         if not caused or time < first.key or (time == first.key and listed < first.item):
             clock.next += 1
@@ -68,7 +70,7 @@ def on_request_end(sim: SimulationState, i: int, now: int) -> None:
     if sim.linked:
         _end_in_session(sim, i, again)
     elif sim.concurrency > 0 and clock.next < sim.request_N.shape[0]:
-        schedule_arrival(sim, clock.next, max(again, sim.arrival_N[clock.next]))
+        schedule_arrival(sim, clock.next, max(again, sim.requests.arrival_N[clock.next]))
         clock.next += 1
 
 
@@ -85,7 +87,7 @@ def _end_in_session(sim: SimulationState, i: int, again: int) -> None:
         turn.open -= 1
         turn.since = max(turn.since, again)
         if turn.open == 0:
-            schedule_arrival(sim, j, turn.since + sim.pause_N[j])
+            schedule_arrival(sim, j, turn.since + sim.requests.pause_N[j])
     if sim.concurrency > 0:
         session = sim.session_S[sim.turn_N[i].session]
         session.left -= 1
@@ -99,9 +101,9 @@ def _begin_session(sim: SimulationState, again: int) -> None:
     clock = sim.clock_1[0]
     if clock.next < sim.session_S.shape[0] - 1:
         first = sim.session_S[clock.next].root
-        earliest = sim.arrival_N[sim.root_E[first]]
+        earliest = sim.requests.arrival_N[sim.root_E[first]]
         start = max(again, earliest)
         for e in range(first, sim.session_S[clock.next + 1].root):
             i = sim.root_E[e]
-            schedule_arrival(sim, i, start + sim.arrival_N[i] - earliest)
+            schedule_arrival(sim, i, start + sim.requests.arrival_N[i] - earliest)
         clock.next += 1

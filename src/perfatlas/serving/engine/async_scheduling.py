@@ -66,7 +66,7 @@ def note_done(sim: SimulationState, r: int) -> None:
     replica.busy += batch_time(replica.base, replica.rise, replica.steps)
     if replica.steps > 0:
         replica.prompts += replica.prompt_time  # a step with prompts is alone in its batch
-        if sim.rank_gpus > 0:
+        if sim.energy.rank_gpus > 0:
             replica.spent += batch_energy(sim, r, replica.steps)
             replica.spent_on_prompts += replica.prompt_energy
         replica.waits += batch_time(replica.wait_base, replica.wait_rise, replica.steps)

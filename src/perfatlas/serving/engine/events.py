@@ -139,7 +139,7 @@ def end_step(sim: SimulationState, r: int, now: int) -> None:
     Args:
         now: Time [ps].
     """
-    if sim.async_scheduling:
+    if sim.limits.async_scheduling:
         if end_overlapped(sim, r):
             for s in range(r * sim.ranks, (r + 1) * sim.ranks):
                 cache_finished_prompts(sim, s)
@@ -219,8 +219,8 @@ def energy_until(groups: tuple[SimulationState, ...], now: int) -> float:
     for index in range(groups[0].replica_F.shape[0]):
         owner = groups[groups[0].group_F[index]]
         r = index - owner.first_replica
-        on = owner.on_power * owner.ranks * _allocated(owner, r, now)
-        total += owner.rank_gpus * (on + owner.replica_R[r].spent + _running(owner, r, now))
+        on = owner.energy.on_power * owner.ranks * _allocated(owner, r, now)
+        total += owner.energy.rank_gpus * (on + owner.replica_R[r].spent + _running(owner, r, now))
     return total
 
 
@@ -397,11 +397,11 @@ def _advance_transfer(groups: tuple[SimulationState, ...], i: int, now: int) -> 
 def _can_ever_run(sim: SimulationState, i: int) -> bool:
     """Return whether an otherwise idle engine could finish a request."""
     request = sim.request_N[i]
-    output = sim.osl_N[i]
+    output = sim.requests.osl_N[i]
     if sim.role == PREFILL:
         output = min(output, 1)
     fits = can_hold(sim, i, request.isl + output)
-    whole = sim.chunked_prefill or request.isl <= sim.max_num_batched_tokens
+    whole = sim.limits.chunked_prefill or request.isl <= sim.limits.max_num_batched_tokens
     whole = whole or sim.role == DECODE
     return bool(request.isl > 0 and output > 0 and fits and whole)
 
@@ -430,7 +430,9 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
             running += scheduler.running
             waiting += scheduler.waiting + scheduler.unread + scheduler.retracted
             used -= scheduler.free
-        used += groups[k].kv_blocks * (groups[k].scheduler_S.shape[0] // max(groups[k].stages, 1))
+        used += groups[k].limits.kv_blocks * (
+            groups[k].scheduler_S.shape[0] // max(groups[k].stages, 1)
+        )
     sim.series_WV[clock.rows, 0] = now
     sim.series_WV[clock.rows, 1] = running
     for p in range(sim.door_P.shape[0]):

@@ -90,7 +90,7 @@ def apply_failure(groups: tuple[SimulationState, ...], position: int, what: int,
             replica.doomed = 1
     if replica.doomed:
         if replica.steps > 0 and sim.stages == 0:  # it stops at its next step boundary
-            if not sim.async_scheduling:
+            if not sim.limits.async_scheduling:
                 truncate_batch(sim, r, now)
             elif replica.decided == 0:
                 delay = now - replica.start
@@ -198,7 +198,7 @@ def _at_door(sim: SimulationState, i: int) -> bool:
 def _remove_all(sim: SimulationState, s: int, now: int) -> None:
     """Remove all requests of a scheduler."""
     scheduler = sim.scheduler_S[s]
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         for index in range(scheduler.heap):
             request = sim.request_N[sim.finishing_SH[s, index].item]
             request.generated = request.osl - (request.finish - scheduler.step)

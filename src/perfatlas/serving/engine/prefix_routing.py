@@ -40,12 +40,14 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
         if sim.replica_F[r].status == UP:
             most = max(most, sim.replica_F[r].load)
     fewest = sim.replica_F[least].load
-    imbalanced = most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio
+    imbalanced = (
+        most - fewest > sim.affinity.balance_apart and most > fewest * sim.affinity.balance_ratio
+    )
     chosen = least
     follows = False
     blocks = 0
-    if sim.hash_block > 0 and sim.hash_first_N[i] >= 0:
-        blocks = (sim.request_N[i].isl + sim.hash_block - 1) // sim.hash_block
+    if sim.requests.hash_block > 0 and sim.requests.hash_first_N[i] >= 0:
+        blocks = (sim.request_N[i].isl + sim.requests.hash_block - 1) // sim.requests.hash_block
     if not imbalanced:
         matched = 0  # length of the longest matching prefix [tokens]
         owner = NO_INDEX  # its first replica
@@ -54,8 +56,8 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
             if holder == NO_INDEX:
                 break
             owner = holder
-            matched += sim.hash_block
-        if min(matched, sim.request_N[i].isl) > sim.match_share * sim.request_N[i].isl:
+            matched += sim.requests.hash_block
+        if min(matched, sim.request_N[i].isl) > sim.affinity.match_share * sim.request_N[i].isl:
             chosen = owner
             follows = True
     era = sim.replica_F[chosen].era
@@ -70,8 +72,8 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
 @part
 def _node(sim: SimulationState, i: int, b: int) -> int:
     """Return the node of block b of a prompt."""
-    if b < sim.request_N[i].isl // sim.hash_block:
-        return int(sim.node_H[sim.hash_first_N[i] + b])
+    if b < sim.request_N[i].isl // sim.requests.hash_block:
+        return int(sim.node_H[sim.requests.hash_first_N[i] + b])
     return int(sim.node_tail_N[i])
 
 

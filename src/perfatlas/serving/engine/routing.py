@@ -81,7 +81,7 @@ def retry_admission(sim: SimulationState, r: int, now: int) -> None:
         now: Time [ps].
     """
     make_idle_ready(sim, r)
-    if sim.async_scheduling:
+    if sim.limits.async_scheduling:
         truncate_overlapped(sim, r, now)
     elif sim.replica_R[r].steps > 0 and sim.stages == 0:  # with stages there is one step
         truncate_batch(sim, r, now)
@@ -97,7 +97,12 @@ def queue_at(sim: SimulationState, i: int, scheduler_index: int, now: int) -> No
     request = sim.request_N[i]
     r = scheduler_index - sim.first_replica
     request.scheduler = _rank(sim, r)
-    if sim.routing == PREFIX_AWARE and sim.ranks > 1 and sim.prefix_caching and sim.role != DECODE:
+    if (
+        sim.routing == PREFIX_AWARE
+        and sim.ranks > 1
+        and sim.limits.prefix_caching
+        and sim.role != DECODE
+    ):
         request.scheduler = _rank_by_prefix(sim, i, r, int(request.scheduler))
     replica = sim.replica_R[r]
     replica.load += 1
@@ -134,13 +139,14 @@ def _rank_by_prefix(sim: SimulationState, i: int, r: int, least: int) -> int:
     for s in range(first, first + sim.ranks):
         most = max(most, _requests(sim, s))
         fewest = min(fewest, _requests(sim, s))
-    if most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio:
+    if most - fewest > sim.affinity.balance_apart and most > fewest * sim.affinity.balance_ratio:
         return least
     request = sim.request_N[i]
     chosen = least
     request.scheduler = least
     longest = max(
-        int(sim.match_share * request.isl) // sim.block_size, blocks.find_cached(sim, i).found
+        int(sim.affinity.match_share * request.isl) // sim.limits.block_size,
+        blocks.find_cached(sim, i).found,
     )
     for s in range(first, first + sim.ranks):
         request.scheduler = s

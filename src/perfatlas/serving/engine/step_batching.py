@@ -67,13 +67,13 @@ def hold_prompts(sim: SimulationState, first: int) -> None:
     for s in range(first, first + sim.ranks):
         scheduler = sim.scheduler_S[s]
         begun = scheduler.partial != NO_INDEX
-        room = scheduler.running - scheduler.leaving < sim.max_num_seqs
+        room = scheduler.running - scheduler.leaving < sim.limits.max_num_seqs
         if begun or (scheduler.waiting > 0 and room):
             ready += 1
         if scheduler.decoding > 0:
             decoding += 1
     step = sim.scheduler_S[first].step
-    waits = step - replica.prompted < sim.rank_balance_iters
+    waits = step - replica.prompted < sim.limits.rank_balance_iters
     replica.holds = 0
     if 0 < ready < sim.ranks and decoding == sim.ranks and waits:
         replica.holds = 1
@@ -109,7 +109,7 @@ def begin(sim: SimulationState, r: int, now: int) -> None:
             sim.end_R[r] = start
             if sim.stages > 0:
                 sim.end_R[r] = end_of_pass(sim, r, now)
-            if not sim.async_scheduling:
+            if not sim.limits.async_scheduling:
                 break
             if last > now:
                 sim.end_R[r] = last
@@ -149,7 +149,7 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
         replica.next_prompt_wait = added[1]
         if step.chunks > 0:
             replica.next_prompt_time = added[0] if step.decodes > 0 else line.base
-        if sim.rank_gpus > 0:
+        if sim.energy.rank_gpus > 0:
             _plan_energy(sim, r, step)
 
 
@@ -159,7 +159,7 @@ def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
     busy = 0
     if sim.stages > 0:
         take_shared(sim, first // sim.ranks)
-    if sim.rank_balance_iters > 0 and sim.ranks > 1:
+    if sim.limits.rank_balance_iters > 0 and sim.ranks > 1:
         hold_prompts(sim, first)
     for s in range(first, first + sim.ranks):
         clear_step(sim, s, start)
@@ -201,7 +201,7 @@ def _replica_lines(sim: SimulationState, first: int, step: RankTokens) -> tuple[
     for s in range(first + 1, first + sim.ranks):
         line = longest(line, _rank_line(sim, sim.scheduler_S[s], step))
     kernels = line
-    if sim.host_overlapped:
+    if sim.prices.host_overlapped:
         for s in range(first, first + sim.ranks):
             line = longest(line, Line(host_work(sim, sim.scheduler_S[s]), 0, UNLIMITED_STEPS))
         return line, kernels
@@ -215,7 +215,7 @@ def _replica_lines(sim: SimulationState, first: int, step: RankTokens) -> tuple[
 def _rank_line(sim: SimulationState, scheduler: SchedulerState, step: RankTokens) -> Line:
     """Return the time of the next steps of a rank."""
     line: Line = rank_line(sim, scheduler, linear_time(sim, step, scheduler))
-    if sim.micro_batches > 1:
+    if sim.prices.micro_batches > 1:
         mean = -(-step.all_decodes // sim.ranks)
         return split_line(sim, scheduler, line, (step.chunks, mean))
     return line
@@ -235,8 +235,8 @@ def _added_by_prompts(
     if step.decodes == 0:
         return 0, int(time - kernels)
     alone = 0
-    if sim.micro_batches > 1:
-        alone = sim.decode_away_B[-(-step.all_decodes // sim.ranks)]
+    if sim.prices.micro_batches > 1:
+        alone = sim.prices.decode_away_B[-(-step.all_decodes // sim.ranks)]
     alone_kernels = alone
     for s in range(first, first + sim.ranks):
         scheduler = sim.scheduler_S[s]
@@ -263,7 +263,7 @@ def _plan_energy(sim: SimulationState, r: int, step: RankTokens) -> None:
         replica.next_energy_rise += line.rise
     replica.next_prompt_energy = 0
     if step.chunks > 0:
-        power = sim.dynamic_power * sim.ranks
+        power = sim.energy.dynamic_power * sim.ranks
         spent = min(float(replica.next_energy_base), power * replica.next_base)
         if step.decodes > 0:
             alone = 0
@@ -277,7 +277,7 @@ def _plan_energy(sim: SimulationState, r: int, step: RankTokens) -> None:
 @part
 def _equal_steps(sim: SimulationState, first: int, line: Line) -> int:
     """Return the number of next steps that differ only in contexts."""
-    if not sim.coalesce or sim.draft_tokens > 0 or sim.stages > 0:
+    if not sim.coalesce or sim.limits.draft_tokens > 0 or sim.stages > 0:
         return 1
     steps = line.steps
     for s in range(first, first + sim.ranks):

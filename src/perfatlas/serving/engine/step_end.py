@@ -42,7 +42,7 @@ def finish_step(sim: SimulationState, s: int, steps: int, now: int) -> None:
     if scheduler.decodes > 0:
         scheduler.decays += steps - 1
         scheduler.step += 1
-        if sim.draft_tokens == 0:
+        if sim.limits.draft_tokens == 0:
             blocks.allocate_steps(sim, s, steps - 1)
             scheduler.step += steps - 1
             scheduler.context += scheduler.decoding * steps
@@ -191,14 +191,14 @@ def _start_fresh(sim: SimulationState, s: int, now: int) -> None:
             _return(sim, i, now)
         if sim.first_token_N[i] == NO_INDEX:
             _record_first_token(sim, i, now)
-        if sim.async_scheduling:
+        if sim.limits.async_scheduling:
             sim.learning_SH[s, scheduler.learning] = i
             scheduler.learning += 1
         else:
             blocks.cache_prompt(sim, i)
-        if sim.draft_tokens > 0:
+        if sim.limits.draft_tokens > 0:
             request.generated += 1
-        output = request.generated + (1 if sim.draft_tokens == 0 else 0)
+        output = request.generated + (1 if sim.limits.draft_tokens == 0 else 0)
         start_decoding(sim, i, decode_steps(sim, i, output))
         i = request.after
     scheduler.fresh = 0

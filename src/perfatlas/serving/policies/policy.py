@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def append_to_queue(sim: SimulationState, i: int) -> bool:
     """Append a request to the queue; return whether it may start in the next step."""
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
-    opens = scheduler.waiting == 0 and scheduler.running < sim.max_num_seqs
+    opens = scheduler.waiting == 0 and scheduler.running < sim.limits.max_num_seqs
     queue_last(sim, i)
     return bool(opens)
 
@@ -47,7 +47,7 @@ def do_nothing(sim: SimulationState, index: int) -> None:
 @part
 def fits_in_cache(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
     """Return whether the KV cache has blocks for a request and the drafts of a step."""
-    return bool(blocks.count(sim, tokens + sim.draft_tokens) <= sim.kv_blocks)
+    return bool(blocks.count(sim, tokens + sim.limits.draft_tokens) <= sim.limits.kv_blocks)
 
 
 def one_step_of_drafts(drafts: int, ahead: bool) -> int:  # noqa: ARG001, FBT001 - part of the protocol

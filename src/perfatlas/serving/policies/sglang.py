@@ -70,7 +70,7 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    if sim.scheduler_recv_interval > 1:
+    if sim.limits.scheduler_recv_interval > 1:
         receive_at_interval(sim, s)
     if sim.role == PREFILL:  # no decoding sequence whose end would free the batch
         scheduler.full = 0
@@ -83,7 +83,7 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
     if scheduler.partial != NO_INDEX or (scheduler.waiting > 0 and not scheduler.full):
         if (
             scheduler.partial == NO_INDEX
-            and scheduler.decoding + scheduler.ended >= sim.max_num_seqs
+            and scheduler.decoding + scheduler.ended >= sim.limits.max_num_seqs
         ):
             scheduler.full = 1
         else:
@@ -91,7 +91,7 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
     scheduler.prefilled = scheduler.chunks
     if scheduler.chunks == 0:
         decode_batch(sim, s)
-    elif sim.mixed_chunk:
+    elif sim.limits.mixed_chunk:
         scheduler.ended = 0
         if decode_blocks(sim, s) <= scheduler.free:
             allocate_decodes(sim, s)
@@ -102,7 +102,7 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
 def reset_ratio(sim: SimulationState, s: int) -> None:
     """Reset the new-token ratio of an idle scheduler."""
     scheduler = sim.scheduler_S[s]
-    scheduler.ratio = sim.new_token_ratio
+    scheduler.ratio = sim.limits.new_token_ratio
     scheduler.decays = 0
 
 
@@ -112,8 +112,8 @@ def _ratio(sim: SimulationState, s: int) -> float:
     scheduler = sim.scheduler_S[s]
     if scheduler.decays == 0:
         return float(scheduler.ratio)
-    least = sim.new_token_ratio * MIN_RATIO
-    decay = (sim.new_token_ratio - least) / DECAY_STEPS
+    least = sim.limits.new_token_ratio * MIN_RATIO
+    decay = (sim.limits.new_token_ratio - least) / DECAY_STEPS
     return float(max(scheduler.ratio - scheduler.decays * decay, least))
 
 
@@ -141,7 +141,7 @@ def output_of(sim: SimulationState, i: int) -> int:
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     output = request.generated
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         output = request.osl - (request.finish - scheduler.step)
     return int(output - unreported_tokens(sim, i))
 
@@ -212,10 +212,10 @@ def _expected(sim: SimulationState, s: int) -> float:
 def _prefill(sim: SimulationState, s: int, now: int) -> None:
     """Add prompts to the step: first the partially computed one, then from the queue."""
     scheduler = sim.scheduler_S[s]
-    size = sim.block_size
+    size = sim.limits.block_size
     batch = scheduler.decoding + scheduler.ended
-    mixed = batch if sim.mixed_chunk else 0
-    budget = sim.max_num_batched_tokens - mixed
+    mixed = batch if sim.limits.mixed_chunk else 0
+    budget = sim.limits.max_num_batched_tokens - mixed
     room = float(scheduler.free * size - mixed) - _expected(sim, s)
     taken = 0
     if scheduler.partial != NO_INDEX:
@@ -224,8 +224,8 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
         most = min(budget, int(room))
         if most <= 0:
             most = budget
-        slack = blocks.count(sim, request.placed) * sim.block_size - request.placed
-        free = sim.scheduler_S[request.scheduler].free * sim.block_size
+        slack = blocks.count(sim, request.placed) * sim.limits.block_size - request.placed
+        free = sim.scheduler_S[request.scheduler].free * sim.limits.block_size
         chunk = int(min(request.isl + request.generated - request.computed, most, free + slack))
         if chunk <= 0:
             return
@@ -238,7 +238,7 @@ def _prefill(sim: SimulationState, s: int, now: int) -> None:
         else:
             budget = 0
     while scheduler.waiting > 0:
-        if batch + taken >= sim.max_num_seqs:
+        if batch + taken >= sim.limits.max_num_seqs:
             scheduler.full = 1
         if scheduler.full:
             break
@@ -270,7 +270,7 @@ def _try_head(
         0 if the token budget is exhausted, -1 if the KV cache has no space.
     """
     request = sim.request_N[i]
-    size = sim.block_size
+    size = sim.limits.block_size
     budget, room = left
     chunk = request.isl + request.generated - cached.found * size
     loads = (cached.found - cached.hits) * size
@@ -292,11 +292,11 @@ def _try_head(
 def _enqueue(sim: SimulationState, i: int) -> bool:
     """Add a request to the socket, or to the queue if requests are received in every step."""
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
-    if sim.scheduler_recv_interval > 1:
+    if sim.limits.scheduler_recv_interval > 1:
         opens = scheduler.unread == 0
         queue_at_socket(sim, i)
     else:
-        opens = scheduler.waiting == 0 and scheduler.running < sim.max_num_seqs
+        opens = scheduler.waiting == 0 and scheduler.running < sim.limits.max_num_seqs
         queue_last(sim, i)
     return bool(opens)
 
@@ -315,10 +315,10 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
     """Keep a finished sequence in the batch until the next decode step."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
-    once_more = sim.async_scheduling and scheduler.decodes > 0  # if the next step decodes
-    if once_more and sim.draft_tokens == 0:
+    once_more = sim.limits.async_scheduling and scheduler.decodes > 0  # if the next step decodes
+    if once_more and sim.limits.draft_tokens == 0:
         request.placed += 1
-    if sim.async_scheduling or sim.role == DECODE or request.joined != scheduler.beat:
+    if sim.limits.async_scheduling or sim.role == DECODE or request.joined != scheduler.beat:
         scheduler.ended += 1
     else:
         scheduler.full = 0
@@ -327,7 +327,10 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
 @part
 def fits_with_spare_block(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
     """Return whether an empty KV cache holds a request and the extra block it requires."""
-    return bool(tokens + sim.decode_slots - 1 + sim.block_size < sim.kv_blocks * sim.block_size)
+    return bool(
+        tokens + sim.decode_slots - 1 + sim.limits.block_size
+        < sim.limits.kv_blocks * sim.limits.block_size
+    )
 
 
 def slots_of_steps(drafts: int, ahead: bool) -> int:  # noqa: FBT001 - part of the protocol

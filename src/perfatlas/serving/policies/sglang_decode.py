@@ -66,13 +66,13 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    if sim.scheduler_recv_interval > 1:
+    if sim.limits.scheduler_recv_interval > 1:
         receive_at_interval(sim, s)
-    size = sim.block_size
+    size = sim.limits.block_size
     while scheduler.retracted > 0 and _slots(sim, s) > 0:
         retracted = scheduler.retracted_head
         tokens = sim.request_N[retracted].isl + sim.request_N[retracted].generated - 1
-        need = blocks.count(sim, tokens) * size + sim.reserved_decode_tokens
+        need = blocks.count(sim, tokens) * size + sim.limits.reserved_decode_tokens
         if need > scheduler.free * size - _reserved(sim, s):
             break
         scheduler.retracted_head = sim.request_N[retracted].after
@@ -90,7 +90,7 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
             _put_ready(sim, s, arrived)
     if scheduler.retracted == 0 and scheduler.waiting > 0:
         _take(sim, s, now)
-    most = sim.max_num_seqs - scheduler.decoding - scheduler.ended
+    most = sim.limits.max_num_seqs - scheduler.decoding - scheduler.ended
     while scheduler.ready > 0 and scheduler.joiners < most:
         i = scheduler.ready_head
         scheduler.ready_head = sim.request_N[i].after
@@ -105,7 +105,7 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
 def _slots(sim: SimulationState, s: int) -> int:
     """Return how many more requests may be allocated blocks."""
     scheduler = sim.scheduler_S[s]
-    most = sim.max_num_seqs
+    most = sim.limits.max_num_seqs
     if most <= SMALL_BATCH:
         most += EXTRA_SLOTS * most
     return int(most - scheduler.running - scheduler.away)
@@ -115,7 +115,9 @@ def _slots(sim: SimulationState, s: int) -> int:
 def _reserved(sim: SimulationState, s: int) -> int:
     """Return the tokens reserved for running and pending sequences."""
     scheduler = sim.scheduler_S[s]
-    return int(sim.reserved_decode_tokens * (scheduler.decoding + scheduler.ended + scheduler.away))
+    return int(
+        sim.limits.reserved_decode_tokens * (scheduler.decoding + scheduler.ended + scheduler.away)
+    )
 
 
 @part
@@ -135,7 +137,7 @@ def _put_ready(sim: SimulationState, s: int, i: int) -> None:
 def _take(sim: SimulationState, s: int, now: int) -> None:
     """Allocate blocks to prefilled requests until one does not fit."""
     scheduler = sim.scheduler_S[s]
-    size = sim.block_size
+    size = sim.limits.block_size
     freed = 0
     longest = 0
     i = scheduler.running_tail
@@ -148,7 +150,7 @@ def _take(sim: SimulationState, s: int, now: int) -> None:
         i = scheduler.waiting_head
         request = sim.request_N[i]
         prompt = request.isl + first_output(sim) - 1
-        need = blocks.count(sim, prompt) * size + sim.reserved_decode_tokens
+        need = blocks.count(sim, prompt) * size + sim.limits.reserved_decode_tokens
         need = max(need, request.isl + min(request.osl, MAX_EXPECTED) - freed)
         if need > scheduler.free * size - max(_reserved(sim, s), longest - freed):
             break
@@ -160,7 +162,7 @@ def _take(sim: SimulationState, s: int, now: int) -> None:
 def _enqueue(sim: SimulationState, i: int) -> bool:
     """Append a request to the queue or socket; return whether it may be transferred next."""
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
-    if sim.scheduler_recv_interval > 1:
+    if sim.limits.scheduler_recv_interval > 1:
         opens = scheduler.unread == 0
         queue_at_socket(sim, i)
     else:
@@ -181,8 +183,11 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
 @part
 def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:
     """Return whether a request fits, and could resume if retracted at its end."""
-    need = blocks.count(sim, tokens) * sim.block_size + sim.reserved_decode_tokens
-    return bool(fits_with_spare_block(sim, i, tokens) and need <= sim.kv_blocks * sim.block_size)
+    need = blocks.count(sim, tokens) * sim.limits.block_size + sim.limits.reserved_decode_tokens
+    return bool(
+        fits_with_spare_block(sim, i, tokens)
+        and need <= sim.limits.kv_blocks * sim.limits.block_size
+    )
 
 
 SGLANG_DECODE: Final = BatchingPolicy(

@@ -82,7 +82,7 @@ def decode_all(sim: SimulationState, s: int, now: int) -> None:
         queue_first(sim, i)
     allocate_decodes(sim, s)
     if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
-        join(sim, s, sim.max_num_seqs - (scheduler.running - scheduler.leaving), now)
+        join(sim, s, sim.limits.max_num_seqs - (scheduler.running - scheduler.leaving), now)
     scheduler.decodes = scheduler.decoding
 
 
@@ -94,10 +94,10 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
-    if sim.rank_balance_iters > 0 and sim.replica_R[s // sim.ranks].holds > 0:
+    budget = sim.limits.max_num_batched_tokens - scheduler.decoding * sim.prices.tokens_per_decode
+    if sim.limits.rank_balance_iters > 0 and sim.replica_R[s // sim.ranks].holds > 0:
         return
-    if sim.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
+    if sim.limits.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
         return
     if scheduler.partial != NO_INDEX:
         request = sim.request_N[scheduler.partial]
@@ -114,7 +114,7 @@ def _chunk_tokens(sim: SimulationState, wanted: int, budget: int) -> int:
     """Return the tokens of a chunk: all of them, or whole blocks within the budget."""
     if wanted <= budget:
         return wanted
-    return int(budget // sim.block_size * sim.block_size)
+    return int(budget // sim.limits.block_size * sim.limits.block_size)
 
 
 @part
@@ -125,8 +125,9 @@ def _wait(sim: SimulationState, s: int, budget: int) -> bool:
     if scheduler.decodes == 0 or tokens == 0 or sim.ranks > 1:
         return False
     if (
-        scheduler.batch_waits >= sim.batch_wait_timeout_iters
-        or tokens + scheduler.decodes * sim.tokens_per_decode >= sim.batch_wait_max_tokens
+        scheduler.batch_waits >= sim.limits.batch_wait_timeout_iters
+        or tokens + scheduler.decodes * sim.prices.tokens_per_decode
+        >= sim.limits.batch_wait_max_tokens
     ):
         scheduler.batch_waits = 0
         return False
@@ -157,11 +158,15 @@ def _fitting(sim: SimulationState, s: int, budget: int) -> int:
             left -= blocks.reserved_at_end(sim, i)
         else:
             left -= blocks.count(sim, total)
-        wanted = total - blocks.find_cached(sim, i).found * sim.block_size
+        wanted = total - blocks.find_cached(sim, i).found * sim.limits.block_size
         chunk = _chunk_tokens(sim, wanted, budget)
-        if left < 0 or running >= sim.max_num_seqs or chunk <= 0:
+        if left < 0 or running >= sim.limits.max_num_seqs or chunk <= 0:
             break
-        if chunk < wanted and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
+        if (
+            chunk < wanted
+            and not sim.limits.chunked_prefill
+            and total <= sim.limits.max_num_batched_tokens
+        ):
             break
         tokens += total
         running += 1
@@ -187,17 +192,21 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
             left -= blocks.count(sim, total)
         cached = blocks.find_cached(sim, i)
         if is_handed(sim, i):
-            if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs:
+            if left < 0 or scheduler.running - scheduler.leaving >= sim.limits.max_num_seqs:
                 break
             start_transfer(sim, i, cached, tokens_to_allocate(sim, i), now)
             left = scheduler.spare
             continue
-        wanted = total - cached.found * sim.block_size
+        wanted = total - cached.found * sim.limits.block_size
         chunk = _chunk_tokens(sim, wanted, budget)
         cut = chunk < wanted
-        if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs or chunk == 0:
+        if (
+            left < 0
+            or scheduler.running - scheduler.leaving >= sim.limits.max_num_seqs
+            or chunk == 0
+        ):
             break
-        if cut and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
+        if cut and not sim.limits.chunked_prefill and total <= sim.limits.max_num_batched_tokens:
             break
         admit_head(sim, i, cached, now)
         blocks.extend(sim, i, total)
@@ -210,7 +219,7 @@ def check_while_waiting(sim: SimulationState, s: int) -> int:
     """Return 1 if prompts wait for more prompts, here or on other ranks, as every step counts."""
     scheduler = sim.scheduler_S[s]
     waits = scheduler.batch_waits > 0
-    if sim.rank_balance_iters > 0:
+    if sim.limits.rank_balance_iters > 0:
         waits = waits or sim.replica_R[s // sim.ranks].holds > 0
     stuck = waits and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX)
     return 1 if stuck else UNLIMITED_STEPS

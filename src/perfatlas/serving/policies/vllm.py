@@ -50,11 +50,11 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
-    if sim.draft_tokens == 0:  # the last admitted is preempted while a block is missing
-        residue = -scheduler.step % sim.block_size
+    if sim.limits.draft_tokens == 0:  # the last admitted is preempted while a block is missing
+        residue = -scheduler.step % sim.limits.block_size
         if sim.growth_SB[s, residue] <= scheduler.free:
             blocks.allocate_steps(sim, s, 1)
-        elif sim.prefix_caching:
+        elif sim.limits.prefix_caching:
             _grow_each(sim, s, residue)
         else:
             while sim.growth_SB[s, residue] > scheduler.free:
@@ -63,11 +63,13 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
     else:
         reserve(sim, s)
     if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
-        join(sim, s, sim.max_num_seqs - scheduler.running, now)
+        join(sim, s, sim.limits.max_num_seqs - scheduler.running, now)
     scheduler.decodes = scheduler.decoding
     if scheduler.partial != NO_INDEX:
         request = sim.request_N[scheduler.partial]
-        budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
+        budget = (
+            sim.limits.max_num_batched_tokens - scheduler.decoding * sim.prices.tokens_per_decode
+        )
         chunk = min(request.isl + request.generated - request.computed, budget)
         need = blocks.count(sim, request.computed + chunk) - blocks.count(sim, request.placed)
         if need > scheduler.free:
@@ -100,7 +102,9 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
     """Admit from the head of the queue until it is empty or its head does not fit."""
     scheduler = sim.scheduler_S[s]
     budget = (
-        sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode - scheduler.tokens
+        sim.limits.max_num_batched_tokens
+        - scheduler.decoding * sim.prices.tokens_per_decode
+        - scheduler.tokens
     )
     while scheduler.waiting > 0 and budget > 0 and _has_slot(sim, s):
         i = scheduler.waiting_head
@@ -113,9 +117,9 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
                 break
             start_transfer(sim, i, cached, tokens_to_allocate(sim, i), now)
             continue
-        computed = cached.found * sim.block_size
+        computed = cached.found * sim.limits.block_size
         chunk = min(total - computed, budget)
-        tokens = total if sim.reserve_full_isl else computed + chunk
+        tokens = total if sim.limits.reserve_full_isl else computed + chunk
         if blocks.count(sim, tokens) > room:
             break
         admit_head(sim, i, cached, now)
@@ -127,7 +131,7 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
 def _has_slot(sim: SimulationState, s: int) -> bool:
     """Return whether another sequence may run, with those of other batches in flight."""
     scheduler = sim.scheduler_S[s]
-    return bool(scheduler.running + scheduler.elsewhere < sim.max_num_seqs)
+    return bool(scheduler.running + scheduler.elsewhere < sim.limits.max_num_seqs)
 
 
 @part
@@ -145,14 +149,14 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
     If its whole prompt must fit, evicting a block of its cached prefix does not change what is
     missing. If only a chunk must fit, the chunk can start earlier in the prompt and need less.
     """
-    chunk_alone = sim.prefix_caching and not sim.reserve_full_isl
+    chunk_alone = sim.limits.prefix_caching and not sim.limits.reserve_full_isl
     return 1 if chunk_alone and sim.scheduler_S[s].waiting > 0 else UNLIMITED_STEPS
 
 
 @part
 def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
     """Return whether the KV cache holds a request, with drafts but without its last token."""
-    return bool(blocks.count(sim, tokens + sim.decode_slots - 2) <= sim.kv_blocks)
+    return bool(blocks.count(sim, tokens + sim.decode_slots - 2) <= sim.limits.kv_blocks)
 
 
 def _decode_slots(drafts: int, ahead: bool) -> int:  # noqa: ARG001, FBT001 - part of the protocol

@@ -41,22 +41,19 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 Ticks = NDArray[np.int64]
-# tables of energy, and the tables of time that have the same shape
-ENERGY_TABLES: Final = {
-    "decode_linear_energy_B": "decode_linear_B",
-    "mixed_linear_energy_T": "mixed_linear_T",
-    "decode_experts_energy_B": "decode_experts_B",
-    "mixed_experts_energy_T": "mixed_experts_T",
-    "head_energy_B": "head_B",
-    "decode_base_energy_BK": "decode_base_BK",
-    "decode_slope_energy_BK": "decode_slope_BK",
-    "prefill_added_energy_QP": "prefill_added_QP",
-    "prefill_last_energy_QP": "prefill_last_QP",
-}
+# the terms of a step that every quantity has; breakpoints are shared
+TERMS: Final = (
+    *("decode_linear_B", "mixed_linear_T", "decode_experts_B", "mixed_experts_T", "head_B"),
+    *("decode_base_BK", "decode_slope_BK", "prefill_added_QP", "prefill_last_QP"),
+)
 
 
 class StepPrices(NamedTuple):
-    """Integer price tables of one model, system, engine and plan."""
+    """Integer price tables of one model, system, engine and plan.
+
+    The tables of another quantity of a step have the same `TERMS`, in its ticks instead of ps, and
+    no host time.
+    """
 
     # Linear layers, norms and collectives of a decode-only step, at its padded batch (B,) [ps]
     decode_linear_B: Ticks
@@ -103,17 +100,9 @@ class StepPrices(NamedTuple):
 
 
 class EnergyPrices(NamedTuple):
-    """Dynamic energy of a step on one GPU, by the terms of `StepPrices`, and power of its GPUs."""
+    """Dynamic energy of a step on one GPU, and power of its GPUs."""
 
-    decode_linear_energy_B: Ticks  # As `decode_linear_B` (B,) [nJ]
-    mixed_linear_energy_T: Ticks  # As `mixed_linear_T` (T,) [nJ]
-    decode_experts_energy_B: Ticks  # As `decode_experts_B` (B,) [nJ]
-    mixed_experts_energy_T: Ticks  # As `mixed_experts_T` (T,) [nJ]
-    head_energy_B: Ticks  # As `head_B` (B,) [nJ]
-    decode_base_energy_BK: Ticks  # As `decode_base_BK` (B, K) [nJ]
-    decode_slope_energy_BK: Ticks  # As `decode_slope_BK` (B, K) [nJ/token]
-    prefill_added_energy_QP: Ticks  # As `prefill_added_QP` (Q, P) [nJ]
-    prefill_last_energy_QP: Ticks  # As `prefill_last_QP` (Q, P) [nJ]
+    tables: StepPrices  # Energy [nJ]
     dynamic_power: float  # Dynamic power that the limit of a GPU leaves to a step [nJ/ps]
     on_power: float  # Power of a GPU without kernels [nJ/ps]
     # GPUs of one scheduler, each of which does the work of the one that is priced; with pipeline
@@ -123,56 +112,8 @@ class EnergyPrices(NamedTuple):
 
 def no_energy(prices: StepPrices) -> EnergyPrices:
     """Return energies of zero for steps whose device has none."""
-    tables = {time: np.zeros_like(getattr(prices, time)) for time in ENERGY_TABLES.values()}
-    named = {name: tables[time] for name, time in ENERGY_TABLES.items()}
-    return EnergyPrices(**named, dynamic_power=0.0, on_power=0.0, rank_gpus=0)
-
-
-class QuantityTables(NamedTuple):
-    """Integer tables of all quantities of a step, with shared breakpoints."""
-
-    # Columns of the priced record, time first (N), in ticks of each column
-    quantities: tuple[str, ...]
-    decode_linear_NB: Ticks  # As `decode_linear_B` of `StepPrices`, per quantity (N, B) [ticks]
-    mixed_linear_NT: Ticks  # As `mixed_linear_T` (N, T) [ticks]
-    decode_experts_NB: Ticks  # As `decode_experts_B` (N, B) [ticks]
-    mixed_experts_NT: Ticks  # As `mixed_experts_T` (N, T) [ticks]
-    head_NB: Ticks  # As `head_B` (N, B) [ticks]
-    context_K: NDArray[np.int64]  # Breakpoints of the mean context (K,) [tokens]
-    decode_base_NBK: Ticks  # As `decode_base_BK` (N, B, K) [ticks]
-    decode_slope_NBK: Ticks  # As `decode_slope_BK` (N, B, K) [ticks/token]
-    queries_Q: NDArray[np.int64]  # Breakpoints of chunk length (Q,) [tokens]
-    before_P: NDArray[np.int64]  # Breakpoints of keys before a chunk (P,) [tokens]
-    prefill_added_NQP: Ticks  # As `prefill_added_QP` (N, Q, P) [ticks]
-    prefill_last_NQP: Ticks  # As `prefill_last_QP` (N, Q, P) [ticks]
-    tokens_per_decode: int  # Query tokens per sequence and decode step
-
-    def of(self, quantity: str) -> StepPrices:
-        """Return the tables of one quantity, without host time.
-
-        Args:
-            quantity: A name of `quantities`.
-        """
-        n = self.quantities.index(quantity)
-        return StepPrices(
-            decode_linear_B=self.decode_linear_NB[n],
-            mixed_linear_T=self.mixed_linear_NT[n],
-            decode_experts_B=self.decode_experts_NB[n],
-            mixed_experts_T=self.mixed_experts_NT[n],
-            head_B=self.head_NB[n],
-            context_K=self.context_K,
-            decode_base_BK=self.decode_base_NBK[n],
-            decode_slope_BK=self.decode_slope_NBK[n],
-            queries_Q=self.queries_Q,
-            before_P=self.before_P,
-            prefill_added_QP=self.prefill_added_NQP[n],
-            prefill_last_QP=self.prefill_last_NQP[n],
-            host_step=0,
-            host_sequence=0,
-            host_prefill=0,
-            host_overlapped=False,
-            tokens_per_decode=self.tokens_per_decode,
-        )
+    none = prices._replace(**{name: np.zeros_like(getattr(prices, name)) for name in TERMS})
+    return EnergyPrices(none, dynamic_power=0.0, on_power=0.0, rank_gpus=0)
 
 
 def quantity_ticks(values_N: FloatArray, quantities: Sequence[str]) -> Ticks:

@@ -16,9 +16,8 @@ from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes
 from perfatlas.serving.prices.parts import TABULATED, LinearPart, StepParts, step_parts
 from perfatlas.serving.prices.tables import (
-    ENERGY_TABLES,
+    TERMS,
     EnergyPrices,
-    QuantityTables,
     StepPrices,
     Ticks,
     quantity_ticks,
@@ -27,7 +26,7 @@ from perfatlas.serving.requests import whole_ticks
 from perfatlas.step import assumes_losses, decode_step, padded_batch, prefill_step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.step import StepContext, StepCost
@@ -47,6 +46,10 @@ CONTEXT_STEP: Final = 64  # keys per block of the kernels
 SHORT_STEP: Final = 8  # step of contexts below one block
 PROBE_GROWTH: Final = 1.25  # ratio of the batches used to place the breakpoints of context
 PROBE_CONTEXTS: Final = 12  # contexts used to select the priced batches
+NO_HOST: Final[dict[str, Any]] = {
+    **dict.fromkeys(("host_step", "host_sequence", "host_prefill"), 0),
+    "host_overlapped": False,
+}
 MAX_STEP: Final = 1 << 40  # tokens: more than any step has
 EVERY_BATCH: Final = 256  # all batches up to this size are priced, as waves and splits vary
 
@@ -66,7 +69,8 @@ class PriceTable:
 
     prices: StepPrices  # The tables of time, with the host time of the engine
     energy: EnergyPrices | None  # The tables of dynamic energy; None for a device without energies
-    tables: QuantityTables  # The tables of all quantities
+    # The tables of each tabulated column of the priced record, time first, in its ticks
+    tables: Mapping[str, StepPrices]
     # Decode step of the maximum batch at half the maximum context, for its calibrations, tiers,
     # notes and share priced at the bound
     decode: StepCost
@@ -131,7 +135,7 @@ def price_table(
         "padded_decode": int(min(padded.decode, MAX_STEP)),
         "padded_mixed": int(min(padded.mixed, MAX_STEP)),
     }
-    prices = tables.of(parts.quantities[0])._replace(**of_engine)
+    prices = tables[parts.quantities[0]]._replace(**of_engine)
     energy = _energy_prices(tables, context) if set(ENERGIES) <= set(quantities) else None
     return PriceTable(
         prices=prices,
@@ -139,19 +143,16 @@ def price_table(
         tables=tables,
         decode=decode,
         prefill=prefill,
-        roofline=tables.of(ROOFLINE)._replace(**of_engine) if assumed else None,
+        roofline=tables[ROOFLINE]._replace(**of_engine) if assumed else None,
     )
 
 
-def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices:
+def _energy_prices(tables: Mapping[str, StepPrices], context: StepContext) -> EnergyPrices:
     """Return the dynamic energy of steps and the power of their GPUs."""
-    chip, memory = (tables.of(name) for name in ENERGIES)
+    chip, memory = (tables[name] for name in ENERGIES)
     power, plan = context.placement.power(), context.plan
     return EnergyPrices(
-        **{
-            name: getattr(chip, time) + getattr(memory, time)
-            for name, time in ENERGY_TABLES.items()
-        },
+        chip._replace(**{name: getattr(chip, name) + getattr(memory, name) for name in TERMS}),
         dynamic_power=float(power.cap_w[0] - power.on_w[0]) * NANOJOULE_PER_PICOSECOND,
         on_power=float(power.on_w[0]) * NANOJOULE_PER_PICOSECOND,
         rank_gpus=int(plan.gpus_per_replica[0] // (plan.attention_dp[0] * plan.pp[0])),
@@ -159,8 +160,8 @@ def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices
 
 
 def _tabulate(
-    parts: StepParts, limits: TableLimits, reuse: QuantityTables | None
-) -> QuantityTables:
+    parts: StepParts, limits: TableLimits, reuse: Mapping[str, StepPrices] | None
+) -> dict[str, StepPrices]:
     """Return the tables of all quantities of the steps; `reuse` provides those of prompts."""
     if parts.context.network.item:
         return _passes(parts, limits)
@@ -168,55 +169,67 @@ def _tabulate(
     head_NT = _head(parts, most * queries)
     linear, separate_NB = _decode(parts, most, head_NT)
     context_K, base_NBK, slope_NBK = _decode_keyed(parts, most, limits.longest_context)
-    decodes: dict[str, Any] = {
-        "decode_linear_NB": quantity_ticks(linear.whole_NR, parts.quantities),
-        "decode_experts_NB": quantity_ticks(linear.experts_NR, parts.quantities),
-        "head_NB": quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
-        "context_K": context_K,
-        "decode_base_NBK": base_NBK + quantity_ticks(separate_NB, parts.quantities)[:, :, None],
-        "decode_slope_NBK": slope_NBK,
+    terms_N = {
+        "decode_linear_B": quantity_ticks(linear.whole_NR, parts.quantities),
+        "decode_experts_B": quantity_ticks(linear.experts_NR, parts.quantities),
+        "head_B": quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
+        "decode_base_BK": base_NBK + quantity_ticks(separate_NB, parts.quantities)[:, :, None],
+        "decode_slope_BK": slope_NBK,
     }
-    if reuse is not None:
-        return reuse._replace(**decodes)
-    chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
-    mixed = _mixed(parts, limits.max_num_batched_tokens)
-    mixed_NT, experts_NT = (quantity_ticks(part_NT, parts.quantities) for part_NT in mixed)
-    return QuantityTables(
-        **decodes,
-        quantities=parts.quantities,
-        mixed_linear_NT=mixed_NT + chunks.start_N[:, None],
-        mixed_experts_NT=experts_NT,
-        queries_Q=chunks.queries_Q,
-        before_P=chunks.before_P,
-        prefill_added_NQP=chunks.added_NQP,
-        prefill_last_NQP=chunks.last_NQP,
-        tokens_per_decode=queries,
-    )
+    shared: dict[str, Any] = {"context_K": context_K}
+    if reuse is None:
+        chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
+        mixed = _mixed(parts, limits.max_num_batched_tokens)
+        mixed_NT, experts_NT = (quantity_ticks(part_NT, parts.quantities) for part_NT in mixed)
+        terms_N |= {
+            "mixed_linear_T": mixed_NT + chunks.start_N[:, None],
+            "mixed_experts_T": experts_NT,
+            "prefill_added_QP": chunks.added_NQP,
+            "prefill_last_QP": chunks.last_NQP,
+        }
+        shared |= {"queries_Q": chunks.queries_Q, "before_P": chunks.before_P}
+        shared |= {"tokens_per_decode": queries}
+    return _by_quantity(parts.quantities, terms_N, shared, reuse)
 
 
-def _passes(parts: StepParts, limits: TableLimits) -> QuantityTables:
+def _passes(parts: StepParts, limits: TableLimits) -> dict[str, StepPrices]:
     """Return the tables of a graph: a request is an item of one pass, and nothing is decoded."""
     number = len(parts.quantities)
     none_NB = np.zeros((number, limits.max_num_seqs + 1), np.int64)
     none_NQP = np.zeros((number, 2, 2), np.int64)
     passes = _mixed(parts, limits.max_num_batched_tokens)
     mixed_NT, none_NT = (quantity_ticks(part_NT, parts.quantities) for part_NT in passes)
-    return QuantityTables(
-        quantities=parts.quantities,
-        decode_linear_NB=none_NB,
-        mixed_linear_NT=mixed_NT,
-        decode_experts_NB=none_NB,
-        mixed_experts_NT=none_NT,
-        head_NB=none_NB,
-        context_K=np.zeros(1, np.int64),
-        decode_base_NBK=none_NB[:, :, None],
-        decode_slope_NBK=none_NB[:, :, None],
-        queries_Q=np.array([0, limits.max_num_batched_tokens]),
-        before_P=np.array([0, limits.longest_context]),
-        prefill_added_NQP=none_NQP,
-        prefill_last_NQP=none_NQP,
-        tokens_per_decode=1,
+    return _by_quantity(
+        parts.quantities,
+        {
+            **dict.fromkeys(("decode_linear_B", "decode_experts_B", "head_B"), none_NB),
+            "mixed_linear_T": mixed_NT,
+            "mixed_experts_T": none_NT,
+            **dict.fromkeys(("decode_base_BK", "decode_slope_BK"), none_NB[:, :, None]),
+            **dict.fromkeys(("prefill_added_QP", "prefill_last_QP"), none_NQP),
+        },
+        {
+            "context_K": np.zeros(1, np.int64),
+            "queries_Q": np.array([0, limits.max_num_batched_tokens]),
+            "before_P": np.array([0, limits.longest_context]),
+        },
     )
+
+
+def _by_quantity(
+    quantities: Sequence[str],
+    terms_N: Mapping[str, Ticks],
+    shared: Mapping[str, Any],
+    reuse: Mapping[str, StepPrices] | None = None,
+) -> dict[str, StepPrices]:
+    """Return the tables of each quantity, without host time, from terms of all (N, ...)."""
+    tables = {}
+    for n, quantity in enumerate(quantities):
+        values = {name: values_N[n] for name, values_N in terms_N.items()} | dict(shared)
+        tables[quantity] = (
+            StepPrices(**NO_HOST, **values) if reuse is None else reuse[quantity]._replace(**values)
+        )
+    return tables
 
 
 def _largest_steps(context: StepContext, limits: TableLimits) -> tuple[StepCost, StepCost]:

@@ -105,8 +105,8 @@ def initial_states(
     Args:
         concurrency: Requests in flight of a closed loop, 0 for an open loop.
     """
-    holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
-    holds |= {
+    holds: dict[str, Any] = fleet._asdict() | {
+        "requests": requests,
         "first_from": config.FIRST_FROM.index(fleet.first_from),
         "routing": config.ROUTINGS.index(fleet.routing)
         if fleet.router is None
@@ -128,39 +128,42 @@ def _group_state(
 ) -> state.SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
     limits, rows = group.limits, group.number * group.batches
-    energy = no_energy(group.prices) if group.energy is None else group.energy
-    holds = shared | group.prices._asdict() | energy._asdict() | limits._asdict()
     policy = find_policy(limits.rules, group.role)
     most = limits.max_num_seqs
     if policy.divides_sequences:
         most = max(most // group.batches, 1)
     tokens = 1.0 + float(np.cumprod(limits.acceptance).sum())  # mean per sequence and decode step
     stages = len(group.stage_layers)
-    holds |= {
-        "policy": POLICIES.index(policy),
-        "reserves_blocks": policy.reserves_blocks,
-        "foresees_ends": policy.foresees_ends,
-        "shares_scheduled": policy.shares_scheduled,
-        "reuses_unnamed": policy.reuses_unnamed,
-        # transfers hold blocks: the last sequence may be preempted although others can run
-        "idle_passes": max(policy.idle_passes, 1 if group.role == "both" else 2),
-        "decode_slots": policy.decode_slots(limits.draft_tokens, limits.async_scheduling),
-        "stages": stages,
-        "chunks_overlap": policy.overlaps_chunks,
-        "stage_layers_P": np.array(group.stage_layers, np.int64),
-        "stage_free_RP": np.zeros((group.number, stages), np.int64),
-        "max_num_seqs": most,
-        "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
-        "ranks": group.ranks,
-        "role": config.ROLES.index(group.role),
-        "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
-        "stream_token": group.stream_token,
-        "stream_step": round(group.stream_token * tokens / group.stream_interval),
-        "stream_backlog": group.stream_backlog,
-        "first_replica": first,
-        "replica_R": shared["replica_F"][first : first + rows],
-        "end_R": shared["end_F"][first : first + rows],
-    }
+    holds = (
+        shared
+        | {
+            "prices": group.prices,
+            "energy": no_energy(group.prices) if group.energy is None else group.energy,
+            "limits": limits._replace(max_num_seqs=most, acceptance=()),  # `accepted_D` has these
+            "policy": POLICIES.index(policy),
+            "reserves_blocks": policy.reserves_blocks,
+            "foresees_ends": policy.foresees_ends,
+            "shares_scheduled": policy.shares_scheduled,
+            "reuses_unnamed": policy.reuses_unnamed,
+            # transfers hold blocks: the last sequence may be preempted although others can run
+            "idle_passes": max(policy.idle_passes, 1 if group.role == "both" else 2),
+            "decode_slots": policy.decode_slots(limits.draft_tokens, limits.async_scheduling),
+            "stages": stages,
+            "chunks_overlap": policy.overlaps_chunks,
+            "stage_layers_P": np.array(group.stage_layers, np.int64),
+            "stage_free_RP": np.zeros((group.number, stages), np.int64),
+            "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
+            "ranks": group.ranks,
+            "role": config.ROLES.index(group.role),
+            "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
+            "stream_token": group.stream_token,
+            "stream_step": round(group.stream_token * tokens / group.stream_interval),
+            "stream_backlog": group.stream_backlog,
+            "first_replica": first,
+            "replica_R": shared["replica_F"][first : first + rows],
+            "end_R": shared["end_F"][first : first + rows],
+        }
+    )
     holds |= _engine_state(requests, group)
     return state.SimulationState(**{name: holds[name] for name in state.SimulationState._fields})
 
@@ -296,9 +299,6 @@ def _offload_state(
             advice=("simulate fewer replicas, fewer requests or larger blocks",),
         ) from error
     return {
-        "host_blocks": capacities[0],
-        "ssd_blocks": capacities[1],
-        "remote_blocks": capacities[2],
         "offloads": limits.offloads,
         "tier_W": tier_W,
         "tier_block_K": tier_block_K,

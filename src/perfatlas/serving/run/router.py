@@ -111,5 +111,5 @@ def _by_replica(
     return (
         waiting_RK.sum(axis=1),
         columns["free"].sum(axis=1),
-        np.full(number, sim.kv_blocks * sim.ranks),
+        np.full(number, sim.limits.kv_blocks * sim.ranks),
     )

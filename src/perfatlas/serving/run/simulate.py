@@ -13,8 +13,7 @@ import numpy as np
 from perfatlas.files import release_pages
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving import config, outcome
-from perfatlas.serving.prices import EnergyPrices, StepPrices
-from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run.router import chooser
 from perfatlas.serving.state import LOST, REJECTED, SimulationState
 from perfatlas.vocabulary.fields import MAX_S
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.requests import Requests
 
 SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
 ASKED_AT_A_TIME: Final = 2_000  # requests that a function routes between checks
@@ -73,12 +75,9 @@ def run_fleet(
     Raises:
         InfeasibleError: The initial state does not fit into memory.
     """
-    requests = Requests(*map(_whole, requests))
+    requests = _whole(requests)
     groups = tuple(
-        group._replace(
-            prices=StepPrices(*map(_whole, group.prices)),
-            energy=None if group.energy is None else EnergyPrices(*map(_whole, group.energy)),
-        )
+        group._replace(prices=_whole(group.prices), energy=_whole(group.energy))
         for group in fleet.groups
     )
     fleet = fleet._replace(groups=groups)
@@ -167,8 +166,8 @@ def _simulate(loop: _Loop, until: int = LAST_TICK) -> bool:
 
 def _release_requests(sim: SimulationState) -> None:
     """Return the memory of columns of requests that are on disk; requests in flight load theirs."""
-    columns = (getattr(sim, name) for name in SimulationState._fields if name.endswith("_N"))
-    release_pages(*columns)
+    columns = sim._asdict() | sim.requests._asdict()
+    release_pages(*(column for name, column in columns.items() if name.endswith("_N")))
 
 
 def _outcome(
@@ -273,8 +272,11 @@ def _run_energy(
     sim, now = sims[0], int(sims[0].clock_1["now"][0])
     stages_F = _stages(sims)
     group_F = sim.group_F[np.unique(sim.home_F, return_index=True)[1]]
-    gpus_F = np.array([group.rank_gpus for group in sims])[group_F]
-    on_F = np.array([g.rank_gpus * g.ranks * g.on_power for g in sims])[group_F] * stages_F
+    gpus_F = np.array([group.energy.rank_gpus for group in sims])[group_F]
+    on_F = (
+        np.array([g.energy.rank_gpus * g.ranks * g.energy.on_power for g in sims])[group_F]
+        * stages_F
+    )
     allocated_F = np.full(on_F.size, now)
     if sim.scaler_P.shape[0]:
         allocated_F = _by_replica(sim, "allocated")
@@ -292,8 +294,8 @@ def _run_energy(
     )
 
 
-def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or an unchanged number
-    """Return an array as contiguous 64-bit integers."""
-    if not isinstance(column, np.ndarray):
-        return column
-    return np.require(column, np.int64, ["C", "A", "W"])
+def _whole(value: Any) -> Any:  # noqa: ANN401 - of any type, which is that of the result
+    """Return an array, or those of a named tuple, as contiguous 64-bit integers."""
+    if hasattr(value, "_fields"):
+        return value._make(map(_whole, value))
+    return np.require(value, np.int64, ["C", "A", "W"]) if isinstance(value, np.ndarray) else value

@@ -38,7 +38,7 @@ NOTHING: Final = Cached(hits=0, idle=0, found=0, below=Below(0, 0, 0))
 @part
 def count(sim: SimulationState, tokens: int) -> int:
     """Return the number of blocks for tokens."""
-    return int((tokens + sim.block_size - 1) // sim.block_size)
+    return int((tokens + sim.limits.block_size - 1) // sim.limits.block_size)
 
 
 @part
@@ -49,15 +49,15 @@ def reserved_at_end(sim: SimulationState, i: int) -> int:
     getRemainingBlocksToCompletion(): prompt and all new tokens, although the last is never stored,
     and the drafts of a step.
     """
-    return int(count(sim, sim.request_N[i].isl + sim.request_N[i].osl + sim.draft_tokens))
+    return int(count(sim, sim.request_N[i].isl + sim.request_N[i].osl + sim.limits.draft_tokens))
 
 
 @part
 def allocate_steps(sim: SimulationState, s: int, steps: int) -> None:
     """Allocate blocks to decoding sequences for the next steps; there are enough."""
     scheduler = sim.scheduler_S[s]
-    size = sim.block_size
-    if sim.prefix_caching:
+    size = sim.limits.block_size
+    if sim.limits.prefix_caching:
         prefix.grow_named(sim, s, steps)
         return
     scheduler.free -= steps // size * scheduler.decoding
@@ -75,7 +75,7 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
 def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
     """Return how many further steps, up to `most`, have sufficient blocks."""
     scheduler = sim.scheduler_S[s]
-    size = sim.block_size
+    size = sim.limits.block_size
     if scheduler.decoding * ((most + size - 1) // size) <= scheduler.free:
         return most
     steps = scheduler.free // scheduler.decoding * size
@@ -93,7 +93,7 @@ def find_cached(sim: SimulationState, i: int) -> Cached:
     """Return the leading blocks of a request in the prefix cache and in the tiers below the GPU."""
     hits = 0
     idle = 0
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         hits, idle = prefix.find_prefix(sim, i)
     below = Below(0, 0, 0)
     if sim.offloads:
@@ -105,7 +105,7 @@ def find_cached(sim: SimulationState, i: int) -> Cached:
 def holds(sim: SimulationState, i: int, b: int) -> bool:
     """Return whether a scheduler has a block of a request's prompt on its GPUs or in its tiers."""
     request = sim.request_N[i]
-    if b >= (request.isl + request.generated - 1) // sim.block_size:
+    if b >= (request.isl + request.generated - 1) // sim.limits.block_size:
         return False
     s = cache_owner(sim, request.scheduler)
     key = prompt_key(sim, i, b)
@@ -115,10 +115,10 @@ def holds(sim: SimulationState, i: int, b: int) -> bool:
 @part
 def reference_cached(sim: SimulationState, i: int, hits: int) -> None:
     """Reference the cached blocks of an admitted request."""
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         prefix.share_prefix(sim, i, hits)
     request = sim.request_N[i]
-    request.computed = hits * sim.block_size
+    request.computed = hits * sim.limits.block_size
     request.placed = request.computed
 
 
@@ -127,8 +127,8 @@ def load_tiers(sim: SimulationState, i: int, cached: Cached, now: int) -> None:
     """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks."""
     load_offloaded(sim, i, cached.hits, cached.below, now)
     if cached.found > cached.hits:
-        extend(sim, i, cached.found * sim.block_size)
-        sim.request_N[i].computed = cached.found * sim.block_size
+        extend(sim, i, cached.found * sim.limits.block_size)
+        sim.request_N[i].computed = cached.found * sim.limits.block_size
 
 
 @part
@@ -139,7 +139,7 @@ def extend(sim: SimulationState, i: int, tokens: int) -> None:
         tokens: Tokens that need a slot; `placed` of them have one.
     """
     request = sim.request_N[i]
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         prefix.extend_named(sim, i, tokens)
     else:
         scheduler = sim.scheduler_S[request.scheduler]
@@ -153,7 +153,7 @@ def release(sim: SimulationState, i: int) -> None:
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     before = scheduler.free
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         prefix.release_named(sim, i)
     else:
         scheduler.free += count(sim, request.placed)
@@ -165,7 +165,7 @@ def release(sim: SimulationState, i: int) -> None:
 def cache_prompt(sim: SimulationState, i: int) -> None:
     """Register the full blocks of a finished prompt in the prefix cache, if not done yet."""
     request = sim.request_N[i]
-    if sim.prefix_caching and not sim.shares_scheduled and request.placed > 0:
+    if sim.limits.prefix_caching and not sim.shares_scheduled and request.placed > 0:
         prefix.register(sim, i, request.computed)
 
 
@@ -175,17 +175,17 @@ def cache_output(sim: SimulationState, i: int) -> None:
 
     Where evicted blocks are stored, those that no request can find take room too.
     """
-    found = sim.stores_evicted or sim.request_N[i].next_turn_prefix_owner != NO_INDEX
-    if sim.prefix_caching and found:
+    found = sim.limits.stores_evicted or sim.request_N[i].next_turn_prefix_owner != NO_INDEX
+    if sim.limits.prefix_caching and found:
         prefix.hash_output(sim, i)
-    elif sim.prefix_caching:
+    elif sim.limits.prefix_caching:
         prefix.mark_output_hashed(sim, i)
 
 
 @part
 def cache_tokens(sim: SimulationState, i: int, tokens: int) -> None:
     """Register the full blocks of a request's first tokens, including its output."""
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         prefix.register(sim, i, tokens)
 
 
@@ -194,7 +194,7 @@ def join_growth(sim: SimulationState, i: int) -> None:
     """Add a request that starts to decode to the group that needs blocks in the same steps."""
     residue = _residue(sim, i)
     sim.growth_SB[sim.request_N[i].scheduler, residue] += 1
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         prefix.join_growers(sim, i, residue)
 
 
@@ -203,7 +203,7 @@ def leave_growth(sim: SimulationState, i: int) -> None:
     """Remove a request that stops decoding from its group."""
     residue = _residue(sim, i)
     sim.growth_SB[sim.request_N[i].scheduler, residue] -= 1
-    if sim.prefix_caching:
+    if sim.limits.prefix_caching:
         prefix.leave_growers(sim, i, residue)
 
 
@@ -211,4 +211,4 @@ def leave_growth(sim: SimulationState, i: int) -> None:
 def _residue(sim: SimulationState, i: int) -> int:
     """Return a decoding request's context less its scheduler's steps, modulo a block's size."""
     request = sim.request_N[i]
-    return int((request.isl + request.osl - 1 - request.finish) % sim.block_size)
+    return int((request.isl + request.osl - 1 - request.finish) % sim.limits.block_size)

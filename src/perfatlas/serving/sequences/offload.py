@@ -76,7 +76,7 @@ def find_offloaded(sim: SimulationState, i: int, hits: int) -> Below:
         i: The request, waiting.
         hits: Its leading blocks on the GPU, after which those follow that the GPU has evicted.
     """
-    b = hits if sim.stores_evicted else 0
+    b = hits if sim.limits.stores_evicted else 0
     host = _found_in(sim, i, HOST, b)
     ssd = _found_in(sim, i, SSD, host)
     return Below(host, ssd, _found_in(sim, i, REMOTE, ssd))
@@ -98,7 +98,7 @@ def _found_in(sim: SimulationState, i: int, t: int, b: int) -> int:
     w = tier_of(sim, cache_owner(sim, request.scheduler), t)
     if sim.tier_W[w].capacity == 0:
         return b
-    most = (request.isl + request.generated - 1) // sim.block_size
+    most = (request.isl + request.generated - 1) // sim.limits.block_size
     while b < most and find(sim, w, prompt_key(sim, i, b)) != NO_INDEX:
         b += 1
     return b
@@ -114,7 +114,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     s = cache_owner(sim, request.scheduler)
-    first = hits if sim.stores_evicted else 0
+    first = hits if sim.limits.stores_evicted else 0
     loaded = sim.loaded_N[i]
     moved = 0
     for t in range(REMOTE + 1):
@@ -129,12 +129,12 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
         blocks = max(end - max(first, hits), 0)
         sim.tier_W[w].loaded += blocks
         if t == SSD:
-            moved += blocks * sim.ssd_move
+            moved += blocks * sim.limits.ssd_move
         elif t == REMOTE and blocks > 0:
             moved += _fetch(sim, w, blocks, now + scheduler.moving + moved)
-        moved += blocks * sim.host_move
+        moved += blocks * sim.limits.host_move
         if sim.preempted_N[i] == 0:
-            tokens = blocks * sim.block_size
+            tokens = blocks * sim.limits.block_size
             sim.cached_N[i] += tokens
             if t == HOST:
                 loaded.host = tokens
@@ -154,7 +154,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, below: Below, now: i
 def _raise(sim: SimulationState, s: int, key: int) -> None:
     """Put a block that was loaded from a lower tier into host memory."""
     evicted = add(sim, tier_of(sim, s, HOST), key)
-    if sim.stores_evicted and evicted != NO_KEY:
+    if sim.limits.stores_evicted and evicted != NO_KEY:
         lower(sim, s, SSD, evicted)
 
 
@@ -166,22 +166,22 @@ def _fetch(sim: SimulationState, w: int, blocks: int, now: int) -> int:
         now: Start of the load [ps].
     """
     tier = sim.tier_W[w]
-    tier.free_at = max(tier.free_at, now) + blocks * sim.remote_share
-    return int(max(blocks * sim.remote_move, tier.free_at - now) + sim.remote_latency)
+    tier.free_at = max(tier.free_at, now) + blocks * sim.limits.remote_share
+    return int(max(blocks * sim.limits.remote_move, tier.free_at - now) + sim.limits.remote_latency)
 
 
 @part
 def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
     """Write through the full blocks of a prompt's first tokens that are not in the tiers yet."""
     request = sim.request_N[i]
-    full = min(tokens, request.isl) // sim.block_size
-    if sim.stores_evicted or full <= request.offloaded:
+    full = min(tokens, request.isl) // sim.limits.block_size
+    if sim.limits.stores_evicted or full <= request.offloaded:
         return
     s = cache_owner(sim, request.scheduler)
     for b in range(request.offloaded, full):
         store(sim, s, prompt_key(sim, i, b))
-    if sim.store_waits:
-        _wait_for(sim, i, (full - request.offloaded) * sim.host_move)
+    if sim.limits.store_waits:
+        _wait_for(sim, i, (full - request.offloaded) * sim.limits.host_move)
     request.offloaded = full
 
 

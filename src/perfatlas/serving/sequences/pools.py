@@ -55,7 +55,7 @@ def schedule_arrival(sim: SimulationState, i: int, time: int) -> None:
 @part
 def continues_elsewhere(sim: SimulationState, i: int) -> bool:
     """Return whether a request that ends at an engine continues at another."""
-    return bool(sim.role == PREFILL and (sim.osl_N[i] > 1 or sim.first_from >= ARRIVAL))
+    return bool(sim.role == PREFILL and (sim.requests.osl_N[i] > 1 or sim.first_from >= ARRIVAL))
 
 
 @part
@@ -80,7 +80,7 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
     travel.row = request.row
     travel.placed = request.placed
     travel.registered = request.registered
-    request.osl = sim.osl_N[i]
+    request.osl = sim.requests.osl_N[i]
     request.generated = 0
     request.computed = 0
     request.placed = 0
@@ -168,7 +168,7 @@ def start_transfer(
         scheduler.spare -= blocks.reserved_at_end(sim, i) - cached.hits + cached.idle
     blocks.reference_cached(sim, i, cached.hits)
     blocks.extend(sim, i, tokens)
-    travel.tokens = request.isl - cached.hits * sim.block_size
+    travel.tokens = request.isl - cached.hits * sim.limits.block_size
     travel.stage = FETCHED
     scheduler.away += 1
     schedule_arrival(sim, i, now)

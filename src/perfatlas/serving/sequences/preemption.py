@@ -27,7 +27,7 @@ def _back_to_prompt(sim: SimulationState, i: int) -> None:
     request = sim.request_N[i]
     s = request.scheduler
     scheduler = sim.scheduler_S[s]
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         request.generated = request.osl - (request.finish - scheduler.step)
         request.computed = request.isl + request.generated - 1
         request.placed = request.computed
@@ -80,7 +80,7 @@ def _start_over(sim: SimulationState, i: int) -> int:
 def _seen(sim: SimulationState, i: int) -> int:
     """Return the tokens in the KV cache, without output of the running step."""
     request = sim.request_N[i]
-    return int(request.computed - (request.gave if sim.async_scheduling else 0))
+    return int(request.computed - (request.gave if sim.limits.async_scheduling else 0))
 
 
 @part

@@ -51,7 +51,7 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     idle = 0
-    most = (request.isl + request.generated - 1) // sim.block_size
+    most = (request.isl + request.generated - 1) // sim.limits.block_size
     for b in range(most):
         block = find_block(sim, s, block_key(sim, i, b))
         if block == NO_INDEX:
@@ -101,7 +101,7 @@ def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
-    size = sim.block_size
+    size = sim.limits.block_size
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
         sim.table_SHL[s, request.row, b] = _take(sim, request.scheduler)
     here = sim.role != DECODE or sim.travel_N[i].stage == LOCAL
@@ -115,7 +115,7 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
     """Allocate a block to a decoding sequence for the next step; return the next one in need."""
     request = sim.request_N[i]
     b = (request.isl + request.osl - 1 - (request.finish - sim.scheduler_S[s].step)) // (
-        sim.block_size
+        sim.limits.block_size
     )
     sim.table_SHL[cache_owner(sim, s), request.row, b] = _take(sim, s)
     return int(request.growth_after)
@@ -125,7 +125,7 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
 def grow_named(sim: SimulationState, s: int, steps: int) -> None:
     """Allocate blocks to decoding sequences for the next steps, in order of admission."""
     scheduler = sim.scheduler_S[s]
-    size = sim.block_size
+    size = sim.limits.block_size
     for step in range(scheduler.step, scheduler.step + steps):
         i = sim.growers_SB[s, -step % size].head
         while i != NO_INDEX:
@@ -144,7 +144,7 @@ def release_named(sim: SimulationState, i: int) -> None:
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[s]
-    size = sim.block_size
+    size = sim.limits.block_size
     for b in range((request.placed + size - 1) // size - 1, -1, -1):
         block = sim.table_SHL[s, request.row, b]
         row = sim.block_SK[s, block]
@@ -162,7 +162,7 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
     """Register the full blocks of a request's first tokens in the prefix cache."""
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
-    full = tokens // sim.block_size
+    full = tokens // sim.limits.block_size
     for b in range(request.registered, full):
         key = block_key(sim, i, b)
         block = sim.table_SHL[s, request.row, b]
@@ -185,7 +185,7 @@ def hash_output(sim: SimulationState, i: int) -> None:
     """Hash the full blocks of a request's output as in the prompt of its next turn."""
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
-    first = request.isl // sim.block_size
+    first = request.isl // sim.limits.block_size
     for b in range(first, request.registered):
         block = sim.table_SHL[s, request.row, b]
         if sim.block_SK[s, block].hashed:
@@ -198,7 +198,9 @@ def hash_output(sim: SimulationState, i: int) -> None:
 def mark_output_hashed(sim: SimulationState, i: int) -> None:
     """Mark the full blocks of a request's output as hashed, although no request can find them."""
     request = sim.request_N[i]
-    request.registered = max(request.registered, (request.isl + request.osl - 1) // sim.block_size)
+    request.registered = max(
+        request.registered, (request.isl + request.osl - 1) // sim.limits.block_size
+    )
 
 
 @part
@@ -226,7 +228,7 @@ def _take(sim: SimulationState, s: int) -> int:
         block = cache.unnamed_head
         cache.unnamed_head = sim.block_SK[owner, block].after
         sim.scheduler_S[s].free -= 1
-    elif cache.touched < sim.kv_blocks:
+    elif cache.touched < sim.limits.kv_blocks:
         block = cache.touched
         cache.touched += 1
         sim.scheduler_S[s].free -= 1
@@ -235,7 +237,7 @@ def _take(sim: SimulationState, s: int) -> int:
         _leave_free(sim, s, block)
     row = sim.block_SK[owner, block]
     if row.hashed:
-        if sim.stores_evicted:
+        if sim.limits.stores_evicted:
             store(sim, owner, row.key)
         _forget(sim, owner, block)
     row.references = 1
@@ -317,7 +319,7 @@ def leave_growers(sim: SimulationState, i: int, residue: int) -> None:
 @part
 def block_key(sim: SimulationState, i: int, b: int) -> int:
     """Return the hash of block b of a request."""
-    end = (b + 1) * sim.block_size
+    end = (b + 1) * sim.limits.block_size
     seed = np.uint64(i) ^ np.uint64(GENERATED_SALT)
     request = sim.request_N[i]
     source = NO_INDEX  # request whose prompt contains the block
@@ -325,12 +327,16 @@ def block_key(sim: SimulationState, i: int, b: int) -> int:
         source = i
     elif request.next_turn_prefix_owner != NO_INDEX and sim.finished_N[i] != NO_INDEX:
         source = request.next_turn_prefix_owner
-    if source != NO_INDEX and sim.hash_block > 0 and sim.hash_first_N[source] >= 0:
-        place = (end - 1) // sim.hash_block
-        if place < sim.request_N[source].isl // sim.hash_block:
-            seed = np.uint64(sim.hash_H[sim.hash_first_N[source] + place])
+    if (
+        source != NO_INDEX
+        and sim.requests.hash_block > 0
+        and sim.requests.hash_first_N[source] >= 0
+    ):
+        place = (end - 1) // sim.requests.hash_block
+        if place < sim.request_N[source].isl // sim.requests.hash_block:
+            seed = np.uint64(sim.requests.hash_H[sim.requests.hash_first_N[source] + place])
         else:
-            seed = np.uint64(sim.tail_N[source])
+            seed = np.uint64(sim.requests.tail_N[source])
     return int(np.int64(mixed(seed) >> np.uint64(2)) + b)
 
 

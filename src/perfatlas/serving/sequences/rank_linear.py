@@ -38,7 +38,7 @@ def rank_tokens(sim: SimulationState, first: int) -> RankTokens:
     chunks = 0
     for s in range(first, first + sim.ranks):
         scheduler = sim.scheduler_S[s]
-        scheduled = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
+        scheduled = scheduler.decodes * sim.prices.tokens_per_decode + scheduler.tokens
         decodes = max(decodes, scheduler.decodes)
         all_decodes += max(scheduler.decodes, 1)
         tokens = max(tokens, scheduled)
@@ -53,18 +53,26 @@ def linear_time(sim: SimulationState, step: RankTokens, scheduler: SchedulerStat
     if step.chunks == 0:
         return decode_linear_time(sim, step, scheduler)
     if _mixed_padded(sim, step):
-        return int(sim.mixed_linear_T[step.tokens])
-    tokens = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
-    return _linear(sim.mixed_linear_T, sim.mixed_experts_T, tokens, step.all_tokens, sim.ranks)
+        return int(sim.prices.mixed_linear_T[step.tokens])
+    tokens = scheduler.decodes * sim.prices.tokens_per_decode + scheduler.tokens
+    return _linear(
+        sim.prices.mixed_linear_T, sim.prices.mixed_experts_T, tokens, step.all_tokens, sim.ranks
+    )
 
 
 @part
 def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: SchedulerState) -> int:
     """Return the linear part of one rank's step without the prompts of all ranks [ps]."""
     if _decode_padded(sim, step):
-        return int(sim.decode_linear_B[step.decodes])
+        return int(sim.prices.decode_linear_B[step.decodes])
     decodes = scheduler.decodes
-    return _linear(sim.decode_linear_B, sim.decode_experts_B, decodes, step.all_decodes, sim.ranks)
+    return _linear(
+        sim.prices.decode_linear_B,
+        sim.prices.decode_experts_B,
+        decodes,
+        step.all_decodes,
+        sim.ranks,
+    )
 
 
 @part
@@ -72,33 +80,35 @@ def linear_energy(sim: SimulationState, step: RankTokens, scheduler: SchedulerSt
     """Return the energy of the linear part of one rank's step [nJ]."""
     if step.chunks == 0:
         return decode_linear_energy(sim, step, scheduler)
-    linear_T = sim.mixed_linear_energy_T
+    linear_T = sim.energy.tables.mixed_linear_T
     if _mixed_padded(sim, step):
         return int(linear_T[step.tokens])
-    tokens = scheduler.decodes * sim.tokens_per_decode + scheduler.tokens
-    return _linear(linear_T, sim.mixed_experts_energy_T, tokens, step.all_tokens, sim.ranks)
+    tokens = scheduler.decodes * sim.prices.tokens_per_decode + scheduler.tokens
+    return _linear(linear_T, sim.energy.tables.mixed_experts_T, tokens, step.all_tokens, sim.ranks)
 
 
 @part
 def decode_linear_energy(sim: SimulationState, step: RankTokens, scheduler: SchedulerState) -> int:
     """Return the energy of the linear part of one rank's step without all prompts [nJ]."""
-    linear_B = sim.decode_linear_energy_B
+    linear_B = sim.energy.tables.decode_linear_B
     if _decode_padded(sim, step):
         return int(linear_B[step.decodes])
-    experts_B = sim.decode_experts_energy_B
+    experts_B = sim.energy.tables.decode_experts_B
     return _linear(linear_B, experts_B, scheduler.decodes, step.all_decodes, sim.ranks)
 
 
 @part
 def _mixed_padded(sim: SimulationState, step: RankTokens) -> bool:
     """Return whether all ranks run the tokens of the busiest one, in a step with prompts."""
-    return bool(sim.ranks == 1 or step.tokens <= sim.padded_mixed)
+    return bool(sim.ranks == 1 or step.tokens <= sim.prices.padded_mixed)
 
 
 @part
 def _decode_padded(sim: SimulationState, step: RankTokens) -> bool:
     """Return whether all ranks run the decodes of the busiest one, in a step without prompts."""
-    return bool(sim.ranks == 1 or step.decodes * sim.tokens_per_decode <= sim.padded_decode)
+    return bool(
+        sim.ranks == 1 or step.decodes * sim.prices.tokens_per_decode <= sim.prices.padded_decode
+    )
 
 
 @part

@@ -61,7 +61,7 @@ def admit_head(sim: SimulationState, i: int, cached: blocks.Cached, now: int) ->
     if sim.scheduled_N[i] == NO_INDEX:
         sim.scheduled_N[i] = now
         if hits > 0:
-            sim.cached_N[i] = hits * sim.block_size
+            sim.cached_N[i] = hits * sim.limits.block_size
     scheduler.waiting_head = request.after
     scheduler.waiting -= 1
     if scheduler.waiting == 0:
@@ -197,7 +197,7 @@ def receive_at_interval(sim: SimulationState, s: int) -> None:
     if idle or scheduler.prefilled or scheduler.ran == 0:
         scheduler.read = scheduler.step
     since = scheduler.step - scheduler.read
-    if since % sim.scheduler_recv_interval == 0:  # checks without new requests are skipped
+    if since % sim.limits.scheduler_recv_interval == 0:  # checks without new requests are skipped
         scheduler.read = scheduler.step
         receive_all(sim, s)
 
@@ -210,8 +210,8 @@ def steps_to_receiving(sim: SimulationState, s: int) -> int:
         return UNLIMITED_STEPS
     if scheduler.decodes == 0:
         return 1
-    since = (scheduler.step - scheduler.read) % sim.scheduler_recv_interval
-    return int(sim.scheduler_recv_interval - since)
+    since = (scheduler.step - scheduler.read) % sim.limits.scheduler_recv_interval
+    return int(sim.limits.scheduler_recv_interval - since)
 
 
 @part
@@ -284,7 +284,7 @@ def take_finishing(sim: SimulationState, s: int) -> int:
     scheduler.heap -= 1
     request = sim.request_N[i]
     request.computed = request.isl + request.osl - 1
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         request.placed = request.computed
     if sim.reserves_blocks:
         scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
@@ -311,7 +311,7 @@ def start_decoding(sim: SimulationState, i: int, steps: int) -> None:
     sim.delay_N[i] -= scheduler.delay
     scheduler.decoding += 1
     scheduler.context += request.computed
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         blocks.join_growth(sim, i)
 
 
@@ -327,5 +327,5 @@ def stop_decoding(sim: SimulationState, i: int) -> None:
     sim.delay_N[i] += scheduler.delay
     scheduler.decoding -= 1
     scheduler.context -= request.computed
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         blocks.leave_growth(sim, i)

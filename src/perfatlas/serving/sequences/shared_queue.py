@@ -60,7 +60,7 @@ def _take_queue(sim: SimulationState, s: int, before: int) -> None:
     other.waiting_tail = NO_INDEX
     other.unread = 0
     i = other.partial
-    room = scheduler.partial == NO_INDEX and scheduler.running < sim.max_num_seqs
+    room = scheduler.partial == NO_INDEX and scheduler.running < sim.limits.max_num_seqs
     if sim.chunks_overlap and i != NO_INDEX and room:
         other.partial = NO_INDEX
         leave_running(sim, i)

@@ -48,10 +48,10 @@ def tokens_produced(sim: SimulationState, i: int, output: int) -> int:
     """
     if output == 0:
         return 1
-    drawn = mixed(mixed(np.uint64(sim.draft_seed)) + np.uint64(i))  # seeds share no draws
+    drawn = mixed(mixed(np.uint64(sim.limits.draft_seed)) + np.uint64(i))  # seeds share no draws
     draw = mixed(drawn + np.uint64(output))
     tokens = 1
-    for d in range(sim.draft_tokens):
+    for d in range(sim.limits.draft_tokens):
         draw = mixed(draw)
         if np.int64(draw >> np.uint64(64 - DRAW_BITS)) >= sim.accepted_D[d]:
             break
@@ -66,7 +66,7 @@ def decode_steps(sim: SimulationState, i: int, output: int) -> int:
     Args:
         output: Output tokens so far.
     """
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         return int(sim.request_N[i].osl - output)
     steps = 0
     while output < sim.request_N[i].osl:
@@ -115,8 +115,8 @@ def reserve(sim: SimulationState, s: int) -> None:
 def decode_blocks(sim: SimulationState, s: int) -> int:
     """Return the blocks that the next step of all decoding sequences needs."""
     scheduler = sim.scheduler_S[s]
-    if sim.draft_tokens == 0:
-        return int(sim.growth_SB[s, -scheduler.step % sim.block_size])
+    if sim.limits.draft_tokens == 0:
+        return int(sim.growth_SB[s, -scheduler.step % sim.limits.block_size])
     need = 0
     i = scheduler.running_tail
     while i != NO_INDEX:
@@ -131,7 +131,7 @@ def decode_blocks(sim: SimulationState, s: int) -> int:
 @part
 def allocate_decodes(sim: SimulationState, s: int) -> None:
     """Allocate the blocks of the next step to all decoding sequences; there are enough."""
-    if sim.draft_tokens == 0:
+    if sim.limits.draft_tokens == 0:
         blocks.allocate_steps(sim, s, 1)
     else:
         reserve(sim, s)

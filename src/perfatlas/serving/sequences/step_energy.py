@@ -28,13 +28,18 @@ def rank_energy(sim: SimulationState, scheduler: SchedulerState, linear: int) ->
     Args:
         linear: Energy of the linear layers of the step [nJ].
     """
-    base = linear + sim.head_energy_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
+    base = (
+        linear
+        + sim.energy.tables.head_B[
+            scheduler.decodes * sim.prices.tokens_per_decode + scheduler.fresh
+        ]
+    )
     if scheduler.chunks > 0:
         base += scheduler.attention_energy + scheduler.last_energy
     rise = 0
     if scheduler.decodes > 0:
         base += _keyed_energy(sim, scheduler)
-        slope = sim.decode_slope_energy_BK[scheduler.decodes, scheduler.cell]
+        slope = sim.energy.tables.decode_slope_BK[scheduler.decodes, scheduler.cell]
         rise = slope * scheduler.decodes
     return EnergyLine(base, rise)
 
@@ -46,7 +51,7 @@ def decode_energy(sim: SimulationState, scheduler: SchedulerState, linear: int) 
     Args:
         linear: Energy of the linear layers of the step without prompts [nJ].
     """
-    energy = linear + sim.head_energy_B[scheduler.decodes * sim.tokens_per_decode]
+    energy = linear + sim.energy.tables.head_B[scheduler.decodes * sim.prices.tokens_per_decode]
     if scheduler.decodes > 0:
         energy += _keyed_energy(sim, scheduler)
     return int(energy)
@@ -56,10 +61,10 @@ def decode_energy(sim: SimulationState, scheduler: SchedulerState, linear: int) 
 def _keyed_energy(sim: SimulationState, scheduler: SchedulerState) -> int:
     """Return the energy of decode attention [nJ]."""
     sequences, k = scheduler.decodes, scheduler.cell
-    keys = scheduler.context + sequences * sim.tokens_per_decode
-    past = keys - sequences * sim.context_K[k]
-    base = sim.decode_base_energy_BK[sequences, k]
-    return int(base + sim.decode_slope_energy_BK[sequences, k] * past)
+    keys = scheduler.context + sequences * sim.prices.tokens_per_decode
+    past = keys - sequences * sim.prices.context_K[k]
+    base = sim.energy.tables.decode_base_BK[sequences, k]
+    return int(base + sim.energy.tables.decode_slope_BK[sequences, k] * past)
 
 
 @part
@@ -71,7 +76,7 @@ def batch_energy(sim: SimulationState, r: int, steps: int) -> float:
     """
     replica = sim.replica_R[r]
     energy = (replica.energy_base, replica.energy_rise)
-    power = sim.dynamic_power * sim.ranks
+    power = sim.energy.dynamic_power * sim.ranks
     return spent_energy(energy, (replica.base, replica.rise), power, steps)
 
 

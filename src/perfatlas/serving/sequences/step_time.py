@@ -63,23 +63,23 @@ class ChunkPlace(NamedTuple):
 def add_chunk(sim: SimulationState, s: int, queries: int, before: int) -> None:
     """Add the time and energy of a prompt chunk to the step of a scheduler."""
     scheduler = sim.scheduler_S[s]
-    q = min(cell(sim.queries_Q, queries), sim.queries_Q.shape[0] - 2)
-    p = min(cell(sim.before_P, before), sim.before_P.shape[0] - 2)
+    q = min(cell(sim.prices.queries_Q, queries), sim.prices.queries_Q.shape[0] - 2)
+    p = min(cell(sim.prices.before_P, before), sim.prices.before_P.shape[0] - 2)
     position = ChunkPlace(
         q,
         p,
-        queries - sim.queries_Q[q],
-        sim.queries_Q[q + 1] - sim.queries_Q[q],
-        before - sim.before_P[p],
-        sim.before_P[p + 1] - sim.before_P[p],
+        queries - sim.prices.queries_Q[q],
+        sim.prices.queries_Q[q + 1] - sim.prices.queries_Q[q],
+        before - sim.prices.before_P[p],
+        sim.prices.before_P[p + 1] - sim.prices.before_P[p],
     )
-    scheduler.attention += chunk_value(sim.prefill_added_QP, position)
-    scheduler.last = max(scheduler.last, chunk_value(sim.prefill_last_QP, position))
-    if sim.rank_gpus > 0:
+    scheduler.attention += chunk_value(sim.prices.prefill_added_QP, position)
+    scheduler.last = max(scheduler.last, chunk_value(sim.prices.prefill_last_QP, position))
+    if sim.energy.rank_gpus > 0:
         shares = (position.along / position.wide, position.beyond / position.deep)
-        scheduler.attention_energy += chunk_energy(sim.prefill_added_energy_QP, q, p, shares)
+        scheduler.attention_energy += chunk_energy(sim.energy.tables.prefill_added_QP, q, p, shares)
         scheduler.last_energy = max(
-            scheduler.last_energy, chunk_energy(sim.prefill_last_energy_QP, q, p, shares)
+            scheduler.last_energy, chunk_energy(sim.energy.tables.prefill_last_QP, q, p, shares)
         )
 
 
@@ -119,12 +119,12 @@ def decode_attention(sim: SimulationState, sequences: int, keys: int, k: int) ->
         sequences: Number of sequences, at least 1.
     """
     mean = keys // sequences
-    slope = sim.decode_slope_BK[sequences, k]
-    past = keys - sequences * sim.context_K[k]
+    slope = sim.prices.decode_slope_BK[sequences, k]
+    past = keys - sequences * sim.prices.context_K[k]
     room = UNLIMITED_STEPS
-    if k + 1 < sim.context_K.shape[0]:
-        room = sim.context_K[k + 1] - mean
-    return Line(sim.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
+    if k + 1 < sim.prices.context_K.shape[0]:
+        room = sim.prices.context_K[k + 1] - mean
+    return Line(sim.prices.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
 
 
 @part
@@ -137,15 +137,15 @@ def rank_line(sim: SimulationState, scheduler: SchedulerState, linear: int) -> L
     base = (
         linear
         + scheduler.attention
-        + sim.head_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
+        + sim.prices.head_B[scheduler.decodes * sim.prices.tokens_per_decode + scheduler.fresh]
     )
     if scheduler.chunks > 0:
         base += scheduler.last
     rise = 0
     room = UNLIMITED_STEPS
     if scheduler.decodes > 0:
-        keys = scheduler.context + scheduler.decodes * sim.tokens_per_decode
-        scheduler.cell = cell(sim.context_K, keys // scheduler.decodes)
+        keys = scheduler.context + scheduler.decodes * sim.prices.tokens_per_decode
+        scheduler.cell = cell(sim.prices.context_K, keys // scheduler.decodes)
         line = decode_attention(sim, scheduler.decodes, keys, scheduler.cell)
         scheduler.keyed = line.base
         base += line.base
@@ -153,7 +153,7 @@ def rank_line(sim: SimulationState, scheduler: SchedulerState, linear: int) -> L
         room = line.steps
     if scheduler.chunks > 0:
         base += _wait_for_tiers(sim, scheduler.moving, base)
-    if not sim.host_overlapped:
+    if not sim.prices.host_overlapped:
         base += host_work(sim, scheduler)
     return Line(base, rise, room)
 
@@ -176,11 +176,11 @@ def split_line(
     if chunks > 0:
         return Line(line.base + (passes - 1) * scheduler.keyed, line.rise, 1)
     if scheduler.decodes > 0:
-        base = sim.decode_turns_B[scheduler.decodes] + passes * scheduler.keyed
-        if not sim.host_overlapped:
+        base = sim.prices.decode_turns_B[scheduler.decodes] + passes * scheduler.keyed
+        if not sim.prices.host_overlapped:
             base += host_work(sim, scheduler)
         line = longest(line, Line(base, passes * line.rise, line.steps))
-    return longest(line, Line(sim.decode_away_B[mean], 0, UNLIMITED_STEPS))
+    return longest(line, Line(sim.prices.decode_away_B[mean], 0, UNLIMITED_STEPS))
 
 
 @part
@@ -188,7 +188,7 @@ def micro_batches(sim: SimulationState, scheduler: SchedulerState) -> int:
     """Return the micro-batches of the decoding sequences of a rank, at least 1."""
     if scheduler.decodes == 0:
         return 1
-    return int(-(-scheduler.decodes // -(-scheduler.decodes // sim.micro_batches)))
+    return int(-(-scheduler.decodes // -(-scheduler.decodes // sim.prices.micro_batches)))
 
 
 @part
@@ -199,10 +199,10 @@ def _wait_for_tiers(sim: SimulationState, moving: int, computing: int) -> int:
         moving: Time of all copies of the step [ps].
         computing: Time of the step without them [ps].
     """
-    if sim.load_layers == 0:
+    if sim.limits.load_layers == 0:
         return moving
-    before = computing * (sim.load_layers - 1) // sim.load_layers
-    return int(max(moving - before, moving // sim.load_layers))
+    before = computing * (sim.limits.load_layers - 1) // sim.limits.load_layers
+    return int(max(moving - before, moving // sim.limits.load_layers))
 
 
 @part
@@ -213,8 +213,8 @@ def decode_time(sim: SimulationState, scheduler: SchedulerState, linear: int) ->
         linear: Linear layers of the step without prompts [ps].
     """
     device = decode_kernels(sim, scheduler, linear)
-    host = sim.host_step + sim.host_sequence * scheduler.decodes
-    return int(max(device, host) if sim.host_overlapped else device + host)
+    host = sim.prices.host_step + sim.prices.host_sequence * scheduler.decodes
+    return int(max(device, host) if sim.prices.host_overlapped else device + host)
 
 
 @part
@@ -225,21 +225,21 @@ def decode_kernels(sim: SimulationState, scheduler: SchedulerState, linear: int)
         scheduler: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
-    device = linear + sim.head_B[scheduler.decodes * sim.tokens_per_decode]
+    device = linear + sim.prices.head_B[scheduler.decodes * sim.prices.tokens_per_decode]
     if scheduler.decodes > 0:
         device += scheduler.keyed
-    if scheduler.decodes > 0 and sim.micro_batches > 1:
+    if scheduler.decodes > 0 and sim.prices.micro_batches > 1:
         attention = micro_batches(sim, scheduler) * scheduler.keyed
-        device = max(device, sim.decode_turns_B[scheduler.decodes] + attention)
+        device = max(device, sim.prices.decode_turns_B[scheduler.decodes] + attention)
     return int(device)
 
 
 @part
 def host_work(sim: SimulationState, scheduler: SchedulerState) -> int:
     """Return the host time of one rank's step [ps]."""
-    work = sim.host_step + sim.host_sequence * (scheduler.decodes + scheduler.chunks)
+    work = sim.prices.host_step + sim.prices.host_sequence * (scheduler.decodes + scheduler.chunks)
     if scheduler.chunks > 0:
-        work += sim.host_prefill
+        work += sim.prices.host_prefill
     return int(work)
 
 

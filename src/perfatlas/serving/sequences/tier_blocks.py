@@ -98,9 +98,9 @@ def lower(sim: SimulationState, s: int, t: int, key: int) -> None:
 def store(sim: SimulationState, s: int, key: int) -> None:
     """Put a block into all tiers, or into host memory, which evicts blocks to the tiers below."""
     host = tier_of(sim, s, HOST)
-    if not sim.stores_evicted or find(sim, host, key) == NO_INDEX:
+    if not sim.limits.stores_evicted or find(sim, host, key) == NO_INDEX:
         sim.tier_W[host].stored += 1
-    if sim.stores_evicted:
+    if sim.limits.stores_evicted:
         lower(sim, s, HOST, key)
         return
     for t in range(REMOTE + 1):

@@ -13,12 +13,17 @@ row for each batch in flight.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from perfatlas.serving.config import Affinity, SchedulerLimits
+    from perfatlas.serving.prices import EnergyPrices, StepPrices
+    from perfatlas.serving.requests import Requests
 
 Rows = NDArray[Any]
 
@@ -31,97 +36,32 @@ _SCHEDULER: Final = (
 # sessions.
 # 0 means unused.
 _FEATURES: Final = (
-    ("draft_tokens",),
+    ("limits.draft_tokens",),
     ("stages",),
-    ("role", "routing", "offloads", "prefix_caching", "varies", "linked"),
+    ("role", "routing", "offloads", "limits.prefix_caching", "varies", "linked"),
 )
 
 
 class SimulationState(NamedTuple):
     """Engines of one type in a simulation: first constants, then variable state.
 
-    The first fields are those of `Requests`, `StepPrices`, `EnergyPrices`, `SchedulerLimits`,
-    `ReplicaGroup` and `EngineFleet`; the row types are in `rows`. Arrays with shape F are shared by
-    all types; those with R are slices.
+    The row types are in `rows`. Arrays with shape F are shared by all types; those with R are
+    slices.
     """
 
-    arrival_N: NDArray[np.int64]
-    pause_N: NDArray[np.int64]
-    hash_first_N: NDArray[np.int64]
-    hash_H: NDArray[np.int64]
-    tail_N: NDArray[np.int64]
-    hash_block: int
-    osl_N: NDArray[np.int64]
-    decode_linear_B: NDArray[np.int64]
-    mixed_linear_T: NDArray[np.int64]
-    decode_experts_B: NDArray[np.int64]
-    mixed_experts_T: NDArray[np.int64]
-    head_B: NDArray[np.int64]
-    context_K: NDArray[np.int64]
-    decode_base_BK: NDArray[np.int64]
-    decode_slope_BK: NDArray[np.int64]
-    queries_Q: NDArray[np.int64]
-    before_P: NDArray[np.int64]
-    prefill_added_QP: NDArray[np.int64]
-    prefill_last_QP: NDArray[np.int64]
-    host_step: int
-    host_sequence: int
-    host_prefill: int
-    host_overlapped: bool
-    tokens_per_decode: int
-    padded_decode: int
-    padded_mixed: int
-    micro_batches: int
-    decode_turns_B: NDArray[np.int64]
-    decode_away_B: NDArray[np.int64]
-    decode_linear_energy_B: NDArray[np.int64]
-    mixed_linear_energy_T: NDArray[np.int64]
-    decode_experts_energy_B: NDArray[np.int64]
-    mixed_experts_energy_T: NDArray[np.int64]
-    head_energy_B: NDArray[np.int64]
-    decode_base_energy_BK: NDArray[np.int64]
-    decode_slope_energy_BK: NDArray[np.int64]
-    prefill_added_energy_QP: NDArray[np.int64]
-    prefill_last_energy_QP: NDArray[np.int64]
-    dynamic_power: float
-    on_power: float
-    rank_gpus: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    block_size: int
-    kv_blocks: int
-    reserve_full_isl: bool
-    prefix_caching: bool
-    async_scheduling: bool
+    requests: Requests
+    prices: StepPrices
+    energy: EnergyPrices  # zero without energies
+    limits: SchedulerLimits  # for each batch in flight with pipeline stages
+    affinity: Affinity
     policy: int  # index in POLICIES
     reserves_blocks: bool  # its properties
     foresees_ends: bool
     shares_scheduled: bool
     reuses_unnamed: bool
     idle_passes: int
-    chunked_prefill: bool
-    mixed_chunk: bool
-    new_token_ratio: float
-    scheduler_recv_interval: int
-    reserved_decode_tokens: int
-    batch_wait_timeout_iters: int
-    rank_balance_iters: int
-    batch_wait_max_tokens: int
-    draft_tokens: int
     decode_slots: int  # of a decoding sequence, from its last computed token on
-    draft_seed: int
     accepted_D: NDArray[np.int64]  # draws below this accept a draft
-    host_blocks: int
-    ssd_blocks: int
-    remote_blocks: int
-    host_move: int
-    ssd_move: int
-    remote_move: int
-    remote_share: int
-    remote_latency: int
-    stores_evicted: bool
-    store_waits: bool
-    load_layers: int
     offloads: bool  # whether there are tiers below the GPU
     ranks: int
     stages: int  # of the pipeline, 0 for one: rows of replicas, then those of further batches
@@ -141,9 +81,6 @@ class SimulationState(NamedTuple):
     routing: int  # index in ROUTINGS
     seed: int
     turnaround: int
-    match_share: float
-    balance_apart: int
-    balance_ratio: float
     varies: bool  # with outages or autoscaling
     retries: bool
     retry_after: int
@@ -214,6 +151,6 @@ class SimulationState(NamedTuple):
         """Return the fields whose values are compiled in: its scheduler and unused features."""
         values = {name: int(getattr(self, name)) for name in _SCHEDULER}
         for group in _FEATURES:
-            if not any(getattr(self, name) for name in group):
+            if not any(attrgetter(name)(self) for name in group):
                 values |= dict.fromkeys(group, 0)
         return values
