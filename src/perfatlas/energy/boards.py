@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -31,8 +31,37 @@ PEAK: Final = "bf16"  # by which devices are compared
 KEPT: Final = 256  # devices, of which a study of changed hardware has many
 
 
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True, kw_only=True)
-class BoardEnergy:
+class _BoardPower(Generic[Value]):
+    """Power and clocks: numbers of one device, or columns for that of each candidate (C,)."""
+
+    idle_w: Value  # Without a context [W]
+    on_w: Value  # With a context and full clocks, but without kernels [W]
+    cap_w: Value  # Board power limit [W]; at most `calibrated_w` where kernels were measured
+    # Limit that decides clocks [W]: `cap_w`, but of a device that borrows kernels no less than
+    # reading its memory at full bandwidth takes
+    clock_limit_w: Value
+    calibrated_w: Value  # Limit at which the kernels were measured, its own or the lender's [W]
+    compute_size: Value  # Peak over that of the lender
+    memory_size: Value  # Memory bandwidth over that of the lender
+    # Relative loss of voltage per relative loss of clock, and its 90% interval
+    voltage_slope: Value
+    voltage_slope_low: Value
+    voltage_slope_high: Value
+    voltage_floor: Value  # Lowest voltage over that of the highest clock, and its 90% interval
+    voltage_floor_low: Value
+    voltage_floor_high: Value
+    peak_clock: Value  # Clock of the datasheet's peak over the highest
+    highest_clock: Value  # Clock over the highest that tensor cores sustain without a limit
+    low: Value  # 5% quantile of measured over predicted power
+    high: Value  # 95% quantile of measured over predicted power
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardEnergy(_BoardPower[float]):
     """Energies of the events on one device, and the power it draws without them."""
 
     flop_j: Mapping[str, float]  # One FLOP by key of `Device.peak_flop_per_s`, at full voltage [J]
@@ -40,28 +69,7 @@ class BoardEnergy:
     memory_j_per_byte: float  # To or from device memory [J/byte]
     link_j_per_byte: float  # Sent over scale-up links [J/byte]
     issue_w: float  # All SMs issuing without pause, at full voltage [W]
-    voltage_slope: (
-        float  # Relative loss of voltage per relative loss of clock, and its 90% interval
-    )
-    voltage_slope_low: float
-    voltage_slope_high: float
-    voltage_floor: float  # Lowest voltage over that of the highest clock, and its 90% interval
-    voltage_floor_low: float
-    voltage_floor_high: float
-    peak_clock: float  # Clock of the datasheet's peak over the highest
-    highest_clock: float  # Clock over the highest that tensor cores sustain without a limit
-    idle_w: float  # Without a context [W]
-    on_w: float  # With a context and full clocks, but without kernels [W]
-    cap_w: float  # Board power limit [W]; at most `calibrated_w` where kernels were measured
-    # Limit that decides clocks [W]: `cap_w`, but of a device that borrows kernels no less than
-    # reading its memory at full bandwidth takes
-    clock_limit_w: float
-    calibrated_w: float  # Limit at which the kernels were measured, its own or the lender's [W]
-    compute_size: float = 1.0  # Peak over that of the lender
-    memory_size: float = 1.0  # Memory bandwidth over that of the lender
     lender: str = ""  # Device of equal energies whose kernels it borrows
-    low: float  # 5% quantile of measured over predicted power
-    high: float  # 95% quantile of measured over predicted power
     notes: tuple[str, ...]  # What is fitted, derived or assumed, or why there are no energies
     sources: tuple[str, ...] = ()  # Sources of the energies that are not assumed
 
@@ -131,7 +139,7 @@ def _board(device: Device, lender: str) -> BoardEnergy:
             "compute_size": ours[PEAK] / theirs[PEAK] if PEAK in ours and PEAK in theirs else 1.0,
             "memory_size": device.memory_bandwidth / other.memory_bandwidth,
         }
-    limits = {"cap_w": limit_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
+    own = {"cap_w": limit_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
     return BoardEnergy(
         flop_j=flop_j,
         sram_j_per_byte=sram_j,
@@ -144,7 +152,7 @@ def _board(device: Device, lender: str) -> BoardEnergy:
         highest_clock=generation["highest_clock"]["value"],
         idle_w=device.idle_w,
         on_w=on_w,
-        **limits | borrowed,
+        **own | {"compute_size": 1.0, "memory_size": 1.0} | borrowed,
         lender=lender,
         low=low,
         high=high,
@@ -159,7 +167,9 @@ def _unpredicted(device: Device, data: Mapping[str, Any]) -> BoardEnergy:
         f"power of {device.name} is not predicted: no energies are known of {device.architecture}"
         f" (known: {names})"
     )
-    values: dict[str, Any] = {f.name: math.nan for f in fields(BoardEnergy) if f.type == "float"}
+    values: dict[str, Any] = {
+        f.name: math.nan for f in fields(BoardEnergy) if f.type in ("Value", "float")
+    }
     values |= {"flop_j": dict.fromkeys((*FORMATS, *data["format"]), math.nan), "notes": (note,)}
     values |= {"idle_w": device.idle_w, "cap_w": device.tdp_w, "clock_limit_w": device.tdp_w}
     values |= {"calibrated_w": device.calibrated_tdp_w, "compute_size": 1.0, "memory_size": 1.0}
@@ -197,27 +207,10 @@ def energy_data() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PowerColumns:
-    """The powers of `BoardEnergy` for the device of each candidate, all (C,)."""
+class PowerColumns(_BoardPower["FloatArray"]):
+    """The power of the device of each candidate; `on_w` is at a clock that a user locks."""
 
-    idle_w: FloatArray
-    on_w: FloatArray  # At the highest clock, or at one that a user locks [W]
-    sustained_on_w: FloatArray  # At the highest clock [W]
-    cap_w: FloatArray
-    clock_limit_w: FloatArray
-    calibrated_w: FloatArray
-    compute_size: FloatArray
-    memory_size: FloatArray
-    voltage_slope: FloatArray
-    voltage_floor: FloatArray
-    voltage_slope_low: FloatArray
-    voltage_slope_high: FloatArray
-    voltage_floor_low: FloatArray
-    voltage_floor_high: FloatArray
-    peak_clock: FloatArray
-    highest_clock: FloatArray
-    low: FloatArray
-    high: FloatArray
+    sustained_on_w: FloatArray  # At the highest clock (C,) [W]
 
     def voltage_curves(self) -> tuple[PowerColumns, PowerColumns]:
         """Return the power with the steepest and with the flattest voltage curve."""
@@ -287,16 +280,14 @@ def power_columns(
     """
     boards = [board_energy(device) for device in devices.devices]
     power_w = {
-        f.name: np.array([getattr(b, f.name.removeprefix("sustained_")) for b in boards])[
-            devices.index_C
-        ]
-        for f in fields(PowerColumns)
+        f.name: np.array([getattr(board, f.name) for board in boards])[devices.index_C]
+        for f in fields(_BoardPower)
     }
     if limit_w_C is not None:
         power_w |= {
             name: np.minimum(power_w[name], limit_w_C) for name in ("cap_w", "clock_limit_w")
         }
-    power = PowerColumns(**power_w)
+    power = PowerColumns(**power_w, sustained_on_w=power_w["on_w"])
     return power if locked_C is None else replace(power, on_w=power.on_at(locked_C))
 
 
