@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from perfatlas.compiled.loops import compiled
     from perfatlas.compiled.parts import entry, inlined, optimized_entry, part
     from perfatlas.compiled.reach import code_text
-    from perfatlas.compiled.records import record_type, repeated
+    from perfatlas.compiled.records import (
+        check_bounds, pack_row, packed, packed_fields, packed_values, record_type, repeated,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

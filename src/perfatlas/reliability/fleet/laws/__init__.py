@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws.records import (
         BUCKETS, CHECKPOINT, DEGRADED, DETECTION, FIRST, IDLE, JOB, LAST_RETURNED, LOST_WORK,
         MAINTENANCE, MEMBER, MAX_CAUSES, MAX_CREWS, MAX_EVENTS, MAX_LEVELS, MAX_PHASES,
-        MAX_REPAIRS, MAX_RESTARTS, MAX_SLOW, MAX_STAGES, NEVER, PLAN, PRODUCTIVE, RANDOM,
-        RESTART, SILENT, SLOT, SLOWS, SPARE_ORDERS, STOPS, TICKS_PER_SECOND, UNIT, WAITING, JobPlan,
-        JobState, Stores,
+        MAX_REPAIRS, MAX_RESTARTS, MAX_S, MAX_SLOW, MAX_STAGES, MAX_UNITS, NEVER, PLAN, PRODUCTIVE,
+        RANDOM, RESTART, SILENT, SLOT, SLOWS, SPARE_ORDERS, STOPS, TICKS_PER_SECOND, UNIT, WAITING,
+        CauseRecord, JobPlan, JobState, LevelRecord, RestartRecord, StageRecord, Stores,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,14 +1,15 @@
 """State of a simulated job, as records that compiled code reads and writes.
 
 Times are whole ticks of a microsecond, so that a replica's time adds up exactly. A `JobPlan` holds
-the constants; a `JobState` and its heaps are the full state of a replica.
+the constants; a `JobState` and its heaps are the full state of a replica. A packed field holds the
+attribute of a fleet, a cause or a strategy (`reliability.fleet.model`), whose bounds it declares.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.compiled import record_type, repeated
+from perfatlas.compiled import packed, record_type, repeated
 from perfatlas.reliability.fleet.laws.hazards import LAW
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ MAX_LAWS: Final = 160
 MAX_SLOW: Final = 64
 MAX_CREWS: Final = 256
 MAX_EVENTS: Final = 20_000_000  # events of a replica; some seconds
+MAX_S: Final = 1e12  # range of 64-bit microseconds
+MAX_RETAINED: Final = 1_000_000_000
+MAX_UNITS: Final = 100_000_000  # units of a fleet, GPUs of a unit, parts of one
 
 BUCKETS: Final = (
     "productive",
@@ -51,7 +55,8 @@ DEGRADED: Final = 6
 MAINTENANCE: Final = 7
 IDLE: Final = 8
 
-STOPS: Final = 0  # effects of a cause
+EFFECTS: Final = ("stops", "corrupts", "slows")  # of a cause
+STOPS: Final = 0
 SILENT: Final = 1
 SLOWS: Final = 2
 
@@ -62,22 +67,25 @@ MAX_IDLE: Final = 2
 LAST_RETURNED: Final = 3
 
 
+TIME: Final = {"per_second": TICKS_PER_SECOND, "least": 0.0, "most": MAX_S}
+
+
 class CauseRecord:
     """A cause of failures, or the lemons of one."""
 
     law: int  # distribution of a lifetime
     first_law: int  # distribution of the residual lifetime at the start
-    effect: int
+    effect: int = packed("cause.effect", names=EFFECTS)
     plain: int  # every event hits the job and stops it
     restart: int  # index in the plan's restarts
     level: int  # level of the checkpoint it needs; -1 where peers still hold the state
-    hits: int  # units that fail with it
+    hits: int = packed("cause.units")  # units that fail with it
     scope: int  # 0 nothing is removed, 1 a part of a unit, 2 whole units
     shared: int  # concerns the whole job: its rate does not fall when the job shrinks
     lurks: int  # index among causes with possible false fixes; -1 for none
     repair: int  # index in the plan's repairs
     detection: int  # distribution
-    as_old: int  # repaired as old: the part keeps its age
+    as_old: int = packed("cause.as_old")  # repaired as old: the part keeps its age
     duration: int  # distribution of the duration of a slowdown
     latency: int  # distribution, from a silent error to its detection without verification
     lemons: int  # lemon parts that may be retired one by one
@@ -86,10 +94,10 @@ class CauseRecord:
     lemon_kind: int  # index among causes whose lemons are units; -1 for none
     member: int  # index among causes whose ageing parts belong to units; -1 for none
     parts: float
-    per_unit: float
+    per_unit: float = packed("cause.per_unit", least=0.0, most=MAX_S)
     counted: float  # probability that an event counts, where the number of parts is fractional
-    age: float
-    factor: float
+    age: float = packed("cause.age_s", **TIME)
+    factor: float = packed("cause.slowdown")
     normal_share: float
     last_lemon: float  # probability that the last lemon exists: their number may be fractional
 
@@ -100,9 +108,9 @@ CAUSE: Final = record_type(CauseRecord)
 class LevelRecord:
     """A level of checkpoints [ticks]."""
 
-    write: int
-    lag: int
-    every: int
+    write: int = packed("level.write_s", **TIME)
+    lag: int = packed("level.lag_s", **TIME)
+    every: int = packed("level.every")
     read: int
     read_law: int
 
@@ -116,7 +124,7 @@ class RestartRecord:
     fixed: int  # ticks of all constant phases
     phases: int
     law: list[int] = repeated(int, MAX_PHASES)
-    success: float  # otherwise the next restart follows
+    success: float = packed("restart.success")  # otherwise the next restart follows
 
 
 RESTART_KIND: Final = record_type(RestartRecord)
@@ -126,8 +134,8 @@ class StageRecord:
     """A stage of a repair."""
 
     law: int
-    fixed: float
-    false_fix: float
+    fixed: float = packed("stage.fixes")
+    false_fix: float = packed("stage.false_fix")
 
 
 STAGE: Final = record_type(StageRecord)
@@ -154,38 +162,42 @@ class JobPlan:
     memoryless: int  # number of memoryless causes, merged into one stream; they come first
     levels: int
     restarts: int
-    work: int  # ticks of a segment
-    verify: int
-    step: int  # work lost where peers hold the state
-    retained: int  # checkpoints kept against late detection
-    detection_exposed: int
-    restart_exposed: int
+    work: int = packed("strategy.interval_s", **TIME | {"least": 1e-3})  # ticks of a segment
+    verify: int = packed("strategy.verify_s", **TIME)
+    step: int = packed("strategy.step_s", 0, **TIME)  # work lost where peers hold the state
+    # checkpoints kept against late detection
+    retained: int = packed("strategy.retained", least=1, most=MAX_RETAINED)
+    detection_exposed: int = packed("strategy.detection_exposed")
+    restart_exposed: int = packed("strategy.restart_exposed")
     units: int  # that the job needs
-    spares: int  # number of spares; -1 unlimited
+    spares: int = packed("spares.count", -1)  # number of spares; -1 unlimited
     warm: int  # spares fail too
     spare_start: int  # distribution, added to a restart that takes a spare
-    parts: int  # of a unit
-    parts_needed: int
-    replica_units: int  # units dropped together when the job shrinks; 0 to wait
-    fewest: int  # units it shrinks to
-    rejoin: int  # ticks of a pause when units come back
-    regrows: int  # 1 where units join a running job
-    crews: int  # 0 unlimited
-    maintenance_every: int
-    maintenance: int
+    parts: int = packed("fleet.parts_per_unit", least=1, most=MAX_UNITS)  # of a unit
+    parts_needed: int = packed("fleet.parts_needed")
+    # units dropped together when the job shrinks; 0 to wait
+    replica_units: int = packed("shrink.replica_units", 0)
+    fewest: int = packed("shrink.fewest", 0)  # units it shrinks to
+    rejoin: int = packed("shrink.rejoin_s", 0, **TIME)  # ticks of a pause when units come back
+    regrows: int = packed("shrink.regrows", 1)  # 1 where units join a running job
+    crews: int = packed("fleet.crews", 0, least=1, most=MAX_CREWS)  # 0 unlimited
+    maintenance_every: int = packed("maintenance.every_s", NEVER, **TIME | {"least": 1.0})
+    maintenance: int = packed("maintenance.lasts_s", 0, **TIME)
     maintenance_restart: int
     silent_restart: int
     slow_restart: int
-    slow_patience: int  # lost ticks after which a slow unit is replaced; NEVER for never
+    # lost ticks after which a slow unit is replaced; NEVER for never
+    slow_patience: int = packed("strategy.slow_patience_s", NEVER, **TIME)
     powered: int  # units that can fail
     lurking: int  # number of causes with possible false fixes
     named: int  # units have identity: which of them a failure hits matters
-    spare_order: int  # index in `SPARE_ORDERS`
-    reallocates: int  # a restart takes the units with the lowest numbers
+    spare_order: int = packed("spares.order", names=SPARE_ORDERS)  # index in `SPARE_ORDERS`
+    # a restart takes the units with the lowest numbers
+    reallocates: int = packed("spares.reallocated")
     lemon_kinds: int  # number of causes whose lemons are units
     members: int  # number of causes whose ageing parts belong to units
     mean_gap: float
-    shrink_overhead: float
+    shrink_overhead: float = packed("shrink.overhead", 1.0, least=1.0, most=1000.0)
     chance: list[float] = repeated(float, MAX_CAUSES)  # cumulative, of the memoryless causes
     cause: list[CauseRecord] = repeated(CAUSE, MAX_CAUSES)
     level: list[LevelRecord] = repeated(LEVEL, MAX_LEVELS)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from perfatlas import quantities
+from perfatlas.compiled import check_bounds, packed_values
 from perfatlas.reliability.fleet import laws
 from perfatlas.reliability.fleet.model.model import REACHES
 
@@ -14,15 +15,12 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.fleet.model.model import Cause, Fleet, Shrink, Strategy
 
-MAX_S: Final = 1e12  # range of 64-bit microseconds
 MEANS_S: Final = (1e-3, 3.6e18)  # mean lifetimes: 1,000 failures per second to 1e-6 FIT
-MAX_RETAINED: Final = 1_000_000_000
-MAX_UNITS: Final = 100_000_000  # units of a fleet, GPUs of a unit, parts of one
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
     """Raise for a job that does not fit its fleet, its strategy or the range of the clock."""
-    _finite("horizon_s", horizon_s, lowest=1e-3)
+    check_bounds("horizon_s", horizon_s, 1e-3, laws.MAX_S)
     if units < 1 or fleet.units < 1:
         raise quantities.InvalidSpecError(
             f"a job of {quantities.counted(units, 'unit')}: expected at least 1 unit"
@@ -48,13 +46,11 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
 
 def check_fleet(fleet: Fleet) -> None:
     """Raise for a fleet with invalid rates, shares or repairs."""
-    _count("units", fleet.units, MAX_UNITS)
-    _count("gpus_per_unit", fleet.gpus_per_unit, MAX_UNITS)
-    _count("parts_per_unit", fleet.parts_per_unit, MAX_UNITS)
-    _count("causes", len(fleet.causes), laws.MAX_CAUSES // 2)
-    _count("repairs", len(fleet.repairs), laws.MAX_REPAIRS)
-    if fleet.crews is not None:
-        _count("crews", fleet.crews, laws.MAX_CREWS)
+    check_bounds("units", fleet.units, 1, laws.MAX_UNITS)
+    check_bounds("gpus_per_unit", fleet.gpus_per_unit, 1, laws.MAX_UNITS)
+    packed_values(laws.JobPlan, fleet=fleet)
+    check_bounds("causes", len(fleet.causes), 1, laws.MAX_CAUSES // 2)
+    check_bounds("repairs", len(fleet.repairs), 1, laws.MAX_REPAIRS)
     if not 1 <= fleet.parts_needed <= fleet.parts_per_unit:
         raise quantities.InvalidSpecError(
             f"parts_needed = {fleet.parts_needed}: expected 1 to parts_per_unit,"
@@ -73,7 +69,7 @@ def check_fleet(fleet: Fleet) -> None:
         _check_known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
     for repair in fleet.repairs:
         where = f"repair {repair.name!r}"
-        _count(f"{where}: stages", len(repair.stages), laws.MAX_STAGES)
+        check_bounds(f"{where}: stages", len(repair.stages), 1, laws.MAX_STAGES)
         for stage in repair.stages:
             if (
                 not 0.0 < stage.fixes <= 1.0
@@ -99,8 +95,8 @@ def check_once(kind: str, names: Iterable[str]) -> None:
 
 def _check_cause(cause: Cause, fleet: Fleet) -> None:
     where = f"cause {cause.name!r}"
-    _finite(f"{where}: per_unit", cause.per_unit)
-    _finite(f"{where}: shared", cause.shared)
+    packed_values(laws.CauseRecord, f"{where}: ", cause=cause)
+    check_bounds(f"{where}: shared", cause.shared, 0.0, laws.MAX_S)
     laws.check_law(cause.lifetime, f"{where}: lifetime")
     lifetime_s = laws.mean_s(cause.lifetime)
     if not MEANS_S[0] <= lifetime_s <= MEANS_S[1]:
@@ -128,7 +124,6 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
                 f"{where}: units = {cause.units} at once in a fleet of"
                 f" {quantities.counted(fleet.units, 'unit')}: expected at most {fleet.units}"
             )
-    _finite(f"{where}: age_s", cause.age_s)
     if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
         raise quantities.InvalidSpecError(
             f"{where}: a cause that slows the job needs lasts and a slowdown above 1, at most 1000"
@@ -151,22 +146,18 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
 def check_strategy(strategy: Strategy, units: int) -> None:
     """Raise for a strategy with invalid times or levels."""
     where = f"strategy {strategy.name!r}"
-    _finite(f"{where}: interval_s", strategy.interval_s, lowest=1e-3)
-    _finite(f"{where}: verify_s", strategy.verify_s)
-    _finite(f"{where}: step_s", strategy.step_s or 0.0)
-    _finite(f"{where}: slow_patience_s", strategy.slow_patience_s or 0.0)
-    _count(f"{where}: levels", len(strategy.levels), laws.MAX_LEVELS)
+    packed_values(laws.JobPlan, f"{where}: ", strategy=strategy)
+    check_bounds(f"{where}: levels", len(strategy.levels), 1, laws.MAX_LEVELS)
     for level in strategy.levels:
-        _finite(f"{where}: {level.name}: write_s", level.write_s)
-        _finite(f"{where}: {level.name}: lag_s", level.lag_s)
+        packed_values(laws.LevelRecord, f"{where}: {level.name}: ", level=level)
         if isinstance(level.read_s, float | int):
-            _finite(f"{where}: {level.name}: read_s", level.read_s)
+            check_bounds(f"{where}: {level.name}: read_s", level.read_s, 0.0, laws.MAX_S)
     every = [level.every for level in strategy.levels]
     longest_s = strategy.interval_s + strategy.verify_s + max(x.write_s for x in strategy.levels)
-    if max(every) * longest_s > MAX_S:
+    if max(every) * longest_s > laws.MAX_S:
         raise quantities.InvalidSpecError(
             f"{where}: a checkpoint every {max(every):,} segments is never reached: expected one"
-            f" within {MAX_S:g} s"
+            f" within {laws.MAX_S:g} s"
         )
     if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
         raise quantities.InvalidSpecError(
@@ -178,12 +169,10 @@ def check_strategy(strategy: Strategy, units: int) -> None:
         raise quantities.InvalidSpecError(
             f"{where}: spares = {strategy.spares.count}: expected 0 or more"
         )
-    _count(f"{where}: retained", strategy.retained, MAX_RETAINED)
     if strategy.shrink is not None:
         _check_shrink(strategy.shrink, units, where)
     if strategy.maintenance is not None:
-        _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
-        _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+        packed_values(laws.JobPlan, f"{where}: maintenance ", maintenance=strategy.maintenance)
         if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
             raise quantities.InvalidSpecError(
                 f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
@@ -193,12 +182,12 @@ def check_strategy(strategy: Strategy, units: int) -> None:
 
 
 def _check_restarts(strategy: Strategy, where: str) -> None:
-    _count(f"{where}: restarts", len(strategy.restarts), laws.MAX_RESTARTS)
+    check_bounds(f"{where}: restarts", len(strategy.restarts), 1, laws.MAX_RESTARTS)
     for restart in strategy.restarts:
-        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), laws.MAX_PHASES)
+        check_bounds(f"{where}: {restart.name}: phases", len(restart.phases), 0, laws.MAX_PHASES)
         for name, phase in restart.phases.items():
             if isinstance(phase, float | int):
-                _finite(f"{where}: {restart.name}: {name}", phase)
+                check_bounds(f"{where}: {restart.name}: {name}", phase, 0.0, laws.MAX_S)
         if not 0.0 < restart.success <= 1.0:
             raise quantities.InvalidSpecError(
                 f"{where}: {restart.name}: success = {restart.success:g}: expected 0 to 1"
@@ -206,9 +195,8 @@ def _check_restarts(strategy: Strategy, where: str) -> None:
 
 
 def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
-    _finite(f"{where}: rejoin_s", shrink.rejoin_s)
-    _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0, highest=1000.0)
     where = f"{where}: shrink"
+    packed_values(laws.JobPlan, f"{where}: ", shrink=shrink)
     if not 1 <= shrink.fewest < units:
         raise quantities.InvalidSpecError(
             f"{where}: fewest = {quantities.repr_for_error(shrink.fewest)}: expected at least 1"
@@ -268,20 +256,6 @@ def _check_known(where: str, kind: str, name: str, names: Iterable[str]) -> None
         raise quantities.InvalidSpecError(
             f"{where}: unknown {kind} {quantities.repr_for_error(name)}; known:"
             f" {there}{quantities.did_you_mean(name, candidates)}"
-        )
-
-
-def _count(where: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise quantities.InvalidSpecError(
-            f"{where} = {quantities.repr_for_error(value)}: expected 1 to {most:,}"
-        )
-
-
-def _finite(where: str, value: float, lowest: float = 0.0, highest: float = MAX_S) -> None:
-    if not lowest <= value <= highest:
-        raise quantities.InvalidSpecError(
-            f"{where} = {value:g}: expected {lowest:g} to {highest:g}"
         )
 
 

@@ -11,29 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.compiled import NODE
+from perfatlas.compiled import NODE, pack_row
 from perfatlas.quantities import DAY_S, InvalidSpecError, significant, two_digits
-from perfatlas.reliability.fleet.laws import (
-    JOB,
-    MAX_CAUSES,
-    MAX_EVENTS,
-    MEMBER,
-    NEVER,
-    PLAN,
-    SILENT,
-    SLOT,
-    SLOWS,
-    SPARE_ORDERS,
-    STOPS,
-    TICKS_PER_SECOND,
-    UNIT,
-    Exponential,
-    Law,
-    PackedLaws,
-    Stores,
-    mean_s,
-    residual,
-)
+from perfatlas.reliability.fleet import laws
 from perfatlas.reliability.fleet.model.checks import cause_rate_per_s, check_job
 from perfatlas.reliability.fleet.model.identity import has_unit_ages, has_unit_lemons, what_differs
 from perfatlas.reliability.fleet.model.model import NO_TIME, REACHES
@@ -51,14 +31,14 @@ class EventStream(NamedTuple):
 
     cause: Cause
     name: str  # Name shown in tables
-    law: Law  # Distribution of a lifetime
+    law: laws.Law  # Distribution of a lifetime
     parts: float  # Expected number
     lemons: int  # Lemons tracked one by one, to be retired; the last may be fractional
 
     @property
     def rate_per_s(self) -> float:
         """Long-run rate of its events, effective or not [1/s]."""
-        return (self.lemons or self.parts) / mean_s(self.law)
+        return (self.lemons or self.parts) / laws.mean_s(self.law)
 
 
 def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[EventStream]:
@@ -76,21 +56,21 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[Ev
         bad = 0.0
         if cause.lemons is not None and named and has_unit_lemons(cause):
             among = named * cause.lemons.share
-            worse = Exponential(
-                mean_s=mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
+            worse = laws.Exponential(
+                mean_s=laws.mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
             )
             lemons = math.ceil(among * (1.0 - ROUNDING_TOLERANCE))
             streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, among, lemons))
         elif cause.lemons is not None:
             bad = parts * cause.lemons.share
             lemons = math.ceil(bad * (1.0 - ROUNDING_TOLERANCE)) if cause.lemons.strikes else 0
-            worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
+            worse = laws.Exponential(mean_s=laws.mean_s(cause.lifetime) / cause.lemons.factor)
             streams.append(EventStream(cause, f"{cause.name} (lemons)", worse, bad, lemons))
         rest = parts - bad
         in_units = named > 0 and has_unit_ages(cause)
         if in_units:  # of the job and all spares, whether powered or not
             rest = cause.per_unit * named
-        if not isinstance(cause.lifetime, Exponential) and not _whole(rest):
+        if not isinstance(cause.lifetime, laws.Exponential) and not _whole(rest):
             fraction = rest - math.floor(rest)
             scale = powered / named if in_units else 1.0
             streams.append(EventStream(cause, cause.name, cause.lifetime, fraction * scale, 0))
@@ -99,7 +79,7 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[Ev
     active = [stream for stream in streams if stream.parts > 0.0]
 
     def order(stream: EventStream) -> tuple[bool, float]:
-        return not isinstance(stream.law, Exponential), -stream.rate_per_s
+        return not isinstance(stream.law, laws.Exponential), -stream.rate_per_s
 
     return sorted(active, key=order)
 
@@ -115,7 +95,6 @@ def _whole(parts: float) -> bool:
 
 HEAP: Final = 1024  # slots of a heap at first
 MAX_NAMED: Final = 5_000_000  # units that are tracked individually; some hundred bytes each
-EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
 
@@ -124,7 +103,7 @@ class PackedJob(NamedTuple):
 
     plan_1: NDArray[Any]  # Constants (1,)
     job_1: NDArray[Any]  # Buffer for the state (1,)
-    stores: Stores  # Tables and heaps
+    stores: laws.Stores  # Tables and heaps
     names: tuple[str, ...]  # Names of the causes, in the order of the plan
 
 
@@ -146,10 +125,10 @@ def pack(
         InfeasibleError: The job is larger than the fleet.
     """
     check_job(fleet, units, strategy, horizon_s)
-    laws = PackedLaws()
-    plan_1 = np.zeros(1, PLAN)
+    law_table = laws.PackedLaws()
+    plan_1 = np.zeros(1, laws.PLAN)
     plan = plan_1[0]
-    _pack_job(plan, fleet, units, strategy, laws)
+    _pack_job(plan, fleet, units, strategy, law_table)
     plan["horizon"] = ticks(horizon_s)
     if work_s is not None:
         segments = max(math.ceil(work_s / strategy.interval_s - ROUNDING_TOLERANCE), 1)
@@ -157,47 +136,49 @@ def pack(
         plan["segments"], plan["last_work"] = segments, min(max(last, 1), plan["work"])
     named = _pack_identity(plan, fleet, units, strategy)
     streams = event_streams(fleet, units, int(plan["powered"]), named)
-    if len(streams) > MAX_CAUSES:
+    if len(streams) > laws.MAX_CAUSES:
         raise InvalidSpecError(
-            f"{len(streams)} causes including their lemons: expected at most {MAX_CAUSES}"
+            f"{len(streams)} causes including their lemons: expected at most {laws.MAX_CAUSES}"
         )
     rate_per_s = sum(stream.rate_per_s for stream in streams)
-    if rate_per_s * horizon_s > MAX_EVENTS:
+    if rate_per_s * horizon_s > laws.MAX_EVENTS:
         raise InvalidSpecError(
             f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
-            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MAX_EVENTS:,}; check the"
-            " unit of the rates or shorten the horizon"
+            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {laws.MAX_EVENTS:,}; check"
+            " the unit of the rates or shorten the horizon"
         )
-    lemons = _pack_causes(plan, streams, fleet, strategy, laws)
+    lemons = _pack_causes(plan, streams, fleet, strategy, law_table)
     for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
         row["stages"] = len(repair.stages)
-        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
+        row["relapse"] = law_table.add(repair.relapse, f"relapse after {repair.name}")
         for part, stage in zip(row["stage"], repair.stages, strict=False):
-            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
-            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
-    rows = laws.rows()
+            pack_row(part, laws.StageRecord, stage=stage)
+            part["law"] = law_table.add(stage.lasts, f"{repair.name}: {stage.name}")
+    rows = law_table.rows()
     plan["law"][: rows.size] = rows
-    stores = Stores(
-        knots_2K=laws.knots(),
+    stores = laws.Stores(
+        knots_2K=law_table.knots(),
         renewal_H=np.zeros(HEAP, NODE),
         return_G=np.zeros(HEAP, NODE),
-        slot_H=np.zeros(HEAP * bool(plan["members"]), SLOT),
+        slot_H=np.zeros(HEAP * bool(plan["members"]), laws.SLOT),
         lemon_Q=np.zeros(lemons, np.int64),
         holder_Q=np.zeros(lemons, np.int64),
         lemon_DK=np.zeros(named * int(plan["lemon_kinds"]), np.int64),
-        unit_D=np.zeros(named, UNIT),
-        member_DA=np.zeros(named * int(plan["members"]), MEMBER),
+        unit_D=np.zeros(named, laws.UNIT),
+        member_DA=np.zeros(named * int(plan["members"]), laws.MEMBER),
         down_D=np.zeros(named, np.int64),
         order_D=np.zeros(named, np.int64),
         spot_D=np.zeros(named, np.int64),
         bad_DL=np.zeros(named * int(plan["lurking"]), np.int64),
     )
-    return PackedJob(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
+    return PackedJob(
+        plan_1, np.zeros(1, laws.JOB), stores, tuple(stream.name for stream in streams)
+    )
 
 
 def ticks(seconds: float) -> int:
     """Return a time in whole ticks."""
-    return round(seconds * TICKS_PER_SECOND)
+    return round(seconds * laws.TICKS_PER_SECOND)
 
 
 def grown(packed: PackedJob) -> PackedJob:
@@ -207,9 +188,9 @@ def grown(packed: PackedJob) -> PackedJob:
         InvalidSpecError: More than 64 concurrent slowdowns, or too many failures.
     """
     if packed.job_1["full"][0] == 3:
-        days = packed.job_1["now"][0] / TICKS_PER_SECOND / DAY_S
+        days = packed.job_1["now"][0] / laws.TICKS_PER_SECOND / DAY_S
         raise InvalidSpecError(
-            f"a replica met {MAX_EVENTS:,} failures within {significant(days)} days: worn-out"
+            f"a replica met {laws.MAX_EVENTS:,} failures within {significant(days)} days: worn-out"
             " parts with"
             " as_old repairs fail ever faster; shorten the horizon, or repair them as new"
         )
@@ -220,68 +201,55 @@ def grown(packed: PackedJob) -> PackedJob:
     stores = packed.stores._replace(
         renewal_H=np.zeros(4 * packed.stores.renewal_H.size, NODE),
         return_G=np.zeros(4 * packed.stores.return_G.size, NODE),
-        slot_H=np.zeros(4 * packed.stores.slot_H.size, SLOT),
+        slot_H=np.zeros(4 * packed.stores.slot_H.size, laws.SLOT),
     )
     return packed._replace(stores=stores)
 
 
 def _pack_job(
-    plan: np.void, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws
+    plan: np.void, fleet: Fleet, units: int, strategy: Strategy, law_table: laws.PackedLaws
 ) -> None:
     spares = strategy.spares
     warm = spares.kind != "cold" and spares.count is not None
-    plan["work"], plan["verify"] = ticks(strategy.interval_s), ticks(strategy.verify_s)
-    plan["retained"] = strategy.retained
-    plan["step"] = ticks(strategy.step_s or 0.0)
-    plan["detection_exposed"] = strategy.detection_exposed
-    plan["restart_exposed"] = strategy.restart_exposed
+    pack_row(
+        plan,
+        laws.JobPlan,
+        fleet=fleet,
+        strategy=strategy,
+        spares=spares,
+        shrink=strategy.shrink,
+        maintenance=strategy.maintenance,
+    )
     plan["units"], plan["warm"] = units, warm
-    plan["spares"] = -1 if spares.count is None else spares.count
     plan["powered"] = units + (spares.count or 0) * warm
     plan["spare_start"] = -1
     if spares.start != NO_TIME:
-        plan["spare_start"] = laws.add(spares.start, "start of a spare")
-    plan["parts"], plan["parts_needed"] = fleet.parts_per_unit, fleet.parts_needed
-    plan["crews"] = fleet.crews or 0
-    plan["shrink_overhead"], plan["regrows"] = 1.0, 1
-    if strategy.shrink is not None:
-        plan["replica_units"] = strategy.shrink.replica_units
-        plan["fewest"] = strategy.shrink.fewest
-        plan["shrink_overhead"] = strategy.shrink.overhead
-        plan["rejoin"] = ticks(strategy.shrink.rejoin_s)
-        plan["regrows"] = strategy.shrink.regrows
-    plan["maintenance_every"] = plan["slow_patience"] = NEVER
-    if strategy.slow_patience_s is not None:
-        plan["slow_patience"] = ticks(strategy.slow_patience_s)
+        plan["spare_start"] = law_table.add(spares.start, "start of a spare")
     plan["silent_restart"] = _restart(strategy, strategy.silent_restart)
     plan["slow_restart"] = _restart(strategy, strategy.slow_restart)
     if strategy.maintenance is not None:
-        plan["maintenance_every"] = ticks(strategy.maintenance.every_s)
-        plan["maintenance"] = ticks(strategy.maintenance.lasts_s)
         plan["maintenance_restart"] = _restart(strategy, strategy.maintenance.restart)
     plan["levels"] = len(strategy.levels)
     for row, level in zip(plan["level"], strategy.levels, strict=False):
-        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
-        row["every"], row["read_law"] = level.every, -1
+        pack_row(row, laws.LevelRecord, level=level)
+        row["read_law"] = -1
         if isinstance(level.read_s, float | int):
             row["read"] = ticks(level.read_s)
         else:
-            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
+            row["read_law"] = law_table.add(level.read_s, f"read of {level.name}")
     plan["restarts"] = len(strategy.restarts)
     for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
-        row["success"] = restart.success
+        pack_row(row, laws.RestartRecord, restart=restart)
         for name, phase in restart.phases.items():
             if isinstance(phase, float | int):
                 row["fixed"] += ticks(phase)
             else:
-                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
+                row["law"][row["phases"]] = law_table.add(phase, f"{restart.name}: {name}")
                 row["phases"] += 1
 
 
 def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) -> int:
     """Return the number of units tracked individually, 0 where counts suffice."""
-    plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
-    plan["reallocates"] = strategy.spares.reallocated
     differs = what_differs(fleet, strategy)
     if fleet.parts_per_unit > 1:
         differs = (*differs, "failed parts")
@@ -303,22 +271,25 @@ def _restart(strategy: Strategy, name: str) -> int:
 
 
 def _pack_causes(
-    plan: np.void, streams: list[EventStream], fleet: Fleet, strategy: Strategy, laws: PackedLaws
+    plan: np.void,
+    streams: list[EventStream],
+    fleet: Fleet,
+    strategy: Strategy,
+    law_table: laws.PackedLaws,
 ) -> int:
     """Write the causes; return the number of lemons."""
     plan["causes"] = len(streams)
-    rates = [s.rate_per_s for s in streams if isinstance(s.law, Exponential)]
+    rates = [s.rate_per_s for s in streams if isinstance(s.law, laws.Exponential)]
     plan["memoryless"] = len(rates)
     if rates:
-        plan["mean_gap"] = TICKS_PER_SECOND / sum(rates)
+        plan["mean_gap"] = laws.TICKS_PER_SECOND / sum(rates)
         plan["chance"][: len(rates)] = np.cumsum(rates) / sum(rates)
     lemons = 0
     kinds: dict[str, int] = {}
     for row, stream in zip(plan["cause"], streams, strict=False):
-        _pack_cause(row, stream, fleet, strategy, laws)
+        _pack_cause(row, stream, fleet, strategy, law_table)
         cause = stream.cause
         row["lemon_kind"] = row["member"] = -1
-        row["per_unit"] = cause.per_unit
         if plan["named"] and has_unit_lemons(cause):
             row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
         if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
@@ -340,30 +311,26 @@ def _pack_causes(
 
 
 def _pack_cause(
-    row: np.void, stream: EventStream, fleet: Fleet, strategy: Strategy, laws: PackedLaws
+    row: np.void, stream: EventStream, fleet: Fleet, strategy: Strategy, law_table: laws.PackedLaws
 ) -> None:
     cause = stream.cause
-    memoryless = isinstance(stream.law, Exponential)
-    row["law"] = laws.add(stream.law, f"lifetime of {cause.name}")
+    pack_row(row, laws.CauseRecord, cause=cause)
+    memoryless = isinstance(stream.law, laws.Exponential)
+    row["law"] = law_table.add(stream.law, f"lifetime of {cause.name}")
     row["first_law"] = row["law"]
     if cause.ages == "mixed":
-        row["first_law"] = laws.add(residual(stream.law), f"lifetime of {cause.name}")
+        row["first_law"] = law_table.add(laws.residual(stream.law), f"lifetime of {cause.name}")
     row["parts"] = stream.parts if memoryless else max(round(stream.parts), 1)
     row["counted"] = 1.0 if memoryless else min(stream.parts, 1.0)
-    row["age"] = cause.age_s * TICKS_PER_SECOND
-    row["effect"] = EFFECTS[cause.effect]
-    row["as_old"] = cause.as_old
     row["scope"] = 0 if strikes_work(cause) else TAKES.index(cause.takes)
     row["shared"] = cause.shared > 0.0
-    row["hits"] = cause.units
     row["repair"] = [repair.name for repair in fleet.repairs].index(
         cause.repair or fleet.repairs[0].name
     )
     row["restart"] = _restart(strategy, cause.restart)
-    row["detection"] = laws.add(cause.detection, f"detection of {cause.name}")
-    row["factor"] = cause.slowdown
+    row["detection"] = law_table.add(cause.detection, f"detection of {cause.name}")
     if cause.lasts is not None:
-        row["duration"] = row["latency"] = laws.add(cause.lasts, f"duration of {cause.name}")
+        row["duration"] = row["latency"] = law_table.add(cause.lasts, f"duration of {cause.name}")
     row["level"] = needed_level(cause, strategy)
 
 

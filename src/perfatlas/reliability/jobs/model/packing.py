@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.compiled import (
+    check_bounds,
+    pack_row,
+    packed_fields,
+    packed_values,
+    record_type,
+)
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
 from perfatlas.reliability.jobs.model import records
 
@@ -20,9 +27,6 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.model.model import Cluster, Failures, Jobs, Policy
 
-LEVELS: Final = ("anywhere", "domain", "leaf")
-MAX_GPUS: Final = 1_024  # GPUs of a node
-MAX_NODES: Final = 1_000_000
 MAX_SPANS: Final = 70_000_000  # bytes of free-time spans for reservations
 BYTES_PER_SPAN: Final = 10
 
@@ -62,12 +66,11 @@ def pack(
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
     """Return the nodes per domain and per leaf."""
-    _within("nodes", cluster.nodes, 1, MAX_NODES)
-    _within("gpus_per_node", cluster.gpus_per_node, 1, MAX_GPUS)
+    packed_values(records.PlanRecord, cluster=cluster)
     leaf = cluster.nodes if cluster.nodes_per_leaf is None else cluster.nodes_per_leaf
     domain = leaf if cluster.nodes_per_domain is None else cluster.nodes_per_domain
-    _within("nodes_per_domain", domain, 1, cluster.nodes)
-    _within("nodes_per_leaf", leaf, 1, cluster.nodes)
+    check_bounds("nodes_per_domain", domain, 1, cluster.nodes)
+    check_bounds("nodes_per_leaf", leaf, 1, cluster.nodes)
     if leaf % domain and leaf != cluster.nodes:
         raise InvalidSpecError(
             f"nodes_per_leaf = {leaf} splits domains of {domain} nodes: use a multiple of {domain}"
@@ -78,75 +81,37 @@ def check_cluster(cluster: Cluster) -> tuple[int, int]:
 def _plan(
     cluster: Cluster, policy: Policy, sizes: tuple[int, int], until: int | None
 ) -> NDArray[Any]:
-    response = policy.response
-    values: dict[str, float] = {
-        "nodes": cluster.nodes,
-        "gpus": cluster.gpus_per_node,
-        "domain": sizes[0],
-        "leaf": sizes[1],
-        "order": _index("order", policy.order, records.ORDERS),
-        "backfill": _index("backfill", policy.backfill, records.BACKFILLS),
-        "depth": _within("depth", policy.depth, 1, 2**31),
-        "preemption": _index("preemption", policy.preemption, records.PREEMPTIONS),
-        "best_fit": _index("placement", policy.placement, ("pack", "best_fit")),
-        "level": _index("together", policy.together, LEVELS),
-        "required": policy.required,
-        "response": _index("response", response.kind, records.RESPONSES),
-        "detection": _time("detection_s", response.detection_s),
-        "patience": records.NEVER
-        if response.patience_s is None
-        else _time("patience_s", response.patience_s),
-        "most_restarts": records.NEVER
-        if response.most_restarts is None
-        else _within("most_restarts", response.most_restarts, 0, 2**31),
-        "backoff": _time("backoff_s", response.backoff_s),
-        "most_backoff": _time("most_backoff_s", response.most_backoff_s),
-        "keeps_place": policy.keeps_place,
-        "until": records.NEVER
-        if until is None
-        else _within("until", until, 0, records.MAX_INPUT_TICKS),
-        "half_life": _time("half_life_s", policy.half_life_s),
-    }
-    if not values["half_life"]:
-        raise InvalidSpecError("half_life_s = 0: expected a time above zero")
+    plan_1 = np.zeros(1, records.PLAN)
+    plan, response = plan_1[0], policy.response
+    pack_row(plan, records.PlanRecord, cluster=cluster, policy=policy, response=response)
+    plan_1["domain"], plan_1["leaf"] = sizes
+    plan_1["until"] = records.NEVER if until is None else until
+    check_bounds("until", until or 0, 0, records.MAX_INPUT_TICKS)
     if policy.preemption != "none" and policy.order != "priority":
         raise InvalidSpecError(f"preemption requires order = 'priority', not {policy.order!r}")
-    return np.array([tuple(values[name] for name in records.PLAN.names or ())], records.PLAN)
+    return plan_1
 
 
 def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     size, gpus = jobs.size, cluster.gpus_per_node
-    job_J = np.zeros(size, records.JOB)
-    requested_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
+    rows = range(1, size + 1) if jobs.row_J is None else jobs.row_J.tolist()
+    job_J = _packed_columns(records.JobRecord, jobs, size, rows)
+    requested_J = _checked("gpus_J", jobs.gpus_J, (size, 1, 2**40), rows)
     nodes_J = -(-requested_J // gpus)
     if jobs.nodes_J is not None:
-        nodes_J = _column(jobs, "nodes_J", jobs.nodes_J, 1, 2**40)
-    job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, records.MAX_INPUT_TICKS)
+        nodes_J = _checked("nodes_J", jobs.nodes_J, (size, 1, 2**40), rows)
+    for name, names in (("user_J", jobs.users), ("kind_J", jobs.kinds)):
+        index_J = getattr(jobs, name)
+        none_J = np.zeros(size, np.int64)
+        _checked(name, none_J if index_J is None else index_J, (size, 0, len(names) - 1), rows)
     later_J = np.diff(job_J["submit"]) < 0
     if later_J.any():
         at = int(np.argmax(later_J)) + 1
         raise InvalidSpecError(
             f"row {jobs.row(at)}: submitted before the previous row; sort the rows by submission"
         )
-    job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, records.MAX_INPUT_TICKS)
     job_J["nodes"] = nodes_J
     job_J["gpus"] = -(-requested_J // nodes_J)
-    optional = (
-        ("limit", "limit_J", records.NEVER, 1, records.NEVER),
-        ("user", "user_J", 0, 0, len(jobs.users) - 1),
-        ("", "kind_J", 0, 0, len(jobs.kinds) - 1),
-        ("priority", "priority_J", 0, -records.MAX_INPUT_TICKS, records.MAX_INPUT_TICKS),
-        ("requeue", "requeue_J", 1, 0, 1),
-        ("interval", "checkpoint_J", 0, 0, records.MAX_INPUT_TICKS),
-        ("overhead", "restart_J", 0, 0, records.MAX_INPUT_TICKS),
-        ("fewest", "fewest_J", 1, 1, 2**40),
-    )
-    for field, name, default, least, most in optional:
-        values = getattr(jobs, name)
-        if values is not None or not least <= default <= most:
-            values = _column(jobs, name, _or(values, size, default), least, most)
-        if field:
-            job_J[field] = default if values is None else values
     job_J["key"] = job_J["submit"]
     job_J["work"] = job_J["run"] * np.minimum(nodes_J, cluster.nodes)
     for name in ("first", "started", "ended", "lost_node"):
@@ -174,7 +139,7 @@ def _misfits(
     nodes = int(plan["nodes"])
     most = (nodes, int(plan["domain"]), int(plan["leaf"]))[int(plan["level"])]
     room = most if plan["required"] else nodes
-    where = LEVELS[int(plan["level"])] if room < nodes else "cluster"
+    where = records.LEVELS[int(plan["level"])] if room < nodes else "cluster"
     bad_J = [
         job_J["nodes"] > room,
         job_J["gpus"] > plan["gpus"],
@@ -187,18 +152,8 @@ def _misfits(
 def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
     if failures is None:
         return np.zeros(0, records.FAILURE)
-    time_X = np.asarray(failures.time_X)
-    size = time_X.shape[0]
-    failure_X = np.zeros(size, records.FAILURE)
-    columns: tuple[tuple[str, ArrayLike, int, int], ...] = (
-        ("time", time_X, 0, records.MAX_INPUT_TICKS),
-        ("node", failures.node_X, 0, cluster.nodes - 1),
-        ("repair", failures.repair_X, -1, records.MAX_INPUT_TICKS),
-        ("width", _or(failures.width_X, size, 1), 1, cluster.nodes),
-        ("drain", _or(failures.drain_X, size, 0), 0, 1),
-    )
-    for name, values, least, most in columns:
-        failure_X[name] = _checked(f"{name}_X", values, (size, least, most), range(1, size + 1))
+    size = np.asarray(failures.time_X).shape[0]
+    failure_X = _packed_columns(records.FailureRecord, failures, size, range(1, size + 1))
     beyond_X = failure_X["node"] + failure_X["width"] > cluster.nodes
     if beyond_X.any():
         at = int(np.argmax(beyond_X))
@@ -270,17 +225,22 @@ def _state(
     )  # fmt: skip
 
 
-def _or(values: ArrayLike | None, size: int, default: int) -> ArrayLike:
-    return np.full(size, default, np.int64) if values is None else values
-
-
-def _column(jobs: Jobs, name: str, values: ArrayLike, least: int, most: int) -> NDArray[np.int64]:
-    rows = range(1, jobs.size + 1) if jobs.row_J is None else jobs.row_J.tolist()
-    return _checked(name, values, (jobs.size, least, most), rows)
+def _packed_columns(
+    record: type, described: Jobs | Failures, size: int, rows: Sequence[int]
+) -> NDArray[Any]:
+    """Return rows of a record whose packed fields hold columns; errors name the first bad row."""
+    table = np.zeros(size, record_type(record))
+    for field, declared in packed_fields(record):
+        name = declared.attribute.partition(".")[2]
+        column = getattr(described, name)
+        if column is not None:
+            column = _checked(name, column, (size, declared.least, declared.most), rows)
+        table[field] = declared.none if column is None else column
+    return table
 
 
 def _checked(
-    name: str, values: ArrayLike, bounds: tuple[int, int, int], rows: Sequence[int]
+    name: str, values: ArrayLike, bounds: tuple[int, float, float], rows: Sequence[int]
 ) -> NDArray[np.int64]:
     """Return a column of whole numbers within bounds; errors name the first bad row."""
     size, least, most = bounds
@@ -297,23 +257,3 @@ def _checked(
         at = int(np.argmax(bad))
         raise InvalidSpecError(f"row {rows[at]}: {name} = {whole[at]}: expected {least} to {most}")
     return whole
-
-
-def _index(name: str, value: str, names: Sequence[str]) -> int:
-    if value not in names:
-        raise InvalidSpecError(
-            f"{name} = {value!r} is not one of {', '.join(names)}{did_you_mean(value, names)}"
-        )
-    return names.index(value)
-
-
-def _within(name: str, value: int, least: int, most: int) -> int:
-    if not least <= value <= most:
-        raise InvalidSpecError(f"{name} = {value}: expected {least} to {most}")
-    return value
-
-
-def _time(name: str, value_s: float) -> int:
-    if not 0.0 <= value_s <= records.MAX_INPUT_TICKS / records.TICKS_PER_SECOND:
-        raise InvalidSpecError(f"{name} = {value_s:g}: expected zero or more")
-    return round(value_s * records.TICKS_PER_SECOND)
