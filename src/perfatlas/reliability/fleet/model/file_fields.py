@@ -1,16 +1,35 @@
-"""Laws in a fleet's TOML file, and field readers shared by its tables."""
+"""Laws in a fleet's TOML file, and fields of its tables from the types of what they describe."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from perfatlas import quantities
-from perfatlas.files import Array, Duration, Field, Number, Text, Whole, read_fields
+from perfatlas.files import (
+    Array,
+    Duration,
+    Field,
+    Flag,
+    Number,
+    Reader,
+    Record,
+    Text,
+    Whole,
+    read_fields,
+)
 from perfatlas.reliability.fleet import laws
 from perfatlas.sampling import rate_posterior
 
 NAME: Final = Text(empty=False, longest=200, expected="a name")
+_READERS: Final[Mapping[Any, Reader[Any]]] = {
+    int: Whole(),
+    float: Number(),
+    bool: Flag(),
+    str: Text(longest=NAME.longest, expected="a name"),
+}
 _NUMBER: Final = Field(Number(), required=True)
 _TIME: Final = Field(Duration(), required=True)
 
@@ -74,12 +93,35 @@ def _bathtub(**fields: float) -> laws.Law:
     )
 
 
-def _time(into: str) -> Field[float]:
-    return Field(Duration(), required=True, into=into)
+def fields_of(described: type, *left_out: str) -> dict[str, Field[Any]]:
+    """Return the fields of a table by key, from a dataclass: `lag_s`, a time, has the key `lag`."""
+    fields: dict[str, Field[Any]] = {}
+    hints = get_type_hints(described)
+    for item in dataclasses.fields(described):
+        if item.name in left_out:
+            continue
+        hint, key = hints[item.name], item.name
+        reader: Reader[Any]
+        kinds = set(get_args(hint) or (hint,)) - {NoneType}
+        if get_origin(hint) is Literal:
+            reader = Text(choices=get_args(hint))
+        elif item.name == "name":
+            reader = NAME
+        elif laws.Exponential in kinds:
+            reader = TimeOrLaw() if float in kinds else Lifetime()
+        elif float in kinds and key.endswith("_s"):
+            reader = Duration()
+        else:
+            kind = kinds.pop()
+            reader = _READERS.get(kind) or Record(fields=fields_of(kind), build=kind)
+        required = item.default is dataclasses.MISSING
+        key = key.removesuffix("_s") if float in kinds else key
+        fields[key] = Field(reader, required=required, into=item.name)
+    return fields
 
 
 _LAWS: Final[dict[str, tuple[dict[str, Field[Any]], Callable[..., laws.Law]]]] = {
-    "constant": ({"value": _time("value_s")}, laws.Constant),
+    "constant": (fields_of(laws.Constant), laws.Constant),
     "exponential": (
         {
             "mean": Field(Duration(), into="mean_s"),
@@ -89,8 +131,8 @@ _LAWS: Final[dict[str, tuple[dict[str, Field[Any]], Callable[..., laws.Law]]]] =
         },
         laws.Exponential,
     ),
-    "weibull": ({"shape": _NUMBER, "scale": _time("scale_s")}, laws.Weibull),
-    "lognormal": ({"median": _time("median_s"), "sigma": _NUMBER}, laws.LogNormal),
+    "weibull": (fields_of(laws.Weibull), laws.Weibull),
+    "lognormal": (fields_of(laws.LogNormal), laws.LogNormal),
     "bathtub": (
         {
             "infant_shape": _NUMBER,

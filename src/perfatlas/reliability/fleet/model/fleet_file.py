@@ -30,29 +30,20 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import model
 from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.model.checks import check_fleet
-from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, name_of
+from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, fields_of, name_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_COUNT: Final = files.Field(files.Whole())
-_FLEET: Final[dict[str, files.Field[Any]]] = {
+_FLEET: Final = fields_of(model.Fleet, "causes", "repairs") | {
     "units": files.Field(files.Whole(), required=True, meaning="the number of units of the fleet"),
-    **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews", "spares"), _COUNT),
     "spares_ref": files.Field(files.Text()),
 }
 _PARTS: Final = ("cause", "repair", "strategy")
-_REPAIR: Final[dict[str, files.Field[Any]]] = {
-    "name": files.Field(NAME, required=True),
-    "relapse": files.Field(Lifetime()),
-}
+_REPAIR: Final = fields_of(model.Repair, "stages")
 _STAGE: Final = files.Record(
-    fields={
-        "name": files.Field(NAME, required=True),
-        "lasts": files.Field(Lifetime(), required=True, meaning="the duration of a stage"),
-        "fixes": files.Field(files.Number()),
-        "false_fix": files.Field(files.Number()),
-    },
+    fields=fields_of(model.RepairStage)
+    | {"lasts": files.Field(Lifetime(), required=True, meaning="the duration of a stage")},
     build=model.RepairStage,
 )
 
@@ -101,34 +92,8 @@ def _repair(table: Mapping[str, Any], origin: str) -> model.Repair:
     return model.Repair(**fields)
 
 
-_NUMBER: Final = files.Field(files.Number())
-_RESTART: Final = files.Field(files.Text(longest=NAME.longest, expected="a name"))
-_LEMONS: Final = files.Record(
-    fields={
-        "share": files.Field(files.Number(), required=True),
-        "factor": files.Field(files.Number(), required=True),
-        "strikes": files.Field(files.Whole()),
-    },
-    build=model.Lemons,
-)
-_CAUSE: Final[dict[str, files.Field[Any]]] = {
-    "name": files.Field(NAME),
-    "lifetime": files.Field(Lifetime(), required=True, meaning="such as { law, mean }"),
-    "detection": files.Field(Lifetime()),
-    "lasts": files.Field(Lifetime()),
-    "age": files.Field(files.Duration(), into="age_s"),
-    "per_unit": _NUMBER,
-    "shared": _NUMBER,
-    "slowdown": _NUMBER,
-    "lemons": files.Field(_LEMONS),
-    "effect": files.Field(files.Text(choices=("stops", "corrupts", "slows"))),
-    "takes": files.Field(files.Text(choices=("nothing", "part", "unit"))),
-    "loses": files.Field(files.Text(choices=model.REACHES)),
-    "ages": files.Field(files.Text(choices=("new", "mixed"))),
-    "as_old": files.Field(files.Flag()),
-    "repair": _RESTART,
-    "restart": _RESTART,
-    "units": files.Field(files.Whole()),
+_CAUSE: Final = fields_of(model.Cause, "events") | {
+    "lifetime": files.Field(Lifetime(), required=True, meaning="such as { law, mean }")
 }
 
 

@@ -42,71 +42,41 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import files
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-from perfatlas.reliability.fleet.laws import SPARE_ORDERS
 from perfatlas.reliability.fleet.model import model
 from perfatlas.reliability.fleet.model.checks import check_once
-from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, TimeOrLaw, name_of
+from perfatlas.reliability.fleet.model.file_fields import NAME, TimeOrLaw, fields_of, name_of
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import Law
 
 _TIME: Final = files.Duration()
-_RESTART_NAME: Final = files.Text(longest=NAME.longest, expected="the name of a restart")
 _BYTES: Final = files.Number(dimension="bytes", unit="B", least=1.0, example="5.7 TB")
 _SPEED: Final = files.Number(dimension="bytes_per_s", unit="B/s", least=1e-6, example="400 GB/s")
 _SPARES: Final = files.Record(
-    fields={
-        "count": files.Field(files.Whole(), required=True, meaning="the number of spares"),
-        "kind": files.Field(files.Text(choices=("cold", "warm", "hot"))),
-        "start": files.Field(Lifetime()),
-        "order": files.Field(files.Text(choices=SPARE_ORDERS)),
-    },
+    fields=fields_of(model.Spares, "reallocated")
+    | {"count": files.Field(files.Whole(), required=True, meaning="the number of spares")},
     build=model.Spares,
 )
 _SHRINK: Final = files.Record(
-    fields={
+    fields=fields_of(model.Shrink)
+    | {
         "replica_units": files.Field(files.Whole()),
         "fewest": files.Field(files.Whole(), required=True, meaning="the minimum number of units"),
-        "overhead": files.Field(files.Number()),
-        "rejoin": files.Field(_TIME, into="rejoin_s"),
-        "regrows": files.Field(files.Flag()),
     },
     build=lambda *, replica_units=1, **given: model.Shrink(replica_units=replica_units, **given),
 )
-_MAINTENANCE: Final = files.Record(
-    fields={
-        "every": files.Field(_TIME, required=True, into="every_s"),
-        "lasts": files.Field(_TIME, required=True, into="lasts_s"),
-        "restart": files.Field(NAME),
-    },
-    build=model.Maintenance,
-)
-_STRATEGY: Final[dict[str, files.Field[Any]]] = {
-    "name": files.Field(NAME, required=True),
+_STRATEGY: Final = fields_of(model.Strategy, "levels", "restarts", "step_s") | {
     "interval": files.Field(_TIME, into="interval_s"),
-    "verify": files.Field(_TIME, into="verify_s"),
     "lost_step": files.Field(_TIME, into="step_s"),
-    "slow_patience": files.Field(_TIME, into="slow_patience_s"),
-    "retained": files.Field(files.Whole()),
-    "silent_restart": files.Field(_RESTART_NAME),
-    "slow_restart": files.Field(_RESTART_NAME),
-    "detection_exposed": files.Field(files.Flag()),
-    "restart_exposed": files.Field(files.Flag()),
     "spares": files.Field(_SPARES),
     "shrink": files.Field(_SHRINK),
-    "maintenance": files.Field(_MAINTENANCE),
     "state": files.Field(_BYTES, into="state_bytes"),
 }
 _KEYS: Final = {**_STRATEGY, "checkpoint": None, "restart": None}
 _MOVES: Final = ("write", "lag", "read")
-_LEVEL: Final[dict[str, files.Field[Any]]] = {
-    "name": files.Field(NAME, required=True),
+_LEVEL: Final = fields_of(model.Level) | {
     "write": files.Field(_TIME, into="write_s"),
-    "lag": files.Field(_TIME, into="lag_s"),
-    "read": files.Field(TimeOrLaw(), into="read_s"),
     **{f"{key}_bandwidth": files.Field(_SPEED) for key in _MOVES},
-    "every": files.Field(files.Whole()),
-    "survives": files.Field(files.Text(choices=model.REACHES)),
 }
 _GROWING: Final[dict[str, files.Field[Any]]] = {
     "fixed": files.Field(_TIME, into="fixed_s"),
