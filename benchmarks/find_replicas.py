@@ -139,7 +139,7 @@ def meets(fields: Mapping[str, Any], count: int, seed: int) -> bool:
     load = offered_load(scenario, traffic, {}).load
     if load is None or load.grows:
         return False
-    traffic = traffic.model_copy(update={"num_requests": count})
+    traffic = traffic.changed(num_requests=count)
     resolved = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, resolved)
     outcome = run_traffic(ready, resolved, Control())

@@ -27,7 +27,7 @@ def sharing(table: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(table)
     def priced(scenario: Any, *others: Any) -> Any:  # noqa: ANN401 - as the function it wraps
-        texts = _files(scenario.model_dump())
+        texts = _files(vars(scenario))
         if texts is None:
             return table(scenario, *others)
         known = others[-1]

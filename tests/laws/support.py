@@ -71,7 +71,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], **shared: object) -> dict[str, l
 
 
 def question_of(**fields: Any) -> Candidates:  # noqa: ANN401 - names of the vocabulary
-    question, problems = resolve_scenarios([Scenario(**fields)])
+    question, problems = resolve_scenarios([Scenario.read(fields)])
     assert question is not None, problems
     return question
 

@@ -17,7 +17,7 @@ from perfatlas.verbs.train import train
 
 def _tokens_per_step(scenario: Mapping[str, Any]) -> int:
     """Return the `max_num_batched_tokens` of a scenario, given or by default."""
-    question, problems = resolve_scenarios([Scenario.model_validate(dict(scenario))])
+    question, problems = resolve_scenarios([Scenario.read(dict(scenario))])
     assert question is not None, problems
     return int(question.limits.max_num_batched_tokens[0])
 

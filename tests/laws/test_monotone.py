@@ -59,7 +59,7 @@ def steps_alike(field: str, values: list[int], **shared: Any) -> list[NDArray[np
     """
     if resolve_engine(shared["engine"]).scheduler.chunked_prefill:
         return [np.ones(len(values), np.bool_)]
-    rows = [Scenario(**{**DEPLOYMENT, **shared, field: value}) for value in values]
+    rows = [Scenario.read({**DEPLOYMENT, **shared, field: value}) for value in values]
     question, problems = resolve_scenarios(rows)
     assert question is not None, problems
     together_N = np.floor(question.limits.max_num_batched_tokens / question.load.isl)

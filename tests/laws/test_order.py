@@ -75,7 +75,7 @@ def _as_run(fields: Fields) -> Fields:
     answer = estimate(**fields)
     slow = [row for row in answer.breakdown if row["time_s"] < row["bound_time_s"] * (1 - ROUNDING)]
     assert not slow, (fields, slow[:2])
-    question, problems = resolve_scenarios([Scenario.model_validate(fields)])
+    question, problems = resolve_scenarios([Scenario.read(fields)])
     assert question is not None, problems
     own = {name: value for name, value in answer.scenario.items() if name.endswith("_format")}
     if fields.get("attention_dp", 1) > 1:

@@ -44,9 +44,7 @@ def question(model: str, batch: int, isl: int, **shared: str) -> Candidates:
     fields: dict[str, object] = {"model": model, "system": "b300_sxm", "tier": "bound", **shared}
     fields |= {"batch": batch, "isl": isl, "osl": 64}
     sizes = legal(model)
-    found, problems = resolve_scenarios(
-        [Scenario.model_validate({**fields, "tp": tp}) for tp in sizes]
-    )
+    found, problems = resolve_scenarios([Scenario.read({**fields, "tp": tp}) for tp in sizes])
     assert found is not None
     assert problems == [None] * len(sizes)
     return found

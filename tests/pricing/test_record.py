@@ -34,7 +34,7 @@ WithEnergy: Any = make_dataclass(
 
 def context(**fields_: object) -> StepContext:
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
-    question, problems = resolve_scenarios([Scenario.model_validate({**given, **fields_})])
+    question, problems = resolve_scenarios([Scenario.read({**given, **fields_})])
     assert question is not None, problems
     return question.context()
 

@@ -18,7 +18,7 @@ LLAMA = Scenario.read({"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 
 
 def llama(**changes: int) -> Scenario:
-    return LLAMA.model_copy(update=changes)
+    return LLAMA.changed(**changes)
 
 
 def test_a_simulation_runs_on_these_blocks_but_one() -> None:

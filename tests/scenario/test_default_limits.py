@@ -26,7 +26,7 @@ def limits(
     **fields: Any,  # noqa: ANN401 - of a scenario
 ) -> dict[str, float]:
     question, problems = resolve_scenarios(
-        [Scenario.model_validate({"model": LLAMA, **fields})], longest, pooled=pooled
+        [Scenario.read({"model": LLAMA, **fields})], longest, pooled=pooled
     )
     assert question is not None, problems
     return {name: float(values[0]) for name, values in vars(question.limits).items()}

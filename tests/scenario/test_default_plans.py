@@ -26,7 +26,7 @@ R1 = "deepseek-ai/DeepSeek-R1"
 
 
 def sizes(**fields: Any) -> tuple[int, ...]:  # noqa: ANN401 - of a scenario
-    question, problems = resolve_scenarios([Scenario.model_validate(fields)])
+    question, problems = resolve_scenarios([Scenario.read(fields)])
     assert question is not None, problems
     plan = question.plan
     return tuple(int(column[0]) for column in (plan.tp, plan.pp, plan.dp))
@@ -71,9 +71,7 @@ def test_the_next_smaller_tensor_parallelism_lacks_room(gpus: int) -> None:
     assert tp <= 8
     if tp == 1:
         return
-    question, _ = resolve_scenarios(
-        [Scenario.model_validate({**asked, "tp": tp // 2, "dp": 2 * dp})]
-    )
+    question, _ = resolve_scenarios([Scenario.read({**asked, "tp": tp // 2, "dp": 2 * dp})])
     assert question is not None
     memory = candidate_memory(question)
     room = np.where(memory.fits, memory.max_sequences, 0.0)
@@ -86,11 +84,7 @@ def test_sizes_that_are_given_stay() -> None:
     assert sizes(**asked, dp=2) == (4, 1, 2)
     assert sizes(**asked, pp=2) == (1, 2, 4)
     question, _ = resolve_scenarios(
-        [
-            Scenario.model_validate(
-                {"model": "Qwen/Qwen3-30B-A3B", "system": "h100_sxm", "gpus": 8, "ep": 4}
-            )
-        ]
+        [Scenario.read({"model": "Qwen/Qwen3-30B-A3B", "system": "h100_sxm", "gpus": 8, "ep": 4})]
     )
     assert question is not None
     assert (question.plan.tp[0], question.plan.ep[0], question.plan.dp[0]) == (4, 4, 2)
@@ -130,7 +124,7 @@ def test_simulated_traffic_has_the_same_plan() -> None:
     _, scenario = split_fields(fields)
     # the load is not known: room for 32 sequences of the default lengths
     assert (scenario.tp, scenario.dp) == (4, 4)
-    plain = Scenario.model_validate({"model": SMALL, "system": "h100_sxm", "tp": 2})
+    plain = Scenario.read({"model": SMALL, "system": "h100_sxm", "tp": 2})
     assert planned_scenario(plain) is plain
 
 

@@ -22,7 +22,7 @@ def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) 
     lengths: dict[str, int] = {} if isl is None else {"isl": isl}
     if isl is None and not {"requests", "lengths_from"} & fields.keys():
         lengths = {"isl": 100, "osl": 10}
-    scenario = Scenario.model_validate({**deployed, "concurrency": concurrency, **lengths})
+    scenario = Scenario.read({**deployed, "concurrency": concurrency, **lengths})
     traffic = parse_traffic(fields)
     refuse_unused_options(traffic, scenario)
     return resolve_traffic(traffic, scenario)

@@ -21,7 +21,7 @@ NONE = np.zeros(0, np.int64)
 
 def context(**fields: object) -> StepContext:
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "engine": "vllm"}
-    question, problems = resolve_scenarios([Scenario.model_validate({**given, **fields})])
+    question, problems = resolve_scenarios([Scenario.read({**given, **fields})])
     assert question is not None, problems
     return question.context()
 

@@ -20,7 +20,7 @@ from perfatlas.step import candidate_memory, decode_work, step_costs
 def test_a_prompt_beside_decodes(model: str, tier: str) -> None:
     fields = {"model": model, "system": "h100_sxm", "engine": "vllm", "mode": "aggregated"}
     sizes = {"isl": 64, "osl": 256, "concurrency": 32}  # 32 sequences fill a captured graph
-    scenario = Scenario.model_validate({**fields, **sizes, "tier": tier, "method": "formula"})
+    scenario = Scenario.read({**fields, **sizes, "tier": tier, "method": "formula"})
     question, problems = resolve_scenarios([scenario])
     assert question is not None, problems
     context, load = question.context(), running_load(question, candidate_memory(question))

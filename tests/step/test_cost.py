@@ -24,9 +24,7 @@ KV_ROW = 32 * 2 * 8 * 128 * 2
 
 def context(engine: str = "ideal", **fields: object) -> StepContext:
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
-    question, problems = resolve_scenarios(
-        [Scenario.model_validate({**given, "engine": engine, **fields})]
-    )
+    question, problems = resolve_scenarios([Scenario.read({**given, "engine": engine, **fields})])
     assert question is not None, problems
     return question.context()
 
@@ -146,7 +144,7 @@ def test_skewed_experts_are_passed_on() -> None:
 def test_columns_are_priced_as_alone() -> None:
     sizes = np.array([1.0, 9.0, 300.0])
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
-    scenarios = [Scenario.model_validate({**given, "batch": int(size)}) for size in sizes]
+    scenarios = [Scenario.read({**given, "batch": int(size)}) for size in sizes]
     question, _ = resolve_scenarios(scenarios)
     assert question is not None
     together = decode_step(question.context(), sizes, np.full(3, 512.0)).total_s()

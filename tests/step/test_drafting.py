@@ -23,7 +23,7 @@ HEAD = 128256 * 4096
 def context(drafts: int, **fields: object) -> StepContext:
     drafted = {"speculative_depth": drafts, "speculative_acceptance": 0.5} if drafts else {}
     given = {"engine": "ideal", "tier": "bound", **LLAMA, **drafted, **fields}
-    question, problems = resolve_scenarios([Scenario.model_validate(given)])
+    question, problems = resolve_scenarios([Scenario.read(given)])
     assert question is not None, problems
     return question.context()
 

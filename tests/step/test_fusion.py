@@ -22,7 +22,7 @@ def decode(
     system: str = "h200_sxm",
     tier: str = "bound",
 ) -> StepCost:
-    scenario = Scenario.model_validate(
+    scenario = Scenario.read(
         {
             "model": model,
             "system": system,

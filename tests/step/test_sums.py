@@ -14,7 +14,7 @@ from perfatlas.step.sums import sums_by_group
 def step_of(batches: int) -> StepCost:
     """Return decode steps of a mixture of experts, with collectives, on H200."""
     fields = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "engine": "vllm", "tp": 2}
-    rows = [Scenario.model_validate({**fields, "batch": 1 + n}) for n in range(batches)]
+    rows = [Scenario.read({**fields, "batch": 1 + n}) for n in range(batches)]
     question, problems = resolve_scenarios(rows)
     assert question is not None, problems
     return decode_step(question.context(), question.load.sequences, question.load.isl)

@@ -142,7 +142,7 @@ def scaled_scenario(scenario: Scenario) -> ScaledScenario:
             measured rows hold only for the measured hardware.
     """
     physics: dict[str, Any] = {"tier": "physics", "silicon_version": None}
-    scenario = scenario.model_copy(update=physics if scenario.tier == "measured" else {})
+    scenario = scenario.changed(**(physics if scenario.tier == "measured" else {}))
     pools = tuple(pool.candidates for pool in evaluated_pools(scenario))
     load: PoolLoad | SplitLoad | None = None
     if len(pools) > 1:

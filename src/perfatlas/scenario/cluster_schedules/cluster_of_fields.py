@@ -57,7 +57,7 @@ def unused_system(inputs: ScheduleFields) -> str:
     if inputs.system is None:
         return ""
     try:
-        without, _ = cluster_of(inputs.model_copy(update={"system": None}))
+        without, _ = cluster_of(inputs.changed(system=None))
     except InvalidSpecError:
         return ""  # its domains are asked for
     if cluster_of(inputs)[0] != without:

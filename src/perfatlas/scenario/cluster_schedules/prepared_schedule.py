@@ -190,7 +190,7 @@ def prepare(inputs: ScheduleFields, known: JobSource | None, *, stream: bool = F
     jobs, notes = completed(inputs, source.jobs, cluster)
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
     if inputs.jobs is None and inputs.until_s is None and last_s:
-        inputs = inputs.model_copy(update={"until_s": last_s})
+        inputs = inputs.changed(until_s=last_s)
         field = "num_jobs" if stream else "until_s"
         notes.append(
             "stopped at the last submission, as part of an ongoing stream;"

@@ -61,7 +61,7 @@ class JobStream:
     def measured(self, run: Prepared, outcome: ScheduleOutcome) -> ScheduleOutcome:
         """Return a schedule of which the part after the warm-up is measured."""
         cut_s = float(outcome.column("submit")[self.first]) / TICKS_PER_SECOND
-        early = replace(run, inputs=run.inputs.model_copy(update={"until_s": cut_s}))
+        early = replace(run, inputs=run.inputs.changed(until_s=cut_s))
         before = early.run(outcome.now / TICKS_PER_SECOND) if cut_s else None
         return outcome.measuring(self.first, self.last, before)
 
@@ -150,7 +150,7 @@ def sized_stream(inputs: ScheduleFields) -> JobStream | None:
     longest = MAX_JOBS_WITH_RESERVATIONS if inputs.backfill == "conservative" else MAX_JOBS
     count, capacity = _first_count(inputs, longest), None
     while True:
-        run = prepare(inputs.model_copy(update={"num_jobs": count}), None, stream=True)
+        run = prepare(inputs.changed(num_jobs=count), None, stream=True)
         load = run.jobs.offered_load(run.cluster, stream=True) or 0.0
         if capacity is None or load > capacity:
             capacity = _sustainable_load(run)
@@ -167,7 +167,7 @@ def sized_stream(inputs: ScheduleFields) -> JobStream | None:
 
 def _first_count(inputs: ScheduleFields, longest: int) -> int:
     """Return the jobs of the first schedule: their saturated window holds several long runs."""
-    run = prepare(inputs.model_copy(update={"num_jobs": FIRST}), None)
+    run = prepare(inputs.changed(num_jobs=FIRST), None)
     window = (SATURATED[1] - SATURATED[0]) * float(run.jobs.gpu_work().sum()) / run.cluster.gpus
     turnovers = window / run.jobs.run_percentile(LONG_RUN)
     return min(math.ceil(FIRST * max(TURNOVERS / turnovers, 1.0)), longest)
@@ -185,7 +185,7 @@ def _measured_stream(
     allowed_s = max(PRECISION * wait.value, OF_RUN * run_s)
     excess = 1.0 if grows else wait.half_width / allowed_s
     stream = JobStream(
-        inputs=inputs.model_copy(update={"num_jobs": outcome.jobs.size - outcome.jobs.running}),
+        inputs=inputs.changed(num_jobs=outcome.jobs.size - outcome.jobs.running),
         first=first,
         last=last,
         precise=excess <= 1.0 and (settled or grows),
@@ -212,7 +212,7 @@ def _sustainable_load(run: Prepared) -> float | None:
     work_s = float(at_once.gpu_work().sum()) / (run.cluster.gpus * TICKS_PER_SECOND)
     useful = []
     for share in SATURATED:
-        until = run.inputs.model_copy(update={"until_s": share * work_s})
+        until = run.inputs.changed(until_s=share * work_s)
         outcome = replace(run, jobs=at_once, inputs=until).run(SATURATED[-1] * work_s)
         if outcome.interrupted:
             return None

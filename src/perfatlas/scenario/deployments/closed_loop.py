@@ -290,7 +290,7 @@ def _lengths(
     """Return the input and output tokens of requests (N,)."""
     if sample is not None:
         return empirical_lengths(total, sample.isl_E, sample.osl_E, SEED)
-    isl_N = np.full(total, scenario.isl + image_tokens(dict(scenario)))
+    isl_N = np.full(total, scenario.isl + image_tokens(scenario.values))
     if scenario.osl_spread == 0.0:
         return isl_N, np.full(total, scenario.osl)
     bounds = range_around(scenario.osl, scenario.osl_spread)

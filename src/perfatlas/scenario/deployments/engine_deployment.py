@@ -85,7 +85,8 @@ def cache_capacity(
     Example:
         >>> from perfatlas.scenario.fields import Scenario
         >>> from perfatlas.scenario.deployments import cache_capacity
-        >>> found = cache_capacity(Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm"))
+        >>> asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+        >>> found = cache_capacity(Scenario.read(asked))
         >>> found.tokens == 16 * found.blocks
         True
     """
@@ -281,7 +282,7 @@ def deployment(
                 " not predicted; leave it out"
             )
         ranks = (scenario.dp or 1) * scenario.attention_dp
-        scenario, part = scenario.model_copy(update={"attention_dp": ranks, "dp": 1}), PARTS[0]
+        scenario, part = scenario.changed(attention_dp=ranks, dp=1), PARTS[0]
     question, problems = resolve_scenarios([scenario], longest, pooled=pooled, part=part)
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to simulate")
@@ -413,7 +414,8 @@ def _table(
     )
     # images are encoded in proportion to the tokens of prompts
     load = LOAD - {"isl"} if scenario.images else LOAD
-    key = (part + scenario.model_dump_json(exclude=set(load)), reach)
+    alike = {name: value for name, value in scenario.values.items() if name not in load}
+    key = (f"{part}{alike}", reach)
     if key not in known:
         known[key] = price_table(question.context(), reach, reuse=_alike(known, *key))
     steps = (known[key].prefill, known[key].decode)
@@ -440,7 +442,7 @@ def _feed_forward(
     load = {"batch": ranks * limits.max_num_seqs, "dp": 1, "concurrency": None}
     # the drafter runs on the machine of attention
     load |= {"speculative_depth": 0, "speculative_acceptance": None, "acceptance_by_position": None}
-    other = part_scenario(scenario.model_copy(update=load), PARTS[1])
+    other = part_scenario(scenario.changed(**load), PARTS[1])
     question, problems = resolve_scenarios([other], part=PARTS[1])
     if question is None:
         raise (problems[0] or InvalidSpecError("no candidate is left")).of("feed_forward_system")

@@ -159,10 +159,10 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     pools = [pool.candidates for pool in found.pools]
     fields: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
     fields |= {"engine": "", "mode": scenario.mode}
-    fields |= scenario.model_dump(exclude_unset=True, exclude_none=True)
+    fields |= scenario.given
     fields = resolved_names(fields_of(*ESTIMATED), fields)
     fields |= {"engine": pools[-1].profile.id, "isl": scenario.isl, "osl": scenario.osl}
-    fields |= resolution.image_fields(dict(scenario))
+    fields |= resolution.image_fields(scenario.values)
     if found.rates is None or isinstance(found.rates, inference.SplitLayers):
         fields["engine"] = pools[0].profile.id
         if found.rates is not None:
@@ -179,7 +179,7 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     fields.pop("decode_engine", None)  # it is engine
     fields |= resolution.worker_batches(scenario)
     if found.simulated_C[0]:  # fields not given are no limits
-        for name in {"prefill_batch", "decode_batch"} - scenario.model_fields_set:
+        for name in {"prefill_batch", "decode_batch"} - scenario.fields_set:
             del fields[name]
     for role, pool in zip(PHASES, pools, strict=True):
         fields |= resolution.pool_plan(role, resolution.resolved_plan(pool))

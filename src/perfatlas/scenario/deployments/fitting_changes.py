@@ -63,7 +63,7 @@ def _is_answered(
     if "format" in fields:
         fields |= {"gemm_format": None, "moe_format": None}
     try:
-        question, problems = resolve_scenarios([scenario.model_copy(update=fields)], pooled=pooled)
+        question, problems = resolve_scenarios([scenario.changed(**fields)], pooled=pooled)
         if question is None or any(problems):
             return False
         (problem,) = plan_problems(question.model.network, question.plan)
@@ -121,7 +121,7 @@ def _fitting_plans(scenario: Scenario, numbers: Sequence[int]) -> Iterator[tuple
     first, size = 0, FIRST_NUMBERS
     while tried := numbers[first : first + size]:
         first, size = first + size, 2 * size
-        scenarios = [scenario.model_copy(update={"gpus": gpus}) for gpus in tried]
+        scenarios = [scenario.changed(gpus=gpus) for gpus in tried]
         question, errors = resolve_scenarios(scenarios)
         if question is None:
             continue

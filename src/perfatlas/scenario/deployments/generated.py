@@ -172,7 +172,7 @@ def _lengths(traffic: Traffic, scenario: Scenario, count: int) -> tuple[NDArray[
     if traffic.lengths_from is not None:
         sample = read_requests(traffic.lengths_from, traffic.request_format).requests
         return empirical_lengths(count, sample.isl_N, sample.osl_N, traffic.seed)
-    isl_N = _drawn(traffic, scenario.isl, "isl", count) + image_tokens(dict(scenario))
+    isl_N = _drawn(traffic, scenario.isl, "isl", count) + image_tokens(scenario.values)
     return isl_N, _drawn(traffic, scenario.osl, "osl", count)
 
 

@@ -130,8 +130,8 @@ def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
         row |= {"engine": pool.question.profile.id, "attention_dp": int(plan.attention_dp[0])}
         if pool.question.model.network.divides_weights:
             row |= {"ep": int(plan.ep[0]), "moe_tp": int(plan.moe_tp[0])}
-        given = {name: getattr(scenario, name) for name in scenario.model_fields_set - {"engine"}}
-        own = {name: given[name] for name in ReplicaKind.model_fields if name in given}
+        given = {name: getattr(scenario, name) for name in scenario.fields_set - {"engine"}}
+        own = {name: given[name] for name in ReplicaKind.fields() if name in given}
         rows.append(row | {name: value for name, value in own.items() if value is not None})
     return rows
 

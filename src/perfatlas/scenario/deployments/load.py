@@ -122,8 +122,8 @@ def _saturated(
     """Return one of the equal parts, their number, and its run of requests that arrive at once."""
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
-    at_once = traffic.model_copy(update=changes)
-    at_once.route_by(None)  # a part has fewer replicas
+    at_once = traffic.changed(**changes)
+    at_once.router = None  # a part has fewer replicas
     resolved = resolve_traffic(at_once, scenario)
     ready = service(scenario, at_once, resolved, known)
     ready, parts = _part(_first_come(slowed(ready, slower) if slower else ready))
@@ -189,7 +189,7 @@ def _kinds_of_replicas(ready: Service) -> NDArray[np.int64]:
     """Return which kind each replica is of (R,); kinds that are equal are one."""
     if not ready.heterogeneous:
         return np.zeros(1, np.int64)
-    alike = [pool.scenario.model_copy(update={"dp": None}) for pool in ready.pools]
+    alike = [pool.scenario.changed(dp=None) for pool in ready.pools]
     numbers = [pool.replicas.number for pool in ready.pools]
     return np.repeat(np.array([alike.index(scenario) for scenario in alike]), numbers)
 

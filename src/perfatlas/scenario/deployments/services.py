@@ -171,7 +171,7 @@ def service(
             pools.append(
                 deployment(
                     _pool(scenario, worker, role),
-                    traffic.model_copy(update=of_role[role]),
+                    traffic.changed(**of_role[role]),
                     resolved,
                     known,
                     most_running=_most_running(scenario, worker, role),
@@ -217,19 +217,17 @@ def _kinds_service(
 
 def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
     """Return the workers of a pool as queueing replicas."""
-    changes: dict[str, Any] = {
-        name: Scenario.model_fields[name].default for name in fields_of(Pools)
-    }
+    changes: dict[str, Any] = {name: Scenario.fields()[name].default for name in fields_of(Pools)}
     if role == "prefill":
         changes["feed_forward_system"] = None
     changes |= {"mode": "aggregated", "batch": None, "dp": getattr(scenario, f"{role}_workers")}
-    return worker.model_copy(update=changes)
+    return worker.changed(**changes)
 
 
 def _most_running(scenario: Scenario, worker: Scenario, role: str) -> int:
     """Return the maximum sequences per scheduler, from the worker's batch if set."""
     name = f"{role}_batch"
-    given = getattr(scenario, name) if name in scenario.model_fields_set else None
+    given = getattr(scenario, name) if name in scenario.fields_set else None
     return MAX_COUNT if given is None else -(-given // worker.attention_dp)
 
 

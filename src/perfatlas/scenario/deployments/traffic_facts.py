@@ -49,7 +49,7 @@ def refuse_unused_options(
         perfatlas.quantities.errors.InvalidSpecError: mixed_chunk has no effect here: ...
     """
     _refuse_of_scheduler(traffic, scenario)
-    values = {**dict(traffic), **dict(scenario)}
+    values = {**traffic.values, **scenario.values}
     if is_graph(scenario.model):  # one item each
         values |= {"isl": None, "osl": None}
         if traffic.routing == PREFIX_AWARE:
@@ -77,7 +77,9 @@ def _facts(traffic: fields.Traffic, scenario: fields.Scenario, searched: Searche
         return Missing("arrivals and lengths are fixed, so that all seeds give equal results", "")
 
     scheduler = {"scheduler": traffic.scheduler}
-    kinds = [resolution.facts_of(dict(kind) | scheduler) for kind in _kinds(traffic, scenario)]
+    kinds = [
+        resolution.facts_of({**kind.values, **scheduler}) for kind in _kinds(traffic, scenario)
+    ]
     return {name: partial(_of_any_kind, kinds, name) for name in kinds[0]} | {
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
@@ -117,7 +119,7 @@ def _refuse_of_scheduler(traffic: fields.Traffic, scenario: fields.Scenario) -> 
     """Refuse options of other schedulers; schedulers declare which options they read."""
     from perfatlas.serving.policies import POLICIES
 
-    for name in sorted(traffic.model_fields_set | scenario.model_fields_set):
+    for name in sorted(traffic.fields_set | scenario.fields_set):
         readers = [policy for policy in POLICIES if name in policy.reads]
         if not readers:
             continue
@@ -168,17 +170,19 @@ def _refuse_overridden(traffic: fields.Traffic, scenario: fields.Scenario) -> No
     """
     if scenario.mode == "disaggregated":
         for name in ("system", *resolution.SHARED):
-            if name in scenario.model_fields_set:
+            if name in scenario.fields_set:
                 own = [
                     getattr(scenario, field)
                     for field in (f"prefill_{name}", f"decode_{name}")
-                    if field in fields.Scenario.model_fields
+                    if field in fields.Scenario.fields()
                 ]
                 _refuse_where_all_differ(scenario, name, own, "pools")
-    if traffic.replica_kinds is None and (sentence := resolution.overridden_format(dict(scenario))):
+    if traffic.replica_kinds is None and (
+        sentence := resolution.overridden_format(scenario.values)
+    ):
         raise InvalidSpecError(sentence)
-    for name in fields.ReplicaKind.model_fields if traffic.replica_kinds is not None else ():
-        if name in scenario.model_fields_set:
+    for name in fields.ReplicaKind.fields() if traffic.replica_kinds is not None else ():
+        if name in scenario.fields_set:
             own = [getattr(kind, name) for kind in traffic.replica_kinds]
             _refuse_where_all_differ(scenario, name, own, "kinds")
 
@@ -220,7 +224,7 @@ def no_effect_remarks(
     replicas = Missing(why, "") if number == 1 else None
     facts = _facts(traffic, scenario, "") | {"several replicas": lambda: replicas}
     notes += fields.unused_warnings(
-        {**dict(traffic), **dict(scenario)}, fields_of(*SIMULATED), facts
+        {**traffic.values, **scenario.values}, fields_of(*SIMULATED), facts
     )
     further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
     unread = partial(overrides_of_steps, further=further)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from perfatlas.quantities import PerfatlasError
+from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -69,9 +69,11 @@ def answer_columns(
             questions[number] = read(dict(zip(table, row, strict=True)))
         except PerfatlasError as problem:
             problems[number] = problem
+    kinds = set(map(type, questions.values()))
+    shared = {kind: grouping_key(kind, varying) for kind in kinds}
     groups: dict[Hashable, list[int]] = {}
     for number, question in questions.items():
-        key = grouping_key(type(question), varying)(question), alike(question)
+        key = shared[type(question)](question), alike(question)
         groups.setdefault(key, []).append(number)
     columns: dict[str, list[Any]] = {}
     warnings: list[str | None] = [None] * size
@@ -103,15 +105,12 @@ def _set_cells(column: list[Any], numbers: Sequence[int], cells: Sequence[Any]) 
         column[number] = cell
 
 
-@cache
-def grouping_key(
-    schema: type[InputFields], varying: tuple[str, ...]
-) -> Callable[[InputFields], Hashable]:
+def grouping_key(schema: type, varying: tuple[str, ...]) -> Callable[[InputFields], Hashable]:
     """Return what reads the fields that questions answered in one call share.
 
     These are all fields but those that vary: one that is new is among them.
     """
-    return attrgetter(*(name for name in schema.model_fields if name not in varying))
+    return attrgetter(*(name for name in fields_of(schema) if name not in varying))
 
 
 def columns_of(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str, FloatArray]:

@@ -37,7 +37,7 @@ def complete_scenario(
         ('h200_sxm', 1048576.0, 'auto')
     """
     values = {**inputs.values, **decided}
-    given = inputs.model_fields_set | set(decided)
+    given = inputs.fields_set | set(decided)
     told = {
         name: values[name]
         for name, field in fields.items()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
+from copy import copy
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Self
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from perfatlas import files
 from perfatlas.hardware import slice_chips
@@ -16,28 +14,11 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pydantic_core import ErrorDetails
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.vocabulary.fields import Field
 
 
-_BOUNDS: Final = {
-    "gt": ("greater", "must be greater than {}"),
-    "ge": ("greater", "must be at least {}"),
-    "lt": ("less", "must be less than {}"),
-    "le": ("less", "must be at most {}"),
-    "max_length": ("string", "must have at most {} characters"),
-}
-_KINDS: Final = {
-    "int": "expected an integer",
-    "float": "expected a number",
-    "finite": "expected a finite number",
-    "string": "expected text",
-    "bool": "expected true or false",
-    "dict": "expected a table",
-}
 # fields that state the GPUs, or divide a deployment, so that the name of a slice does not
 GPUS_STATED: Final = frozenset(
     (
@@ -92,17 +73,48 @@ def _rows_of(path: str) -> Sequence[Any]:
     ]
 
 
-class InputFields(BaseModel):
-    """Input fields of a verb; subclasses add groups of the table of fields."""
+class InputFields:
+    """Input fields of a verb; subclasses add groups of the table of fields.
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
-    )
+    All fields are attributes: typed values, or the default of the field.
+    """
+
+    __slots__ = ("fields_set",)
+    # Readers of fields that the table cannot read, by name
+    readers: ClassVar[Mapping[str, Callable[[object], Any]]] = {}
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Store typed values of the fields that are set."""
+        self.fields_set = frozenset(values)
+        vars(self).update(_defaults((type(self),)))
+        vars(self).update(values)
+
+    @classmethod
+    def fields(cls) -> Mapping[str, Field]:
+        """Return the fields by name."""
+        return fields_of(cls)
 
     @property
     def values(self) -> Mapping[str, Any]:
         """All fields with their values, by name."""
-        return vars(self)  # without the copy that dict(self) makes
+        return vars(self)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that are set, and not to None, with their values, by name."""
+        values = vars(self)
+        return {
+            name: values[name]
+            for name in _defaults((type(self),))
+            if name in self.fields_set and values[name] is not None
+        }
+
+    def changed(self, **values: Any) -> Self:  # noqa: ANN401 - values of fields
+        """Return the same fields with some set to other typed values."""
+        found = copy(self)
+        found.fields_set = self.fields_set.union(values)
+        vars(found).update(values)
+        return found
 
     @classmethod
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
@@ -122,60 +134,36 @@ class InputFields(BaseModel):
             for name, value in fields.items()
             if value is not None and not (isinstance(value, str) and not value.strip())
         }
-        given |= {
-            name: field.folded(given[name])
-            for name, field in _with_choices(cls).items()
-            if name in given
-        }
-        if "gpus" in cls.model_fields and given.keys().isdisjoint(GPUS_STATED):
+        known = cls.fields()
+        if "gpus" in known and given.keys().isdisjoint(GPUS_STATED):
             given |= {"gpus": chips} if (chips := slice_chips(given.get("system"))) else {}
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            raise InvalidSpecError(sentences(error, (*cls.model_fields, *others))) from None
+        values, problems = {}, []
+        for name, field in known.items():
+            if name in given:
+                try:
+                    values[name] = cls.readers.get(name, field.read)(given[name])
+                except ValueError as rule:
+                    problems.append(f"{name} = {repr_for_error(given[name])}: {rule}")
+            elif field.required:
+                problems.append(f"{name} is required")
+        problems += [_unknown_field(name, (*known, *others)) for name in given if name not in known]
+        if problems:
+            raise InvalidSpecError("; ".join(problems))
+        return cls(values)
 
 
 @cache
-def _with_choices(schema: type[InputFields]) -> dict[str, Field]:
-    return {name: field for name, field in fields_of(schema).items() if field.choices}
+def _defaults(schema: tuple[type, ...]) -> dict[str, Any]:
+    return {name: field.default for name, field in fields_of(*schema).items()}
 
 
-def sentences(error: ValidationError, names: Sequence[str]) -> str:
-    """Return the validation problems as text."""
-    parts = []
-    for problem in error.errors(include_url=False):
-        name = ".".join(str(p) for p in problem["loc"])
-        if problem["type"] == "extra_forbidden" and name in fields_of(FeedForward):
-            parts.append(
-                f"{name} applies only to compare, estimate and simulate: plans whose layers are"
-                " split over two machines are not searched"
-            )
-        elif problem["type"] == "extra_forbidden":
-            ours = canonical_name(name, names)
-            hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
-            parts.append(f"unknown field {name!r}{hint}")
-        elif problem["type"] == "missing":
-            parts.append(f"{name} is required")
-        else:
-            given = f"{name} = {repr_for_error(problem['input'])}"
-            parts.append(f"{given}: {_rule(problem)}")
-    return "; ".join(parts)
-
-
-def _rule(problem: ErrorDetails) -> str:
-    """Return the expected value, with a suggestion for a misspelt choice."""
-    bounds = problem.get("ctx", {})
-    if problem["type"] == "literal_error":
-        value, words = problem["input"], re.findall(r"'([^']*)'", str(bounds["expected"]))
-        hint = did_you_mean(value, words) if isinstance(value, str) else ""
-        return f"expected one of {', '.join(words)}{hint}"
-    if problem["type"] == "value_error":
-        return str(bounds["error"])
-    for name, template in _BOUNDS.items():
-        if name in bounds and problem["type"].startswith(template[0]):
-            return template[1].format(_plain(bounds[name]))
-    return _KINDS.get(problem["type"].split("_")[0], problem["msg"])
-
-
-def _plain(bound: float) -> str:
-    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
+def _unknown_field(name: str, names: Sequence[str]) -> str:
+    """Return that no field has a name, with what it may mean."""
+    if name in fields_of(FeedForward):
+        return (
+            f"{name} applies only to compare, estimate and simulate: plans whose layers are split"
+            " over two machines are not searched"
+        )
+    ours = canonical_name(name, names)
+    hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
+    return f"unknown field {name!r}{hint}"

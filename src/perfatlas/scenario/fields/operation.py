@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
-from perfatlas.scenario.fields.input_fields import InputFields, input_rows, sentences
+from perfatlas.scenario.fields.input_fields import InputFields, input_rows
 from perfatlas.scenario.fields.vocabulary import Scenario, system_engine
 from perfatlas.serving.config import MAX_ENGINE_TYPES, Affinity, Availability, Outage, Scaler
 from perfatlas.serving.requests import whole_ticks
-from perfatlas.vocabulary.fields import MAX_S, Number, ReplicaFields, ReplicaOperation
+from perfatlas.vocabulary.fields import MAX_S, ReplicaEventFields, ReplicaFields, ReplicaOperation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +19,6 @@ EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sx
 
 Kinds = TypeVar("Kinds", bound="Operation")
 MAX_EVENTS: Final = 100_000
-Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=MAX_S)]
 
 
 class ReplicaKind(InputFields, ReplicaFields):
@@ -29,7 +26,7 @@ class ReplicaKind(InputFields, ReplicaFields):
 
     def set_fields(self) -> dict[str, Any]:
         """Return the fields set for this kind, including its number of replicas."""
-        return self.model_dump(exclude_none=True)
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - whatever a person wrote
@@ -61,42 +58,25 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
             " in"
             f" {EXAMPLE}"
         )
-    row = {name: value for name, value in row.items() if value is not None and value != ""}
     for name in row:
-        if name in Scenario.model_fields and name not in ReplicaKind.model_fields:
+        if name in Scenario.fields() and name not in ReplicaKind.fields():
             raise InvalidSpecError(
                 f"kind {number} of {where}: {name} is common to all kinds, not a field of one;"
                 " set it once, outside replica_kinds"
             )
     try:
-        return ReplicaKind.model_validate(row)
-    except ValidationError as error:
-        note = sentences(error, tuple(ReplicaKind.model_fields))
-        raise InvalidSpecError(f"kind {number} of {where}: {note}") from None
+        return ReplicaKind.read(row)
+    except InvalidSpecError as error:
+        raise error.of(f"kind {number} of {where}") from None
 
 
 def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:
     """Return the scenario of each kind: the shared fields with its own."""
-    return [scenario.model_copy(update=kind.set_fields()) for kind in kinds]
+    return [scenario.changed(**kind.set_fields()) for kind in kinds]
 
 
-class ReplicaEvent(BaseModel):
-    """A replica fails or is drained, and returns at a time, after a duration, or never.
-
-    Args:
-        fails_at_s: Time from which it gets no requests [s].
-        back_at_s: Time at which it serves again, with an empty cache [s].
-        down_for_s: Duration of the outage, instead of `back_at_s` [s].
-        kind: `crash` loses its requests; `drain` lets them end, by `back_at_s` at the latest.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
-
-    replica: Annotated[int, Field(ge=0)]
-    fails_at_s: Seconds
-    back_at_s: Seconds | None = None
-    down_for_s: Seconds | None = None
-    kind: Literal["crash", "drain"] = "crash"
+class ReplicaEvent(InputFields, ReplicaEventFields):
+    """An outage of one replica."""
 
     def outage(self) -> Outage:
         """Return the event in simulated time."""
@@ -148,11 +128,15 @@ def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 
 def _event(row: Any, number: int, where: str) -> ReplicaEvent:  # noqa: ANN401 - whatever a person wrote
     if isinstance(row, ReplicaEvent):
         return row
+    if not isinstance(row, dict):
+        raise InvalidSpecError(
+            f"event {number} of {where} is {repr_for_error(row)}: expected a table of"
+            f" {', '.join(ReplicaEvent.fields())}"
+        )
     try:
-        return ReplicaEvent.model_validate(row)
-    except ValidationError as error:
-        note = sentences(error, tuple(ReplicaEvent.model_fields))
-        raise InvalidSpecError(f"event {number} of {where}: {note}") from None
+        return ReplicaEvent.read(row)
+    except InvalidSpecError as error:
+        raise error.of(f"event {number} of {where}") from None
 
 
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
@@ -168,15 +152,7 @@ _TIMES: Final = {  # autoscaler fields in seconds
 class Operation(InputFields, ReplicaOperation):
     """Routing, failures and autoscaling of replicas. None means the default."""
 
-    @field_validator("replica_kinds", mode="before")
-    @classmethod
-    def _read_kinds(cls, given: object) -> tuple[ReplicaKind, ...] | None:
-        return read_kinds(given)
-
-    @field_validator("replica_events", mode="before")
-    @classmethod
-    def _read_events(cls, given: object) -> tuple[ReplicaEvent, ...] | None:
-        return read_events(given)
+    readers = {"replica_kinds": read_kinds, "replica_events": read_events}  # noqa: RUF012 - constant
 
     def affinity(self) -> Affinity:
         """Return the thresholds of prefix-aware routing."""
@@ -311,7 +287,7 @@ def with_kind_engines(traffic: Kinds, fields: Mapping[str, Any]) -> Kinds:
     kinds = tuple(
         kind
         if kind.engine or fields.get("engine") or not kind.system
-        else kind.model_copy(update={"engine": system_engine(fields.get("model"), kind.system)})
+        else kind.changed(engine=system_engine(fields.get("model"), kind.system))
         for kind in traffic.replica_kinds
     )
-    return traffic.model_copy(update={"replica_kinds": kinds})
+    return traffic.changed(replica_kinds=kinds)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import PrivateAttr
-
 from perfatlas.scenario.fields.cache_tiers import CacheTiers
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.vocabulary import FIELD_NAMES
@@ -22,16 +20,13 @@ OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
     """Traffic: requests from a file, or generated ones. None means it is derived."""
 
-    _router: Callable[..., int] | None = PrivateAttr(default=None)
+    __slots__ = ("router",)
 
-    @property
-    def router(self) -> Callable[..., int] | None:
-        """A function that routes requests instead of `routing`; see `serving.run.router`."""
-        return self._router
-
-    def route_by(self, router: Callable[..., int] | None) -> None:
-        """Let a function route the requests."""
-        self._router = router
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Store typed values of the fields that are set; `routing` routes the requests."""
+        super().__init__(values)
+        # Routes requests instead of `routing`; see `serving.run.router`
+        self.router: Callable[..., int] | None = None
 
     def objectives(self) -> dict[str, float]:
         """Return the objectives that are set, by metric [s]."""
@@ -39,7 +34,7 @@ class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
         return {name: value for name, value in values.items() if value is not None}
 
 
-TRAFFIC_NAMES: Final = tuple(Traffic.model_fields)
+TRAFFIC_NAMES: Final = tuple(Traffic.fields())
 
 
 def parse_traffic(fields: Mapping[str, Any]) -> Traffic:

@@ -54,7 +54,7 @@ class Scenario(
     """A scenario: a model on a system, with a plan, an engine and a load."""
 
 
-FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
+FIELD_NAMES: tuple[str, ...] = tuple(Scenario.fields())
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
 ONE_PASS: Final[Mapping[str, int]] = {"isl": 1, "osl": 1}
 # pools of workers that may run on systems of their own
@@ -101,7 +101,7 @@ def default_engines(fields: Mapping[str, Any]) -> dict[str, str]:
     if fields.get("engine"):
         return {}
     engine = system_engine(fields.get("model"), fields.get("system"))
-    found = {} if engine == Scenario.model_fields["engine"].default else {"engine": engine}
+    found = {} if engine == Scenario.fields()["engine"].default else {"engine": engine}
     for pool in WORKER_POOLS:
         system, name = fields.get(f"{pool}_system"), f"{pool}_engine"
         if system and not fields.get(name):

@@ -102,7 +102,7 @@ def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interru
             ends[index] = mtti_s * (rate.per_day / end) ** NARROWER
     scaling = f"; {rate.scaling}" if rate.scaling else ""
     counts_nodes = rate.of == "node" and rate.gpus_per_node != inputs.gpus_per_node
-    if counts_nodes or inputs.gpus_per_node != SimpleGoodput.model_fields["gpus_per_node"].default:
+    if counts_nodes or inputs.gpus_per_node != SimpleGoodput.fields()["gpus_per_node"].default:
         scaling += f"; gpus_per_node = {inputs.gpus_per_node} does not change it"
     if rate.of == "job":
         scaling += ", an assumption"

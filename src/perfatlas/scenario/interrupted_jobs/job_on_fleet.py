@@ -166,11 +166,11 @@ def _strategy(
         restart_s = _needed(inputs.restart_s, "restart_s")
         given["restarts"] = (model.Restart(name="restart", phases={"restart": restart_s}),)
     standing = replace(from_file.get("spares", model.Spares()), count=spares)
-    if "spare_kind" in inputs.model_fields_set:
+    if "spare_kind" in inputs.fields_set:
         standing = replace(standing, kind=inputs.spare_kind)
-    if "spare_start_s" in inputs.model_fields_set:
+    if "spare_start_s" in inputs.fields_set:
         standing = replace(standing, start=Constant(value_s=inputs.spare_start_s))
-    if "spare_order" in inputs.model_fields_set:
+    if "spare_order" in inputs.fields_set:
         standing = replace(standing, order=inputs.spare_order)
     given["spares"] = standing
     given["shrink"] = _shrink(inputs, fleet, units) or from_file.get("shrink")
@@ -192,7 +192,7 @@ def _strategy(
 
 def check_spare_kind(inputs: FleetGoodput, policy: model.RecoveryPolicy) -> None:
     """Raise if spares are set to another kind than the one that a policy documents."""
-    given = inputs.spare_kind if "spare_kind" in inputs.model_fields_set else policy.spares
+    given = inputs.spare_kind if "spare_kind" in inputs.fields_set else policy.spares
     if policy.spares not in ("", given):
         raise InvalidSpecError(
             f"spare_kind = {given}: the spares of response = {policy.name} are {policy.spares}"
@@ -210,7 +210,7 @@ def _needed(value: float | None, name: str) -> float:
 
 def _refuse_twice(inputs: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
     """Raise for fields that a strategy already defines."""
-    fields = type(inputs).model_fields
+    fields = type(inputs).fields()
     twice = [name for name in names if getattr(inputs, name) != fields[name].default]
     if twice:
         speed = "; checkpoint_bytes_per_s implies it" if "checkpoint_write_s" in twice else ""

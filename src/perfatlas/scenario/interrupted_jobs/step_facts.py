@@ -175,7 +175,7 @@ def of_system(inputs: Goodput) -> dict[str, Any]:
     Args:
         inputs: The fields of a job without a fleet.
     """
-    if inputs.system is None or "gpus_per_node" in inputs.model_fields_set:
+    if inputs.system is None or "gpus_per_node" in inputs.fields_set:
         return {}
     return {"gpus_per_node": topology_of(inputs.system).gpus_per_node}
 
@@ -189,7 +189,7 @@ def topology_notes(inputs: Goodput) -> list[str]:
     if inputs.system is None:
         return []
     found, count = topology_of(inputs.system), inputs.gpus_per_node
-    if "gpus_per_node" in inputs.model_fields_set and count != found.gpus_per_node:
+    if "gpus_per_node" in inputs.fields_set and count != found.gpus_per_node:
         known = found.gpus_per_node
         return [f"gpus_per_node = {count} overrides the {known} of {inputs.system}"]
     text = f"{counted(found.gpus_per_node, 'GPU')} per node, as in {inputs.system}"

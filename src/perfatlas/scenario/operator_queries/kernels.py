@@ -92,7 +92,7 @@ def own_kernels(
     half = {"format": half_format(first.system)}
     columns = conv_columns(
         [
-            conv_inputs.model_copy(update=half)
+            conv_inputs.changed(**half)
             for conv_inputs in inputs
             if isinstance(conv_inputs, ConvInputs)
         ]

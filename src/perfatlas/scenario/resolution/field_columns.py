@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticUndefined
 
 from perfatlas import files
 from perfatlas.hardware import slice_chips
@@ -28,7 +26,7 @@ from perfatlas.scenario.fields import (
     Scenario,
     default_engines,
 )
-from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
+from perfatlas.vocabulary.fields import canonical_name
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
@@ -203,7 +201,7 @@ def columns_of(scenarios: Sequence[Scenario]) -> ScenarioColumns:
     """
     if len(scenarios) == 1:
         return _one_row(scenarios[0])
-    names = {name for scenario in scenarios for name in scenario.model_fields_set}
+    names = {name for scenario in scenarios for name in scenario.fields_set}
     fields = {}
     for name in names:
         raw = _distinct([getattr(scenario, name) for scenario in scenarios])
@@ -215,7 +213,7 @@ def _one_row(scenario: Scenario) -> ScenarioColumns:
     """Return one scenario as columns of one row, without a search for distinct values."""
     set_1, unset_1 = np.ones(1, np.int64), np.full(1, NOT_GIVEN, np.int64)
     fields = {}
-    for name in scenario.model_fields_set:
+    for name in scenario.fields_set:
         value, default = getattr(scenario, name), _default(name)
         absent = is_absent(value)
         values = (default,) if absent else (default, value)
@@ -378,50 +376,13 @@ def _default_engines(raw: Mapping[str, FieldColumn], size: int) -> dict[str, Fie
 
 def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:
     """Return a column of typed values, and which rows are invalid (N,)."""
-    field = fields_of(*ESTIMATED).get(name)
-    default, cells = _default(name), list(raw.values[1:])
-    cells = cells if field is None else [field.folded(cell) for cell in cells]
-    adapter = _adapter(name)
-    try:
-        values, good = adapter.validate_python(cells), [True] * len(cells)
-    except (ValidationError, InvalidSpecError):
-        values, good = _one_by_one(adapter, cells)
-    code_V = np.where([True, *good], np.arange(len(cells) + 1), NOT_GIVEN)
+    values, good = Scenario.fields()[name].read_all(raw.values[1:])
+    code_V = np.where([True, *good], np.arange(len(good) + 1), NOT_GIVEN)
     wrong_N: BoolArray = ~np.array([True, *good])[raw.codes_N]
-    return FieldColumn(values=(default, *values), codes_N=code_V[raw.codes_N]), wrong_N
+    typed = FieldColumn(values=(_default(name), *values), codes_N=code_V[raw.codes_N])
+    return typed, wrong_N
 
 
-def _one_by_one(
-    adapter: TypeAdapter[list[Any]], cells: Sequence[Any]
-) -> tuple[list[Any], list[bool]]:
-    """Return the value of each cell, None if invalid, and which are valid."""
-    values, good = [], []
-    for cell in cells:
-        try:
-            values.extend(adapter.validate_python([cell]))
-            good.append(True)
-        except (ValidationError, InvalidSpecError):
-            values.append(None)
-            good.append(False)
-    return values, good
-
-
-@cache
-def _adapter(name: str) -> TypeAdapter[list[Any]]:
-    """Return the validator of a field: its type in `Scenario`."""
-    cells: Any = list.__class_getitem__(_scenario_types()[name])
-    strip = Scenario.model_config.get("str_strip_whitespace", False)
-    return TypeAdapter(cells, config=ConfigDict(str_strip_whitespace=strip))
-
-
-@cache
-def _scenario_types() -> dict[str, Any]:
-    """Return the types of the fields of a scenario."""
-    return get_type_hints(Scenario, include_extras=True)
-
-
-@cache
 def _default(name: str) -> Any:  # noqa: ANN401 - values of every type of the vocabulary
     """Return the default of a field, None if it has none."""
-    default = Scenario.model_fields[name].default
-    return None if default is PydanticUndefined else default
+    return Scenario.fields()[name].default

@@ -123,7 +123,7 @@ def _format_rules(
 
 
 def _format_sentence(name: str, scenario: Scenario) -> str:
-    return overridden_format(dict(scenario), name)
+    return overridden_format(scenario.values, name)
 
 
 def overridden_format(values: Mapping[str, Any], name: str = "format") -> str:
@@ -393,6 +393,6 @@ def _front_end(values: Mapping[str, Any]) -> Missing | None:
 
 
 def _sentence(field: Field, scenario: Scenario) -> str:
-    values = dict(scenario)
+    values = scenario.values
     missing = _missing(field, values)
     return no_effect_sentence({field.name: values[field.name]}, missing or Missing("", ""))

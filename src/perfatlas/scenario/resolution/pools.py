@@ -59,7 +59,7 @@ def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
         if own is not None:
             changes[name] = own
     changes |= {"cp": 1} if role == "decode" else {"osl": 1, "dcp": 1}
-    return scenario.model_copy(update=changes)
+    return scenario.changed(**changes)
 
 
 def worker_batches(scenario: Scenario) -> dict[str, int]:
@@ -127,7 +127,7 @@ def part_scenario(scenario: Scenario, part: str) -> Scenario:
     changes |= {"gpus": None, "dp": 1, "cp": 1, "dcp": 1, "attention_dp": 1, "moe_tp": None}
     changes |= {name: getattr(scenario, f"feed_forward_{name}") for name in ("system", "tp", "pp")}
     changes["engine"] = scenario.feed_forward_engine or scenario.engine
-    return scenario.model_copy(update=changes | {"ep": scenario.feed_forward_ep})
+    return scenario.changed(**changes, ep=scenario.feed_forward_ep)
 
 
 def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:

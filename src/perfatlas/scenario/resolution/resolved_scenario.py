@@ -499,8 +499,9 @@ def planned_scenario(scenario: Scenario) -> Scenario:
     Example:
         >>> from perfatlas.scenario.fields import Scenario
         >>> from perfatlas.scenario.resolution import planned_scenario
-        >>> asked = Scenario(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=16)
-        >>> planned_scenario(asked).tp, planned_scenario(asked).dp
+        >>> asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "gpus": 16}
+        >>> planned = planned_scenario(Scenario.read(asked))
+        >>> planned.tp, planned.dp
         (1, 16)
     """
     if (
@@ -511,4 +512,4 @@ def planned_scenario(scenario: Scenario) -> Scenario:
     question, _ = resolve_scenarios([scenario])
     if question is None:
         return scenario
-    return scenario.model_copy(update=resolved_names.resolved_plan(question))
+    return scenario.changed(**resolved_names.resolved_plan(question))

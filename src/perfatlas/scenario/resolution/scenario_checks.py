@@ -205,7 +205,7 @@ def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
 
 def _false_sum(s: Scenario) -> str:
     """Return the message that two pools do not match gpus, or that nothing divides the GPUs."""
-    if s.model_fields_set.isdisjoint(DIVIDING):
+    if s.fields_set.isdisjoint(DIVIDING):
         return _undivided(s)
     pools = split_pools(s)
     prefill, decode = (
@@ -221,7 +221,7 @@ def _false_sum(s: Scenario) -> str:
 
 def _undivided(s: Scenario) -> str:
     """Return the message that a number of GPUs alone says nothing about pools."""
-    named = {name: getattr(s, name) for name in SEARCHED if name in s.model_fields_set}
+    named = {name: getattr(s, name) for name in SEARCHED if name in s.fields_set}
     words = " ".join(f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in named.items())
     return (
         f"gpus = {s.gpus} does not say how many GPUs prefill and decode have; find the best"

@@ -50,7 +50,7 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
             )
     for name in OF_LANGUAGE_MODELS:
         given = getattr(inputs, name)
-        if name in inputs.model_fields_set and given not in (None, False, "none", 0):
+        if name in inputs.fields_set and given not in (None, False, "none", 0):
             raise InvalidSpecError(
                 f"{name} applies to language models, and {inputs.model} is a graph of operators;"
                 f" leave {name} out"
@@ -68,7 +68,7 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
         )
     if inputs.optimizer == "muon":
         raise UnsupportedError("optimizer = muon is priced for language models; use adamw or sgd")
-    return inputs.model_copy(update={"sequence_length": 1})
+    return inputs.changed(sequence_length=1)
 
 
 def check_engine(inputs: TrainInputs) -> None:

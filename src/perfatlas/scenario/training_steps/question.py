@@ -62,10 +62,10 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
 def _with_micro_batch(inputs: TrainInputs) -> TrainInputs:
     """Return a training step of a graph with all items of a rank in one pass, unless given."""
     ranks = data_parallel(inputs)
-    given = "micro_batch" in inputs.model_fields_set or inputs.global_batch % ranks
+    given = "micro_batch" in inputs.fields_set or inputs.global_batch % ranks
     if given or not is_graph(inputs.model):
         return inputs
-    return inputs.model_copy(update={"micro_batch": inputs.global_batch // ranks})
+    return inputs.changed(micro_batch=inputs.global_batch // ranks)
 
 
 def _with_recipe(inputs: TrainInputs) -> TrainInputs:
@@ -80,7 +80,7 @@ def _with_recipe(inputs: TrainInputs) -> TrainInputs:
             inputs.pp,
             inputs.global_batch / (data_parallel(inputs) * inputs.micro_batch),
         )
-    return inputs.model_copy(update={"vpp": chunks})
+    return inputs.changed(vpp=chunks)
 
 
 def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
@@ -109,8 +109,8 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
 
 def _read(fields: Mapping[str, Any]) -> TrainInputs:
     inputs = TrainInputs.read(fields)
-    if "engine" not in inputs.model_fields_set:
-        inputs = inputs.model_copy(update={"engine": _default_engine(inputs)})
+    if "engine" not in inputs.fields_set:
+        inputs = inputs.changed(engine=_default_engine(inputs))
     graphs.check_engine(inputs)
     return inputs
 

@@ -11,7 +11,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import Limits, Plan, Subject, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set as AbstractSet
 
     from perfatlas.vocabulary.fields import Field
 
@@ -77,7 +77,7 @@ def _value(field: Field, text: str, whole: str) -> str | int:
     return number
 
 
-def refuse_contradictions(choices: Choices, fields: set[str], mode: str) -> None:
+def refuse_contradictions(choices: Choices, fields: AbstractSet[str], mode: str) -> None:
     """Refuse choices of fields that are set too, or have no effect."""
     for name in choices:
         if name in fields:

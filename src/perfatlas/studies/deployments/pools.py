@@ -399,4 +399,4 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
         "max_gpus": inputs.most_gpus - 1,
         "concurrency": None,
     } | ({"cp": 1} if role == "decode" else {"dcp": 1})
-    return inputs.model_copy(update=changes)
+    return inputs.changed(**changes)

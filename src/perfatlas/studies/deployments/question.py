@@ -6,8 +6,6 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import PrivateAttr
-
 from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
@@ -79,23 +77,21 @@ class SearchInputs(
 ):
     """A search among the deployments of one model."""
 
-    _mix: request_mix.RequestMix = PrivateAttr()
-    _choices: choices.Choices = PrivateAttr()
+    __slots__ = ("listed", "mix")
 
-    def model_post_init(self, _: object) -> None:
-        """Read the lengths of requests and the listed values, which copies of the search share."""
-        self._choices = choices.read_choices(self.choices)
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Store typed values; read lengths and listed values, which copies of the search share."""
+        super().__init__(values)
+        # The values to search of fields whose values are listed
+        self.listed: choices.Choices = choices.read_choices(self.choices)
+        self.mix: request_mix.RequestMix = self._mix()  # Lengths of the requests
+
+    def _mix(self) -> request_mix.RequestMix:
         if self.request_mix is not None:
-            self._mix = request_mix.given_classes(self.request_mix)
-        elif self.lengths_from is not None:
-            self._mix = request_mix.classes_of_trace(self.lengths_from, self.request_format)
-        else:
-            self._mix = request_mix.equal_requests(self.isl + image_tokens(vars(self)), self.osl)
-
-    @property
-    def mix(self) -> request_mix.RequestMix:
-        """The lengths of the requests."""
-        return self._mix
+            return request_mix.given_classes(self.request_mix)
+        if self.lengths_from is not None:
+            return request_mix.classes_of_trace(self.lengths_from, self.request_format)
+        return request_mix.equal_requests(self.isl + image_tokens(vars(self)), self.osl)
 
     @property
     def of_items(self) -> bool:
@@ -105,18 +101,13 @@ class SearchInputs(
     @property
     def pinned(self) -> dict[str, int]:
         """The sizes of a plan that are given; the search varies the others."""
-        fields_set = self.model_fields_set.intersection(choices.SIZES)
+        fields_set = self.fields_set.intersection(choices.SIZES)
         return {name: getattr(self, name) for name in choices.SIZES if name in fields_set}
-
-    @property
-    def listed(self) -> choices.Choices:
-        """The values to search of fields whose values are listed."""
-        return self._choices
 
     @property
     def names_engine(self) -> bool:
         """Whether an engine is named, or several are listed."""
-        return "engine" in self.listed or "engine" in self.model_fields_set
+        return "engine" in self.listed or "engine" in self.fields_set
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -134,12 +125,12 @@ class SearchInputs(
         """Return the values of a size of a plan that are set or listed, None for all."""
         if name in self.pinned:
             return (self.pinned[name],)
-        return self._choices.get(name)
+        return self.listed.get(name)
 
     @property
     def depths(self) -> tuple[int, ...]:
         """The numbers of draft tokens to search."""
-        return self._choices.get(choices.DEPTH, tuple(range(self.speculative_depth + 1)))
+        return self.listed.get(choices.DEPTH, tuple(range(self.speculative_depth + 1)))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -207,7 +198,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         fields = _of_items(fields)
     inputs = SearchInputs.read(fields)
     if not inputs.names_engine and {inputs.engine} != {*inputs.engines} and not inputs.own_engines:
-        inputs = inputs.model_copy(update={"engine": inputs.engines[0]})
+        inputs = inputs.changed(engine=inputs.engines[0])
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         raise InvalidSpecError(
             "set gpus, the GPUs of a deployment, or max_gpus, the most it may have"
@@ -233,7 +224,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
     groups = fields_of(ImageInputs, SearchSpace, SearchObjective, RequestLengths, Quantization)
     refuse_unused(vars(inputs), groups, facts_of(vars(inputs)))
-    choices.refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
+    choices.refuse_contradictions(inputs.listed, inputs.fields_set, inputs.mode)
     _check_lengths(inputs)
     _check_objective(inputs)
     _check_names(inputs)
@@ -301,12 +292,12 @@ def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
         if not inputs.mix.cached:
             why = f"no prompt of {inputs.lengths_from} repeats the start of an earlier one"
         raise InvalidSpecError(f"routing has no effect here: {why}; leave it out")
-    return inputs.model_copy(update=lengths)
+    return inputs.changed(**lengths)
 
 
 def _check_lengths(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if fields contradict a mix of requests."""
-    fields_set = inputs.model_fields_set
+    fields_set = inputs.fields_set
     for name in MIXES.intersection(fields_set):
         for other in ("isl", "osl"):
             if other in fields_set:

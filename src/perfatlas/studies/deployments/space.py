@@ -308,7 +308,7 @@ def _identity(fields: dict[str, Any], base: Candidates) -> tuple[dict[str, Any],
 
 def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     """Yield the fields of every combination that is not a plan or a load."""
-    set_fields = inputs.model_dump(exclude_unset=True, exclude_none=True)
+    set_fields = inputs.given
     shared = {n: v for n, v in set_fields.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
     if inputs.accuracy_benchmark is not None:

@@ -94,7 +94,7 @@ class SizeSearch:
 
     def of(self, size: Size) -> Scenario:
         """Return the deployment of a size."""
-        return self.scenario.model_copy(update=dict(zip(self.names, size, strict=True)))
+        return self.scenario.changed(**dict(zip(self.names, size, strict=True)))
 
     @property
     def plural(self) -> str:
@@ -168,7 +168,7 @@ def refuse_unmeetable(search: SizeSearch) -> None:
         "arrival": None,
         "burstiness": None,
     }
-    alone = search.traffic.model_copy(update=changes)
+    alone = search.traffic.changed(**changes)
     resolved = deployments.resolve_traffic(alone, search.of(search.smallest))
     ready, outcome = _outcome(search, alone, resolved, search.smallest)
     if outcome.rejected().any():

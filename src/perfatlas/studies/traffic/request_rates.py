@@ -102,7 +102,7 @@ class RateSearch:
                 f" the limit of {MAX_REQUESTS:,}{met}; use stricter SLOs or shorter think times,"
                 " or simulate a request_rate"
             )
-        self.traffic = self.traffic.model_copy(update={"num_requests": requests})
+        self.traffic = self.traffic.changed(num_requests=requests)
         resolved = deployments.resolve_traffic(self.traffic, self.scenario)
         self.ready = deployments.service(self.scenario, self.traffic, resolved)
         if self.slower:
@@ -208,7 +208,7 @@ def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
     values: dict[str, list[float]] = {}
     flows: list[deployments.Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
-        traffic = search.traffic.model_copy(update={"seed": seed})
+        traffic = search.traffic.changed(seed=seed)
         resolved = deployments.resolve_traffic(traffic, search.scenario)
         times_N = np.rint(resolved.requests.arrival_N / factor).astype(np.int64)
         resolved = resolved._replace(requests=resolved.requests._replace(arrival_N=times_N))

@@ -140,7 +140,7 @@ def sized_run(
         and resolved.concurrency > 1
         and not deployments.holds_all(ready, resolved.requests)
     ):
-        traffic = traffic.model_copy(update={"length_distribution": "fixed"})
+        traffic = traffic.changed(length_distribution="fixed")
         resolved = deployments.resolve_traffic(traffic, scenario)
     if not deployments.has_steady_rate(traffic, scenario):
         return TrafficRun(traffic, resolved, ready)
@@ -162,7 +162,7 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
     """
     count = min(sizing.first, sizing.longest)
     while True:
-        sized = sizing.traffic.model_copy(update={"num_requests": count})
+        sized = sizing.traffic.changed(num_requests=count)
         resolved = deployments.resolve_traffic(sized, sizing.scenario)
         ready = deployments.service(sizing.scenario, sized, resolved, sizing.prices)
         ready = deployments.slowed(ready, sizing.slower) if sizing.slower else ready

@@ -207,7 +207,7 @@ def length_note(run: TrafficRun, results: Mapping[str, Any]) -> list[str]:
     has leaves that run as it is.
     """
     traffic = run.traffic
-    if run.window is not None and run.precise and "sampling_precision" in traffic.model_fields_set:
+    if run.window is not None and run.precise and "sampling_precision" in traffic.fields_set:
         if traffic.num_requests is None or traffic.num_requests > FIRST:
             return []
         reached = f"sampling_precision = {traffic.sampling_precision:.3g} is reached by"

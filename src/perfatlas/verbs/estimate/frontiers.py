@@ -117,7 +117,7 @@ def frontier(
     """
     scenario = read_scenario(fields)
     _check(scenario, over)
-    given = scenario.model_dump(exclude_unset=True)
+    given = scenario.given
     first = estimate(**given)  # raises errors of the scenario itself
     if over != BATCH:
         sweep = _Sweep(given=given, field=over, label=over, tell=progress)
@@ -125,7 +125,7 @@ def frontier(
         return _answer(first, over, results, (note,))
     planned = planned_scenario(scenario)
     sweep = _Sweep(
-        given=planned.model_dump(exclude_unset=True),
+        given=planned.given,
         field="batch" if scenario.mode == "static" else "concurrency",
         label=BATCH,
         tell=progress,
@@ -155,7 +155,7 @@ def _check(scenario: Scenario, over: str) -> None:
             " which sweeps one machine; use a table of batches"
         )
     for name in OVER[over]:
-        if name in scenario.model_fields_set:
+        if name in scenario.fields_set:
             swept = "the batch" if over == BATCH else "it"
             raise InvalidSpecError(
                 f"{name} = {getattr(scenario, name):g} has no effect: the frontier sweeps {swept};"

@@ -60,7 +60,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     predicted, fields = interrupted_jobs.predicted_step(fields)
     whole = interrupted_jobs.Goodput.read(fields)
     facts = interrupted_jobs.measured_step(whole)
-    refuse_unused(dict(whole), verb_fields(COMMAND))
+    refuse_unused(whole.values, verb_fields(COMMAND))
     derived: dict[str, Any] = {
         "detection_s": whole.detection_s or 0.0
     } | interrupted_jobs.of_system(whole)
@@ -70,7 +70,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         interrupted_jobs.SimpleGoodput.read({**fields, **derived}), predicted
     )
     seeds = interrupted_jobs.seeds_of(inputs) if is_simulated(inputs) else [inputs.seed]
-    seeded = (inputs.model_copy(update={"seed": seed}) for seed in seeds)
+    seeded = (inputs.changed(seed=seed) for seed in seeds)
     answer = interrupted_jobs.over_seeds(
         [
             interrupted_jobs.with_energy(_answered(simple_goodput), simple_goodput)
@@ -132,7 +132,7 @@ def _not_before_saved(
     best_s = _answered(inputs).results["optimal_checkpoint_interval_s"]
     if best_s is None or best_s >= least_s:
         return inputs
-    return inputs.model_copy(update={"checkpoint_interval_s": least_s})
+    return inputs.changed(checkpoint_interval_s=least_s)
 
 
 def is_simulated(inputs: interrupted_jobs.Goodput) -> bool:
@@ -197,7 +197,7 @@ def _closed_form(
     simulated = Missing("a closed form is used", "set method = simulate")
     warnings = [str(middle.reason_C)]
     warnings += unused_warnings(
-        dict(inputs), verb_fields(COMMAND), {"simulation": lambda: simulated}
+        inputs.values, verb_fields(COMMAND), {"simulation": lambda: simulated}
     )
     results = {
         "goodput": float(middle.value_C),

@@ -69,16 +69,15 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     inputs = whole = interrupted_jobs.FleetGoodput.read(fields)
     facts = interrupted_jobs.measured_step(inputs)
     if facts.write_s is not None:
-        inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
+        inputs = inputs.changed(checkpoint_write_s=facts.write_s)
     if inputs.what_if and inputs.work_s is not None:
         raise InvalidSpecError("what_if requires duration_s and cannot be combined with work_s")
     ready = interrupted_jobs.fleet_job(inputs, facts.checkpoint_bytes)
     interrupted_jobs.check_date(inputs, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
-        inputs = inputs.model_copy(update={"mfu": mfu})
+        inputs = inputs.changed(mfu=mfu)
     runs = [
-        _run(inputs.model_copy(update={"seed": seed}), ready, facts)
-        for seed in interrupted_jobs.seeds_of(inputs)
+        _run(inputs.changed(seed=seed), ready, facts) for seed in interrupted_jobs.seeds_of(inputs)
     ]
     answer = interrupted_jobs.over_seeds([run.answer for run in runs])
     answer = interrupted_jobs.with_training(
@@ -119,7 +118,7 @@ def decided_fields(
         "spare_start_s": standing.start.value_s if isinstance(standing.start, Constant) else None,
     }
     if inputs.what_if:
-        given = inputs.model_fields_set
+        given = inputs.fields_set
         spares = {name: value if name in given else None for name, value in spares.items()}
     decided = spares | {
         "gpus": ready.gpus,
@@ -235,7 +234,7 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
     scenario = inputs
     facts = interrupted_jobs.measured_step(inputs)
     if facts.write_s is not None:
-        inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
+        inputs = inputs.changed(checkpoint_write_s=facts.write_s)
     ready = interrupted_jobs.fleet_job(inputs, facts.checkpoint_bytes)
     found = interrupted_jobs.tried_strategies(inputs, ready)
     rows, outcomes = _priced(inputs, ready, found)

@@ -136,7 +136,7 @@ def goodput_page(
 def spares_page(answer: Answered, *, reproduce: str) -> Page:
     """Return spares as an HTML page: the share of time that a job waits, by their number."""
     results = answer["results"]
-    known = SpareNodes.model_fields
+    known = SpareNodes.fields()
     asked = {
         name: one for name, one in answer["scenario"].items() if name in known and one is not None
     }

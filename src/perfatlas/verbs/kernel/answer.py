@@ -222,7 +222,7 @@ def _assumptions(
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
     latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
-    if latent and match is None and "head_dim" in inputs.model_fields_set:
+    if latent and match is None and "head_dim" in inputs.fields_set:
         said.append("head_dim has no effect: the decode roofline depends only on the latent cache")
     if inputs.tier == "measured":
         said.append(answer.MEASURED_STANDING)

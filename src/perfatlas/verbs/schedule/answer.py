@@ -322,9 +322,7 @@ def _others(
     for change, other in zip(changes, compared, strict=False):
         kept = None if set(change) & set(cluster_schedules.JOB_NAMES) else base.job_source
         sized = {"num_jobs": base.inputs.num_jobs} if cluster_schedules.is_stream(other) else {}
-        others.append(
-            cluster_schedules.prepare(other.model_copy(update=sized), kept, stream=bool(sized))
-        )
+        others.append(cluster_schedules.prepare(other.changed(**sized), kept, stream=bool(sized)))
     return others
 
 
@@ -357,9 +355,7 @@ def _outcomes(runs: Sequence[cluster_schedules.Prepared]) -> tuple[list[Schedule
             return outcomes, horizon_s
         horizon_s *= 2.0
     cut = [
-        replace(
-            run, inputs=run.inputs.model_copy(update={"until_s": run.inputs.until_s or horizon_s})
-        )
+        replace(run, inputs=run.inputs.changed(until_s=run.inputs.until_s or horizon_s))
         for run in runs
     ]
     return _all(cut, horizon_s), horizon_s

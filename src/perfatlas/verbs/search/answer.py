@@ -509,5 +509,5 @@ def _complete(inputs: SearchInputs) -> dict[str, Any]:
     given["objective"] = ",".join(
         ITEM_NAMES.get(objective, objective) for objective in inputs.objectives
     )
-    own = () if "engine" in inputs.model_fields_set else ("engine",)
+    own = () if "engine" in inputs.fields_set else ("engine",)
     return {name: value for name, value in given.items() if name not in (*NOT_OF_GRAPHS, *own)}

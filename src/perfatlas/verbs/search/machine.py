@@ -50,15 +50,15 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
         InfeasibleError: No machine meets all limits.
         UnsupportedError: The cost of such chips, or the power of the base, is not predicted.
     """
-    for name in sorted(inputs.model_fields_set - SOLVE_FIELDS):
-        if getattr(inputs, name) != type(inputs).model_fields[name].default:
+    for name in sorted(inputs.fields_set - SOLVE_FIELDS):
+        if getattr(inputs, name) != type(inputs).fields()[name].default:
             raise quantities.InvalidSpecError(f"{name} has no effect with solve; leave it out")
     if inputs.mode != "aggregated" or inputs.concurrency is None or inputs.gpus is None:
         raise quantities.InvalidSpecError(
             "solve needs a load in mode aggregated: set concurrency, and gpus instead of max_gpus"
         )
     limits = _limits(inputs)
-    given = inputs.model_dump(exclude_unset=True, exclude_none=True)
+    given = inputs.given
     fields = {name: value for name, value in given.items() if name in FIELD_NAMES}
     fields |= {"mode": inputs.mode, "method": "formula"}
     scenario = planned_scenario(read_scenario(fields))

@@ -69,7 +69,7 @@ BISECTIONS: Final = 4  # of it, to 1.4%
 def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
     """Return the lengths and images of generated requests, if set by isl and osl."""
     drawn = traffic.requests is None and traffic.lengths_from is None
-    lengths = {"isl": scenario.isl, "osl": scenario.osl, **resolution.image_fields(dict(scenario))}
+    lengths = {"isl": scenario.isl, "osl": scenario.osl, **resolution.image_fields(scenario.values)}
     return lengths if drawn else {}
 
 
@@ -207,7 +207,7 @@ def simulate(
         raise InvalidSpecError(
             f"routing = {fields['routing']} has no effect beside a router; remove one of the two"
         )
-    inputs.route_by(router)
+    inputs.router = router
     known: deployments.Priced = {}
     run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))
     return simulation_of(run, scenario, fields, known, progress)
@@ -259,7 +259,7 @@ def simulation_of(
     repeated: list[_Repetition] = []
     interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
-        again = traffic.model_copy(update={"seed": seed})
+        again = traffic.changed(seed=seed)
         resolved_again = deployments.resolve_traffic(again, scenario) if repeated else run.resolved
         watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
         repetition = _repetition(

@@ -299,7 +299,7 @@ def max_sessions(
     reasons: dict[int, str] = {}
 
     def missed(number: int, slower: Sequence[deployments.StepScale] = ()) -> str:
-        at = traffic.model_copy(update={"sessions": number})
+        at = traffic.changed(sessions=number)
         resolved = deployments.resolve_traffic(at, scenario)
         ready = deployments.service(scenario, at, resolved, known)
         ready = deployments.slowed(ready, slower) if slower else ready

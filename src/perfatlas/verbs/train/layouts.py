@@ -287,7 +287,7 @@ class LayoutSearchInputs(
     @property
     def pinned(self) -> dict[str, Any]:
         """The sizes that are given; the search varies the others."""
-        given = self.model_fields_set.intersection(studies.SEARCHED)
+        given = self.fields_set.intersection(studies.SEARCHED)
         return {
             name: getattr(self, name)
             for name in studies.SEARCHED
@@ -351,7 +351,7 @@ class LayoutSearchInputs(
     def on(self, gpus: int) -> TrainInputs:
         """Return the step of these fields without any parallelism."""
         left_out = (*_OF_LAYOUT, *_OF_SEARCH)
-        given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
+        given = {n: getattr(self, n) for n in self.fields_set if n not in left_out}
         return read_without_layout({**given, "dp": gpus, "vpp": 1})
 
 

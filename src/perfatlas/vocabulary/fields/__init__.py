@@ -26,7 +26,9 @@ if TYPE_CHECKING:
         PRICE_KINDS, PRICES_BY_SYSTEM, GpuPrices, read_gpu_price,
     )
     from perfatlas.vocabulary.fields.questions import ESTIMATED, SIMULATED, canonical_name
-    from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaFields, ReplicaOperation
+    from perfatlas.vocabulary.fields.replicas import (
+        KvOffloading, ReplicaEventFields, ReplicaFields, ReplicaOperation,
+    )
     from perfatlas.vocabulary.fields.rows import Catalog, Field, Row, Written, fields_of, group
     from perfatlas.vocabulary.fields.scenario import (
         Batch, CachedPrefix, ClientRounds, FeedForward, Formats, ImageInputs, Lengths, Plan, Pools,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas import quantities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MAX_COUNT: Final = 10**9  # above any cluster, batch or context, and far from overflow
 MAX_S: Final = 5e6  # simulated time; int64 picoseconds overflow at 9.2e6 s
@@ -126,7 +128,7 @@ class Number:
             (4000, 4096)
         """
         if isinstance(value, bool):
-            raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic's
+            raise ValueError("expected a number, not true or false")  # noqa: TRY004 - as all readers
         if isinstance(value, str):
             if len(value) > MAX_NUMBER_LENGTH:
                 return value
@@ -162,17 +164,60 @@ class Number:
                 f'{value:g} is {value:,.0%}; for {value:g}% write {value / 100.0:g} or "{value:g}%"'
             )
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the pydantic schema: text is read first, then the bounds are checked."""
-        from pydantic_core import core_schema
+    def checked(self, value: Any, *, whole: bool) -> int | float:  # noqa: ANN401 - a cell that was read
+        """Return a number within the bounds.
 
-        bounds = {"ge": self.at_least, "le": self.at_most, "gt": self.above, "lt": self.below}
-        inner = handler(source)
-        number = inner["schema"] if inner["type"] == "function-before" else inner
-        number |= {name: bound for name, bound in bounds.items() if bound is not None}
-        if number["type"] == "float" and self.finite:
-            number["allow_inf_nan"] = False
-        return core_schema.no_info_before_validator_function(self.read, inner)
+        Args:
+            value: What `read` returned.
+            whole: Whether it must be an integer.
+
+        Raises:
+            ValueError: What was expected instead.
+        """
+        expected = "expected an integer" if whole else "expected a number"
+        if isinstance(value, str | bytes):
+            raise ValueError(expected)  # noqa: TRY004 - as all readers
+        try:
+            number = value if isinstance(value, int) and whole else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(expected) from None
+        if isinstance(number, float) and not math.isfinite(number) and (whole or self.finite):
+            raise ValueError("expected a finite number")
+        if isinstance(number, float) and whole:
+            if not number.is_integer():
+                raise ValueError(expected)
+            number = int(number)
+        for bound, breaks, words in (
+            (self.at_most, gt, "must be at most"),
+            (self.below, ge, "must be less than"),
+            (self.at_least, lt, "must be at least"),
+            (self.above, le, "must be greater than"),
+        ):
+            if bound is not None and breaks(number, bound):
+                raise ValueError(f"{words} {bound:,}" if whole else f"{words} {bound:g}")
+        return number
+
+    def checked_all(
+        self, numbers: Sequence[float], *, whole: bool
+    ) -> tuple[list[Any], list[bool]] | None:
+        """Return numbers (V), and which are within the bounds (V); None if one is too large."""
+        import numpy as np  # --help reads fields without it
+
+        value_V = np.array(numbers, np.float64)
+        if np.any(np.abs(value_V) > 2.0**53):
+            return None
+        good_V = np.isfinite(value_V) | (not (whole or self.finite))
+        good_V &= (value_V % 1.0 == 0.0) | (not whole)
+        for bound, keeps in (
+            (self.at_most, np.less_equal),
+            (self.below, np.less),
+            (self.at_least, np.greater_equal),
+            (self.above, np.greater),
+        ):
+            if bound is not None:
+                good_V &= keeps(value_V, bound)
+        value_V[~good_V] = 0.0
+        return value_V.astype(np.int64 if whole else np.float64).tolist(), good_V.tolist()
 
 
 Count = Annotated[int, Number(at_least=1, at_most=MAX_COUNT)]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from perfatlas.quantities import repr_for_error
 from perfatlas.vocabulary.fields.numbers import Number
-from perfatlas.vocabulary.fields.rows import Row, group
+from perfatlas.vocabulary.fields.rows import Row, Written, group
 
 PRICE_KINDS: Final[tuple[str, ...]] = ("on_demand", "reserved", "market", "owned")
 PRICES_BY_SYSTEM: Final = "="
@@ -83,17 +83,7 @@ def _read_text(text: str) -> float | str:
     return price
 
 
-class GivenPrice:
-    """A price of GPU-hours, a number or a text that names prices."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the pydantic schema."""
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(read_gpu_price)
-
-
-UsdPerGpuHour = Annotated[Any, GivenPrice()]
+UsdPerGpuHour = Annotated[Any, Written(read_gpu_price)]
 Pue = Annotated[float, Number(unit="ratio", at_least=1, at_most=10)]
 UsdPerKwh = Annotated[float, Number(at_least=0.0, at_most=1e6)]
 Gco2PerKwh = Annotated[float, Number(at_least=0.0, at_most=1e5)]

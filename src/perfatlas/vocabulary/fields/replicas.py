@@ -69,6 +69,17 @@ class KvOffloading:
     remote_bandwidth: Annotated[Bandwidth | None, AnySet("remote_cache_bytes")] = None
 
 
+@group("Replica event", 1)
+class ReplicaEventFields:
+    """A replica fails or is drained, and returns at a time, after a duration, or never."""
+
+    replica: Annotated[int, Number(at_least=0, at_most=10**9)]
+    fails_at_s: Seconds
+    back_at_s: Seconds | None = None
+    down_for_s: Seconds | None = None
+    kind: Literal["crash", "drain"] = "crash"
+
+
 @group("Replica kind", 1)
 @varies_by_replica(Subject, Plan, Formats, Limits)
 class ReplicaFields:

@@ -21,17 +21,24 @@ from typing import (
     get_type_hints,
 )
 
+from perfatlas.quantities import InvalidSpecError, did_you_mean
 from perfatlas.vocabulary.fields.conditions import AllOf
 from perfatlas.vocabulary.fields.numbers import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from perfatlas.vocabulary.fields.conditions import Condition
 
 _FILE: Final = Path(__file__).parents[2] / "data" / "fields.csv"
 POOLS: Final = ("prefill", "decode")
 _ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
+_NUMBER: Final = Number(finite=False)
+_FLAGS: Final[dict[object, bool]] = {
+    word: flag
+    for flag, words in ((True, "true t yes y on 1"), (False, "false f no n off 0"))
+    for word in (flag, *words.split())
+}
 
 
 @dataclass(frozen=True)
@@ -65,20 +72,9 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Text:
-    """Non-empty text."""
+    """Non-empty text; a path is read as its text."""
 
     at_most: int = 4096  # Maximum length in characters
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the pydantic schema; a path is read as its text."""
-        from pydantic_core import core_schema
-
-        text = handler(source) | {"min_length": 1, "max_length": self.at_most}
-        return core_schema.no_info_before_validator_function(_path_text, text)
-
-
-def _path_text(value: object) -> object:
-    return str(value) if isinstance(value, PurePath) else value
 
 
 @dataclass(frozen=True)
@@ -87,12 +83,6 @@ class Checked:
 
     check: Callable[[str], str]  # Returns the normalized text, or raises an InvalidSpecError
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the pydantic schema."""
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
-
 
 @dataclass(frozen=True)
 class Written:
@@ -100,12 +90,6 @@ class Written:
 
     # Parses text and returns other values unchanged, or raises a ValueError
     read: Callable[[object], object]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the pydantic schema: the text is read first."""
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_before_validator_function(self.read, handler(source))
 
 
 @dataclass(frozen=True)
@@ -156,6 +140,50 @@ class Field:
         word = value.strip().casefold().replace("-", "_")
         return word if word in self.choices else value
 
+    def read(self, cell: object) -> Any:  # noqa: ANN401 - a value of the type of the field
+        """Return a given cell as a value of the field.
+
+        Args:
+            cell: Not None, and no empty text: those are unset.
+
+        Raises:
+            ValueError: What was expected instead.
+            InvalidSpecError: A text fails its own validation.
+
+        Example:
+            >>> from perfatlas.vocabulary.fields import CollectiveShape, fields_of
+            >>> fields_of(CollectiveShape)["bytes"].read("1MiB")
+            1048576.0
+        """
+        value: Any = self.folded(cell)
+        kind, *notes = self.parts
+        for part in notes:
+            if isinstance(part, Written | Number):
+                value = part.read(value)
+            elif isinstance(part, Text):
+                value = _text_of(value, part.at_most)
+        if self.number is not None:
+            return self.number.checked(value, whole=kind is int)
+        value = _choice(value, self.choices) if self.choices else _typed(kind, value)
+        for part in notes:
+            value = part.check(value) if isinstance(part, Checked) else value
+        return value
+
+    def read_all(self, cells: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        """Return the values of cells (V), None where one is invalid, and which are valid (V)."""
+        if self.number is not None and set(map(type, cells)) <= {int, float}:
+            found = self.number.checked_all(cells, whole=self.parts[0] is int)
+            if found is not None:
+                return found
+        values, good = [], []
+        for cell in cells:
+            try:
+                values.append(self.read(cell))
+            except (ValueError, InvalidSpecError):
+                values.append(None)
+            good.append(values[-1] is not None)
+        return values, good
+
     @cached_property
     def number(self) -> Number | None:
         """The rule of a numeric field, or None."""
@@ -180,6 +208,47 @@ class Field:
     def unit(self) -> str:
         """The SI unit of the value, or ""."""
         return self.number.unit if self.number else ""
+
+
+def _text_of(value: object, at_most: int) -> object:
+    """Return the text of a path, anything else as it is, unless it is too long."""
+    value = str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, str) and len(value.strip()) > at_most:
+        raise ValueError(f"must have at most {at_most:,} characters")
+    return value
+
+
+def _choice(value: object, choices: tuple[Any, ...]) -> object:
+    """Return a value that is one of the choices."""
+    value = value.strip() if isinstance(value, str) else value
+    if not any(value == choice and type(value) is type(choice) for choice in choices):
+        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise ValueError(f"expected one of {', '.join(map(str, choices))}{hint}")
+    return value
+
+
+def _typed(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a type, and a value of it
+    """Return a value of a type that is neither a number nor a choice."""
+    if kind is Any:
+        return value
+    if kind is bool:
+        word = value.strip().casefold() if isinstance(value, str) else value
+        if isinstance(word, bool | int | float | str) and word in _FLAGS:
+            return _FLAGS[word]
+        raise ValueError("expected true or false")
+    if kind is str:
+        if not isinstance(value, str):
+            raise ValueError("expected text")
+        return value.strip()
+    if kind is float:
+        return _NUMBER.checked(_NUMBER.read(value), whole=False)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, tuple | list):
+            raise ValueError("expected a list")
+        return tuple(_typed(get_args(kind)[0], item) for item in value)
+    if not isinstance(value, dict):
+        raise ValueError("expected a table")  # noqa: TRY004 - as all readers
+    return {str(name): _typed(get_args(kind)[1], item) for name, item in value.items()}
 
 
 def _flat(hint: Any) -> Iterable[Any]:  # noqa: ANN401 - any annotation
