@@ -7,8 +7,7 @@ import pytest
 from perfatlas import search
 from perfatlas.engines import resolve_engine, runs_on
 from perfatlas.hardware import resolve_system, system_names
-from perfatlas.scenario.fields import parse_scenario
-from perfatlas.scenario.resolution.field_columns import read_columns
+from perfatlas.scenario.fields import Scenario, parse_scenario
 from perfatlas.scenario.training_steps import read_training
 from perfatlas.training.profiles import resolve_training_engine
 
@@ -19,7 +18,7 @@ MODELS = ("meta-llama/Llama-3.1-8B", "resnet-50")
 def test_the_default_engine_of_every_system_runs_there(model: str) -> None:
     names = system_names()
     engines = [parse_scenario({"model": model, "system": name}).engine for name in names]
-    columns, _ = read_columns({"model": [model] * len(names), "system": list(names)})
+    columns, _ = Scenario.read_table({"model": [model] * len(names), "system": list(names)})
     assert columns["engine"].plain() == engines
     for name, engine in zip(names, engines, strict=True):
         profile = resolve_engine(engine)

@@ -14,7 +14,8 @@ from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, KINDS, field_values, with_values
 from perfatlas.inference import PoolRates, SplitLayers, SplitLoad, evaluate, result_columns
 from perfatlas.scenario.deployments import evaluated_pools
-from perfatlas.scenario.resolution import columns_of, pool_load, split_load
+from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.resolution import pool_load, split_load
 from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
 

@@ -27,12 +27,12 @@ from perfatlas.scenario.deployments.costs import (
     deployment_costs,
     pool_prices,
 )
+from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.resolution import (
     EVALUATED,
     PARTS,
     always,
     are_pools_simulated,
-    columns_of,
     is_simulated,
     may_be_simulated,
     pool_load,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments.engine_deployment import Priced
-    from perfatlas.scenario.fields import Scenario
-    from perfatlas.scenario.resolution import BoolArray, Group, Pool, Resolution
+    from perfatlas.scenario.fields import BoolArray, Scenario
+    from perfatlas.scenario.resolution import Group, Pool, Resolution
     from perfatlas.step import Candidates
 
 

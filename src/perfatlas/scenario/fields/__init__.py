@@ -6,20 +6,24 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields.answered_rows import (
-        Answered, answer_columns, columns_of, grouping_key,
+        Answered, answer_columns, grouping_key, number_columns,
     )
     from perfatlas.scenario.fields.cache_tiers import TierSizes, tier_results, tier_sizes
+    from perfatlas.scenario.fields.columns import (
+        BoolArray, Columns, FieldColumn, Table, constant_column, distinct_rows, number_column,
+        unset,
+    )
     from perfatlas.scenario.fields.complete import (
         complete_scenario, plain_values, resolved_name, resolved_names,
     )
-    from perfatlas.scenario.fields.input_fields import GPUS_STATED, InputFields
+    from perfatlas.scenario.fields.input_fields import GPUS_STATED, InputFields, columns_of
     from perfatlas.scenario.fields.operation import (
         ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,
     )
     from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic, parse_traffic
     from perfatlas.scenario.fields.unused import no_effect_sentence, refuse_unused, unused_warnings
     from perfatlas.scenario.fields.vocabulary import (
-        FIELD_NAMES, NOT_OF_GRAPHS, OF_TOKENS, ONE_PASS, WORKER_POOLS, Scenario, default_engines,
+        FIELD_NAMES, NOT_OF_GRAPHS, OF_TOKENS, ONE_PASS, WORKER_POOLS, Scenario,
         generation_error, graph_defaults, graph_error, parse_scenario, system_engine, tokens_error,
     )
 else:

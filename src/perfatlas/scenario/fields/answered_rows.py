@@ -113,7 +113,7 @@ def grouping_key(schema: type, varying: tuple[str, ...]) -> Callable[[InputField
     return attrgetter(*(name for name in fields_of(schema) if name not in varying))
 
 
-def columns_of(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str, FloatArray]:
+def number_columns(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str, FloatArray]:
     """Return numeric fields of questions as columns by name, NaN where unset, each (C,).
 
     Args:

@@ -5,17 +5,31 @@ from __future__ import annotations
 import json
 from collections import Counter
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import numpy as np
 
 from perfatlas import files
 from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.scenario.fields.columns import (
+    Columns,
+    FieldColumn,
+    distinct,
+    distinct_cells,
+    read_columns,
+    single,
+    unset,
+)
 from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.quantities import PerfatlasError
+    from perfatlas.scenario.fields.columns import Table
     from perfatlas.vocabulary.fields import Field
 
 
@@ -117,10 +131,37 @@ class InputFields:
         return found
 
     @classmethod
-    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
-        """Return the typed fields; None and empty text count as unset.
+    def completed(cls, raw: dict[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+        """Return raw columns with what others imply.
 
-        A system that names a slice, such as v5p-128, states the GPUs too.
+        A system that names a slice, such as v5p-128, states the GPUs where no field does.
+
+        Args:
+            size: Number of rows.
+        """
+        if "gpus" not in cls.fields() or "system" not in raw:
+            return raw
+        system = raw["system"]
+        chips = [slice_chips(name) for name in system.values]
+        if not any(chips):
+            return raw
+        named_N = np.array([chip is not None for chip in chips])[system.codes_N]
+        for name in GPUS_STATED.intersection(raw):
+            named_N &= ~raw[name].is_set
+        of_slice = FieldColumn(
+            values=(None, *chips), codes_N=np.where(named_N, system.codes_N + 1, 0)
+        )
+        return {**raw, "gpus": raw.get("gpus", unset(size)).overridden_by(of_slice)}
+
+    @classmethod
+    def read_table(cls, table: Table) -> tuple[Columns, dict[int, PerfatlasError]]:
+        """Return a table as typed columns, and why rows cannot be read, by row."""
+        raw, size = distinct_cells(table, cls.fields())
+        return read_columns(cls.completed(raw, size), size, cls.fields(), cls.readers)
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+        """Return named fields as a table of one row; None and empty text count as unset.
 
         Args:
             others: Further names to suggest for a misspelt one.
@@ -129,27 +170,39 @@ class InputFields:
             InvalidSpecError: A name is unknown or missing, or a value is invalid; all problems are
                 listed.
         """
+        known = cls.fields()
         given = {
             name: value
             for name, value in fields.items()
             if value is not None and not (isinstance(value, str) and not value.strip())
         }
-        known = cls.fields()
-        if "gpus" in known and given.keys().isdisjoint(GPUS_STATED):
-            given |= {"gpus": chips} if (chips := slice_chips(given.get("system"))) else {}
-        values, problems = {}, []
-        for name, field in known.items():
-            if name in given:
-                try:
-                    values[name] = cls.readers.get(name, field.read)(given[name])
-                except ValueError as rule:
-                    problems.append(f"{name} = {repr_for_error(given[name])}: {rule}")
-            elif field.required:
-                problems.append(f"{name} is required")
-        problems += [_unknown_field(name, (*known, *others)) for name in given if name not in known]
-        if problems:
-            raise InvalidSpecError("; ".join(problems))
-        return cls(values)
+        raw = cls.completed({name: single(given[name]) for name in given if name in known}, 1)
+        columns, problems = read_columns(raw, 1, known, cls.readers)
+        unknown = [_unknown_field(name, (*known, *others)) for name in given if name not in known]
+        if unknown:
+            raise InvalidSpecError("; ".join((*map(str, problems.values()), *unknown)))
+        for problem in problems.values():
+            raise problem
+        return cls(columns.given(0))
+
+
+def columns_of(rows: Sequence[InputFields]) -> Columns:
+    """Return the fields of questions of one kind as columns.
+
+    Args:
+        rows: One or more (N).
+    """
+    known = rows[0].fields()
+    names = dict.fromkeys(name for row in rows for name in row.given)
+    if len(rows) == 1:
+        raw = {name: single(getattr(rows[0], name)) for name in names}
+    else:
+        raw = {name: distinct([row.given.get(name) for row in rows]) for name in names}
+    fields = {
+        name: replace(column, values=(known[name].default, *column.values[1:]))
+        for name, column in raw.items()
+    }
+    return Columns(len(rows), known, fields)
 
 
 @cache

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import default_osl, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario.fields.columns import NOT_GIVEN, FieldColumn, distinct_rows, unset
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
@@ -53,6 +57,20 @@ class Scenario(
 ):
     """A scenario: a model on a system, with a plan, an engine and a load."""
 
+    @classmethod
+    def completed(cls, raw: dict[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+        """Return raw columns with what others imply.
+
+        Pools on systems of their own need no other; graphs of operators have defaults of their
+        own, and so do systems of engines.
+        """
+        if {"mode", "prefill_system", "decode_system"} <= raw.keys():
+            raw = {**raw, "system": _system_of_pools(raw, size)}
+        raw = super().completed(raw, size)
+        if "model" in raw and any(map(is_graph, raw["model"].values)):
+            raw = raw | _one_pass(raw, size)
+        return raw | _default_engines(raw, size)
+
 
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.fields())
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
@@ -96,7 +114,7 @@ def system_engine(model: object, system: object) -> str:
     return default_engine(device, runs, graph.checkpoint.gemm_format if graph else None)
 
 
-def default_engines(fields: Mapping[str, Any]) -> dict[str, str]:
+def _engines_of_systems(fields: Mapping[str, Any]) -> dict[str, str]:
     """Return the engines that no field names: of the system, and of pools on other systems."""
     if fields.get("engine"):
         return {}
@@ -151,6 +169,51 @@ def generation_error(model: str) -> UnsupportedError:
     )
 
 
+def _system_of_pools(raw: Mapping[str, FieldColumn], size: int) -> FieldColumn:
+    """Return the column of systems; it may be unset if both pools set their own."""
+    prefill, decode = raw["prefill_system"], raw["decode_system"]
+    system = raw.get("system", unset(size))
+    named_N = raw["mode"].equals("disaggregated") & prefill.is_set & decode.is_set
+    codes_N = np.where(named_N & ~system.is_set, prefill.codes_N, NOT_GIVEN)
+    return system.overridden_by(replace(prefill, codes_N=codes_N))
+
+
+def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+    """Return the columns of fields that graphs of operators have other defaults of."""
+    model = raw["model"]
+    graph_V = np.array([is_graph(name) for name in model.values])
+    own = [graph_defaults(name) if is_graph(name) else ONE_PASS for name in model.values]
+    found = {}
+    for name in ONE_PASS:
+        given = raw.get(name, unset(size))
+        codes_N = np.where(graph_V[model.codes_N] & ~given.is_set, model.codes_N + 1, NOT_GIVEN)
+        defaults = FieldColumn(values=(None, *(each[name] for each in own)), codes_N=codes_N)
+        found[name] = given.overridden_by(defaults)
+    return found
+
+
+def _default_engines(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+    """Return the columns of engines with those that no field names, of each distinct row."""
+    pools = ("", *(f"{pool}_" for pool in WORKER_POOLS))
+    names = ("model", *(f"{pool}{name}" for pool in pools for name in ("system", "engine")))
+    columns = {name: raw[name] for name in names if name in raw}
+    if not {"model", "system"} <= columns.keys():
+        return {}
+    distinct = distinct_rows([column.codes_N for column in columns.values()])
+    first = [
+        {name: column.values[column.codes_N[row]] for name, column in columns.items()}
+        for row in distinct.first_U.tolist()
+    ]
+    added = [_engines_of_systems(fields) for fields in first]
+    found = {}
+    for name in dict.fromkeys(name for engines in added for name in engines):
+        code_U = np.array([u + 1 if name in added[u] else NOT_GIVEN for u in range(len(added))])
+        values = (None, *(engines.get(name) for engines in added))
+        defaults = FieldColumn(values=values, codes_N=code_U[distinct.codes_N])
+        found[name] = raw.get(name, unset(size)).overridden_by(defaults)
+    return found
+
+
 def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
     """Return the scenario from named fields; None and empty text count as unset.
 
@@ -162,12 +225,4 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
         >>> parse_scenario({"model": "openai/gpt-oss-20b", "system": "h100_sxm", "isl": "4k"}).isl
         4000
     """
-    given = dict(fields)
-    if given.get("mode") == "disaggregated" and not given.get("system"):
-        pools = [given.get(name) for name in ("prefill_system", "decode_system")]
-        if all(pools):
-            given["system"] = pools[0]
-    if is_graph(given.get("model")):
-        own = {name: value for name, value in given.items() if value is not None}
-        given = graph_defaults(str(given["model"])) | own
-    return Scenario.read(given | default_engines(given))
+    return Scenario.read(fields)

@@ -22,7 +22,7 @@ from perfatlas.energy import (
 )
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.fields import number_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ def at_clocks(
         found = kernels(gathered.at(ratio_C[:, None]).fastest(), at_ratio)
         return with_energy([operator], found, devices, zeros_C)
 
-    ratio_C = columns_of(inputs, CLOCKS)["clock_ratio"]
+    ratio_C = number_columns(inputs, CLOCKS)["clock_ratio"]
     time_width_C = np.zeros_like(ratio_C)
     problems: dict[int, PerfatlasError] = {}
     measured_C = full.match_CO[:, 0] >= 0
@@ -148,5 +148,5 @@ def limits_w(inputs: Sequence[OperatorInputs]) -> FloatArray:
     Args:
         inputs: The queries (C).
     """
-    limit_w_C = columns_of(inputs, CLOCKS)["power_cap_w"]
+    limit_w_C = number_columns(inputs, CLOCKS)["power_cap_w"]
     return np.where(np.isnan(limit_w_C), np.inf, limit_w_C)

@@ -12,7 +12,7 @@ from perfatlas.answer import price_columns, require_tier, require_vendor
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import InputFields, columns_of, refuse_unused
+from perfatlas.scenario.fields import InputFields, number_columns, refuse_unused
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.vocabulary.fields import (
     CollectiveKernels,
@@ -137,7 +137,7 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     index_U = np.array([places.index(pair) for pair in placed])
     implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
-    size = columns_of(inputs, COLLECTIVE_SIZES)
+    size = number_columns(inputs, COLLECTIVE_SIZES)
     shapes = collectives.CollectiveShapes(
         op=first.op,
         bytes=size["bytes"],

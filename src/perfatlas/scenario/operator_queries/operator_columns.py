@@ -13,7 +13,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.networks import ModelFormats, RowBytes, norm_bytes, stream_bytes
 from perfatlas.networks.graphs import GROUP_NORM, ROW_PASSES, Node
 from perfatlas.quantities import Expression, UnsupportedError
-from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.fields import number_columns
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> operators.Gemm:
     """Return matrix products of one format as an operator over candidates."""
     number_format = format_of(inputs[0].format)
     tiles = np.array([fixed_tile(gemm_inputs) for gemm_inputs in inputs], dtype=np.float64)
-    size = columns_of(inputs, GEMM_SIZES)
+    size = number_columns(inputs, GEMM_SIZES)
     return operators.Gemm(
         name="gemm",
         phase=operators.Phase.PREFILL,
@@ -89,7 +89,7 @@ def attention_columns(
 ) -> operators.Attention | operators.LatentAttention:
     """Return attentions of one phase, type and format as an operator over candidates."""
     phase, cache = operators.Phase(inputs[0].phase), format_of(inputs[0].kv_format)
-    size = columns_of(inputs, ATTENTION_SIZES)
+    size = number_columns(inputs, ATTENTION_SIZES)
     queries = np.ones(len(inputs)) if phase == operators.Phase.DECODE else size["kv_len"]
     shared: dict[str, Any] = {
         "name": "attention",
@@ -135,7 +135,7 @@ def appends(inputs: AttentionInputs) -> bool:
 def moe_columns(inputs: Sequence[MoeInputs]) -> operators.GroupedGemm:
     """Return MoE layers of one format and distribution as an operator over candidates."""
     number_format = format_of(inputs[0].format)
-    sizes: dict[str, Any] = {**columns_of(inputs, MOE_SIZES)}
+    sizes: dict[str, Any] = {**number_columns(inputs, MOE_SIZES)}
     return operators.GroupedGemm(
         name="experts",
         phase=operators.Phase.PREFILL,
@@ -160,7 +160,7 @@ def conv_columns(inputs: Sequence[ConvInputs]) -> operators.Operator:
     Args:
         inputs: Queries that differ in sizes alone, all of them depthwise or none.
     """
-    size = columns_of(inputs, CONV_SIZES)
+    size = number_columns(inputs, CONV_SIZES)
     for name, default in (("kernel_width", size["kernel"]), ("padding", np.nan)):
         size[name] = np.where(np.isnan(size[name]), default, size[name])
     for name, kernel in (("height", "kernel"), ("width", "kernel_width")):
@@ -221,7 +221,7 @@ def row_columns(operator: str, inputs: Sequence[RowInputs]) -> operators.Streami
         operator: A key of `ROWS`.
     """
     names, row_bytes = ROWS[operator]
-    size = columns_of(inputs, names)
+    size = number_columns(inputs, names)
     tokens, row = size["tokens"], row_bytes(inputs[0], size)
     name = getattr(inputs[0], "op", operator)
     row_C = size["width"] * operators.ACTIVATION_BYTES

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.resolution.field_columns import BoolArray, columns_of
     from perfatlas.scenario.resolution.field_facts import (
         facts_of, is_overridden, overridden_format, overridden_sentence,
     )

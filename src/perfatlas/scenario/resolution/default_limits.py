@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.resolution.field_columns import ScenarioColumns
+    from perfatlas.scenario.fields import Columns
     from perfatlas.step import Placement
 
 NODE_LIMIT: Final = "node_power_cap_w"
@@ -34,9 +34,7 @@ LIMITS_OF_POWER: Final = ("power_cap_w", NODE_LIMIT)
 NO_RECIPE = -1
 
 
-def gpu_limits_w(
-    columns: ScenarioColumns, rows_C: IntArray, systems: Mapping[str, System]
-) -> FloatArray:
+def gpu_limits_w(columns: Columns, rows_C: IntArray, systems: Mapping[str, System]) -> FloatArray:
     """Return what the limits of their nodes leave to each GPU of rows (C,) [W], inf for none.
 
     Args:

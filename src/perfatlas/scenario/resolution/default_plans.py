@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from perfatlas.networks import Network
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.fields import BoolArray, Columns
     from perfatlas.step import Placement
 
 # sequences for which there should be room where the load is not known: TensorRT-LLM advises more
@@ -29,14 +29,14 @@ UNFIT: Final = -1.0
 ILLEGAL: Final = -2.0
 
 
-def has_free_plan(columns: ScenarioColumns) -> BoolArray:
+def has_free_plan(columns: Columns) -> BoolArray:
     """Return the rows that state gpus and leave tp open (N,); dp may be stated."""
     free_N: BoolArray = columns.is_set("gpus") & ~columns.is_set("tp")
     return free_N
 
 
 def across_domains(
-    columns: ScenarioColumns, plan: parallelism.PlanColumns, placement: Placement
+    columns: Columns, plan: parallelism.PlanColumns, placement: Placement
 ) -> BoolArray:
     """Return the rows whose gpus and dp leave no plan inside scale-up domains (C,).
 
@@ -48,7 +48,7 @@ def across_domains(
 
 
 def fitted_plans(
-    columns: ScenarioColumns,
+    columns: Columns,
     plan: parallelism.PlanColumns,
     candidates: Callable[[parallelism.PlanColumns], Candidates],
 ) -> parallelism.PlanColumns:
@@ -113,7 +113,7 @@ def _inside(tp_C: FloatArray, attention_dp_C: FloatArray, domain_C: FloatArray) 
 
 
 def _legal_sizes(
-    network: Network, columns: ScenarioColumns, plan: parallelism.PlanColumns, domain_F: FloatArray
+    network: Network, columns: Columns, plan: parallelism.PlanColumns, domain_F: FloatArray
 ) -> tuple[list[float], FloatArray]:
     """Return the tensor-parallel sizes that are legal in some rows, and the widest group of each.
 
@@ -162,7 +162,7 @@ def _legal_sizes(
 
 
 def _plan(
-    columns: ScenarioColumns, plan: parallelism.PlanColumns, tp_F: FloatArray, pp_F: FloatArray
+    columns: Columns, plan: parallelism.PlanColumns, tp_F: FloatArray, pp_F: FloatArray
 ) -> parallelism.PlanColumns:
     """Return the plans with other tp and pp; replicas and experts follow (F,)."""
     inner_F = tp_F * pp_F * plan.cp * plan.attention_dp
@@ -173,7 +173,7 @@ def _plan(
 
 
 def _room(
-    columns: ScenarioColumns,
+    columns: Columns,
     candidates: Callable[[parallelism.PlanColumns], Candidates],
     plan: parallelism.PlanColumns,
 ) -> FloatArray:

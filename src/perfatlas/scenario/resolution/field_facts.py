@@ -14,16 +14,14 @@ from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import is_graph, resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
-from perfatlas.scenario.resolution.field_columns import distinct_rows
+from perfatlas.scenario.fields import FIELD_NAMES, distinct_rows, no_effect_sentence
 from perfatlas.scenario.resolution.pools import ROLES, SHARED
 from perfatlas.vocabulary.fields import ESTIMATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from perfatlas.scenario.fields import Scenario
-    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.fields import BoolArray, Columns, Scenario
     from perfatlas.vocabulary.fields import Field
 
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
@@ -51,7 +49,7 @@ FACTS: Final = {
 
 
 def unused_rules(
-    columns: ScenarioColumns,
+    columns: Columns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
     """Yield the rows in which each field is set without effect (N,), and the message for one.
 
@@ -87,7 +85,7 @@ def _conditional_fields() -> dict[str, Field]:
 
 
 def _overridden_rules(
-    columns: ScenarioColumns,
+    columns: Columns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
     """Yield where both pools have another value of a field than the scenario (N,)."""
     two_pools_N = columns.equals("mode", "disaggregated")
@@ -107,7 +105,7 @@ def _overridden_rules(
 
 
 def _format_rules(
-    columns: ScenarioColumns,
+    columns: Columns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
     """Yield where the formats of all layers differ from that of a pool, or of all (N,)."""
     for name in ("format", *(f"{role}_format" for role in ROLES)):

@@ -12,14 +12,14 @@ import numpy as np
 from perfatlas.engines import resolve_engine
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.fields import distinct_rows
 from perfatlas.scenario.resolution import model_formats
-from perfatlas.scenario.resolution.field_columns import distinct_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import IntArray
-    from perfatlas.scenario.resolution.field_columns import FieldColumn, ScenarioColumns
+    from perfatlas.scenario.fields import Columns, FieldColumn
 
 SHARED_FIELDS: Final = (
     "model",
@@ -58,7 +58,7 @@ class ResolvedFormats(NamedTuple):
         return self.found[self.codes_N[row]], self.assumptions[self.names_N[row]]
 
 
-def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
+def formats_of_rows(columns: Columns) -> ResolvedFormats:
     """Return the number formats of every row; distinct names are resolved once.
 
     Rows share a format if it resolves to the same one: unset, named bf16, or the engine's choice

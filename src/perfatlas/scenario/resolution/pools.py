@@ -6,17 +6,22 @@ Shape legend: N rows, C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas import inference
-from perfatlas.scenario.fields import FIELD_NAMES
-from perfatlas.scenario.resolution.field_columns import FieldColumn, constant_column, number_column
+from perfatlas.scenario.fields import (
+    FIELD_NAMES,
+    Scenario,
+    columns_of,
+    constant_column,
+    number_column,
+    unset,
+)
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.fields import Scenario
-    from perfatlas.scenario.resolution.field_columns import ScenarioColumns
+    from perfatlas.scenario.fields import Columns
 
 ROLES: Final = ("prefill", "decode")
 PARTS: Final = ("attention", "feed_forward")
@@ -43,23 +48,9 @@ def split_pools(scenario: Scenario) -> Pools:
     Args:
         scenario: A scenario in mode disaggregated.
     """
-    in_flight = scenario.concurrency or scenario.decode_workers
-    held = scenario.decode_batch or max(in_flight // scenario.decode_workers, 1)
-    return Pools(
-        prefill=_worker(scenario, "prefill", scenario.prefill_batch),
-        decode=_worker(scenario, "decode", held),
-    )
-
-
-def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
-    changes: dict[str, Any] = {"mode": "static", "batch": batch, "concurrency": None}
-    changes |= {"gpus": None, "dp": 1}
-    for name in SHARED:
-        own = getattr(scenario, f"{role}_{name}", None)
-        if own is not None:
-            changes[name] = own
-    changes |= {"cp": 1} if role == "decode" else {"osl": 1, "dcp": 1}
-    return scenario.changed(**changes)
+    columns = columns_of([scenario])
+    workers = {role: Scenario(worker_columns(columns, role).given(0)) for role in ROLES}
+    return Pools(**workers)
 
 
 def worker_batches(scenario: Scenario) -> dict[str, int]:
@@ -73,7 +64,7 @@ def worker_batches(scenario: Scenario) -> dict[str, int]:
     return counts
 
 
-def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
+def worker_columns(columns: Columns, role: str) -> Columns:
     """Return the columns of the workers of a pool, as `split_pools` does for one scenario.
 
     Args:
@@ -81,7 +72,7 @@ def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
         role: "prefill" or "decode".
     """
     ones = constant_column(columns.size, 1)
-    none = FieldColumn(values=(None,), codes_N=np.zeros(columns.size, np.int64))
+    none = unset(columns.size)
     changes = {"mode": constant_column(columns.size, "static"), "dp": ones}
     changes |= {"gpus": none, "concurrency": none}
     for name in SHARED:
@@ -99,7 +90,7 @@ def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
     return columns.changed(changes)
 
 
-def pool_load(columns: ScenarioColumns) -> inference.PoolLoad:
+def pool_load(columns: Columns) -> inference.PoolLoad:
     """Return workers and requests in flight of disaggregated scenarios.
 
     Args:
@@ -120,17 +111,10 @@ def part_scenario(scenario: Scenario, part: str) -> Scenario:
         scenario: A scenario with `feed_forward_system`.
         part: Of `PARTS`.
     """
-    if part == PARTS[0]:
-        return scenario
-    each = scenario.batch or -(-(scenario.concurrency or 1) // (scenario.dp or 1))
-    changes: dict[str, Any] = {"batch": each * (scenario.dp or 1), "concurrency": None}
-    changes |= {"gpus": None, "dp": 1, "cp": 1, "dcp": 1, "attention_dp": 1, "moe_tp": None}
-    changes |= {name: getattr(scenario, f"feed_forward_{name}") for name in ("system", "tp", "pp")}
-    changes["engine"] = scenario.feed_forward_engine or scenario.engine
-    return scenario.changed(**changes, ep=scenario.feed_forward_ep)
+    return Scenario(part_columns(columns_of([scenario]), part).given(0))
 
 
-def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:
+def part_columns(columns: Columns, part: str) -> Columns:
     """Return the columns of the workers of a part, as `part_scenario` does for one scenario.
 
     Args:
@@ -140,7 +124,7 @@ def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:
     if part == PARTS[0]:
         return columns
     ones = constant_column(columns.size, 1)
-    none = FieldColumn(values=(None,), codes_N=np.zeros(columns.size, np.int64))
+    none = unset(columns.size)
     dp_N, batch_N = columns.numbers("dp", 1.0), columns.numbers("batch")
     each_N = np.ceil(columns.numbers("concurrency", 1.0) / dp_N)
     batch_N = np.where(np.isnan(batch_N), each_N, batch_N) * dp_N
@@ -152,6 +136,6 @@ def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:
     return columns.changed(changes)
 
 
-def split_load(columns: ScenarioColumns) -> inference.SplitLoad:
+def split_load(columns: Columns) -> inference.SplitLoad:
     """Return replicas and micro-batches of scenarios with `feed_forward_system` (C)."""
     return inference.SplitLoad(columns.numbers("dp", 1.0), columns.numbers("micro_batches"))

@@ -11,13 +11,13 @@ import numpy as np
 
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.resolution.field_columns import distinct_rows
+from perfatlas.scenario.fields import distinct_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.resolution.field_columns import ScenarioColumns
+    from perfatlas.scenario.fields import Columns
 
 IMAGE_FIELDS: Final = ("images", "image_height", "image_width")
 
@@ -53,7 +53,7 @@ def image_fields(values: Mapping[str, Any]) -> dict[str, int]:
     return {name: values[name] for name in IMAGE_FIELDS} if values["images"] else {}
 
 
-def prompt_tokens(columns: ScenarioColumns) -> FloatArray:
+def prompt_tokens(columns: Columns) -> FloatArray:
     """Return isl and the tokens of images (N,); where these are unknown, isl.
 
     Args:

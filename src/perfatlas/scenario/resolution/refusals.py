@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import IntArray
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.resolution.field_columns import BoolArray
+    from perfatlas.scenario.fields import BoolArray
 
     Reason = Callable[[int], PerfatlasError]
 

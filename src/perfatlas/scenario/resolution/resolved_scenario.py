@@ -18,10 +18,16 @@ from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.fields import OF_TOKENS, generation_error, graph_error, tokens_error
+from perfatlas.scenario.fields import (
+    OF_TOKENS,
+    columns_of,
+    distinct_rows,
+    generation_error,
+    graph_error,
+    tokens_error,
+)
 from perfatlas.scenario.resolution import default_limits, default_plans, resolved_names
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
-from perfatlas.scenario.resolution.field_columns import columns_of, distinct_rows
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import PARTS
 from perfatlas.scenario.resolution.refusals import Refusals, always
@@ -40,8 +46,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.operators import IntArray
-    from perfatlas.scenario.fields import Scenario
-    from perfatlas.scenario.resolution.field_columns import ScenarioColumns
+    from perfatlas.scenario.fields import Columns, Scenario
     from perfatlas.scenario.resolution.workers import Workers
 
 
@@ -370,7 +375,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
     )
 
 
-def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
+def _completed(columns: Columns, given: Candidates, longest: int) -> Candidates:
     """Return the candidates with plans that fit, where only gpus are given, and all limits.
 
     Args:
@@ -394,7 +399,7 @@ def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Can
     return _limited(columns, replace(given, plan=plan, load=load), longest)
 
 
-def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
+def _limited(columns: Columns, given: Candidates, longest: int) -> Candidates:
     """Return the candidates with the limits that are not given filled in."""
     known_C = columns.is_set("batch") | columns.is_set("concurrency")
     if given.model.network.item:  # one pass holds the batch, of a queue the largest one
@@ -477,7 +482,7 @@ def resolve_scenarios(
     found, assumptions = formats.at(0)
     if isinstance(found, PerfatlasError):
         raise found
-    workers = workers_of(columns, lambda row: scenarios[row], pooled=pooled, part=part)
+    workers = workers_of(columns, pooled=pooled, part=part)
     workers = replace(workers, queues=queues)
     rows = np.arange(len(scenarios))
     answered = candidates_of(workers, rows, (found, assumptions), refusals, longest)

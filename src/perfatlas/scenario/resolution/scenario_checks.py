@@ -16,15 +16,14 @@ import numpy as np
 from perfatlas.cost import price_problem
 from perfatlas.networks import acceptance_curves, published_curves
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import Scenario, parse_scenario
-from perfatlas.scenario.resolution.field_columns import columns_of
+from perfatlas.scenario.fields import Scenario, columns_of, parse_scenario
 from perfatlas.scenario.resolution.field_facts import unused_rules
 from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.fields import BoolArray, Columns
 
     Sentence = Callable[[Scenario], str]
 
@@ -61,7 +60,7 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
     return scenario
 
 
-def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
+def broken_rules(columns: Columns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield the mask of each violated rule (N,), and its message for a scenario."""
     yield from _load_rules(columns)
     yield from _price_rules(columns)
@@ -85,7 +84,7 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
             yield broken_N & two_pools_N, sentence
 
 
-def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+def _load_rules(columns: Columns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield batch with concurrency, and prefixes that leave no token to compute."""
     yield (
         columns.is_set("batch") & columns.is_set("concurrency"),
@@ -103,7 +102,7 @@ def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
     )
 
 
-def _price_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+def _price_rules(columns: Columns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield files of prices that cannot be read, and prices of unknown systems."""
     if columns.is_set_anywhere("usd_per_gpu_hour"):
         given = columns["usd_per_gpu_hour"]
@@ -111,7 +110,7 @@ def _price_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
         yield broken_V[given.codes_N], lambda s: str(price_problem(s.usd_per_gpu_hour))
 
 
-def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+def _draft_rules(columns: Columns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield speculative decoding without an acceptance rate, given or published."""
     drafts_N = columns.numbers("speculative_depth") > 0.0
     chance_N = columns.is_set("speculative_acceptance") | columns.is_set("acceptance_by_position")
@@ -141,7 +140,7 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
     )
 
 
-def _split_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
+def _split_rules(columns: Columns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield split layers with a free plan, divided experts, or fewer sequences than parts."""
     split_N = columns.is_set("feed_forward_system")
     yield (
@@ -179,7 +178,7 @@ def _split_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
     )
 
 
-def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+def _pool_rules(columns: Columns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield fields without effect in mode disaggregated, and a wrong number of GPUs."""
     yield (
         columns.is_set("batch"),
@@ -230,7 +229,7 @@ def _undivided(s: Scenario) -> str:
     )
 
 
-def _in_flight_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+def _in_flight_rules(columns: Columns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield batches that exceed the requests in flight."""
     in_flight_N = columns.numbers("concurrency", np.inf)
     most_N = np.maximum(np.floor(in_flight_N / columns.numbers("decode_workers")), 1.0)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from perfatlas.inference import Evaluation, PoolRates
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.fields import BoolArray, Columns, Scenario, Traffic
     from perfatlas.step import Candidates
 
 
@@ -60,14 +59,14 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     return traffic, planned_scenario(read_scenario({**rest, "mode": mode}, queues=True))
 
 
-def may_be_simulated(columns: ScenarioColumns) -> BoolArray:
+def may_be_simulated(columns: Columns) -> BoolArray:
     """Return the rows that may be simulated (C,)."""
     may_C: BoolArray = ~(columns.equals("mode", "static") | columns.equals("method", "formula"))
     return may_C
 
 
 def is_simulated(
-    columns: ScenarioColumns, question: Candidates, results: Mapping[str, FloatArray]
+    columns: Columns, question: Candidates, results: Mapping[str, FloatArray]
 ) -> BoolArray:
     """Return the rows to simulate: by request, or with auto if queueing matters (C,).
 
@@ -85,7 +84,7 @@ def is_simulated(
     return simulated_C | (auto_C & matters_C & _is_known(columns, question))
 
 
-def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) -> BoolArray:
+def are_pools_simulated(columns: Columns, rates: PoolRates[Evaluation]) -> BoolArray:
     """Return the rows with two pools to simulate (C,), as `is_simulated` does for one.
 
     Without a concurrency, closed forms assume full pools, which no closed loop reproduces.
@@ -127,7 +126,7 @@ def _prefix_blocks(question: Candidates, in_flight_C: FloatArray) -> FloatArray:
     return blocks_C
 
 
-def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
+def _is_known(columns: Columns, question: Candidates) -> BoolArray:
     """Return whether a simulation is supported and takes only seconds (C,)."""
     replicas_C = columns.numbers("batch", 1.0) * question.plan.dp
     concurrency_C = columns.numbers("concurrency", 0.0)

@@ -12,27 +12,20 @@ import numpy as np
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.scenario.fields import FIELD_NAMES, Scenario, parse_scenario
-from perfatlas.scenario.resolution import field_columns
+from perfatlas.scenario.fields import Scenario, columns_of, distinct_rows
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
-from perfatlas.scenario.resolution.pools import (
-    PARTS,
-    ROLES,
-    part_columns,
-    part_scenario,
-    split_pools,
-    worker_columns,
-)
+from perfatlas.scenario.resolution.pools import PARTS, ROLES, part_columns, worker_columns
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_scenario import candidates_of
 from perfatlas.scenario.resolution.scenario_checks import broken_rules
 from perfatlas.scenario.resolution.workers import workers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import IntArray
+    from perfatlas.scenario.fields import Columns, Table
     from perfatlas.scenario.resolution.refusals import Reason
     from perfatlas.scenario.resolution.scenario_checks import Sentence
     from perfatlas.scenario.resolution.workers import Workers
@@ -89,10 +82,13 @@ def _between(pool: Pool | None, first: int, last: int) -> Pool | None:
 class Resolution:
     """A resolved table."""
 
-    scenario: Callable[[int], Scenario]  # Returns a row as a scenario
-    columns: field_columns.ScenarioColumns  # Fields of all rows; refused rows may have defaults
+    columns: Columns  # Fields of all rows; refused rows may have defaults
     groups: tuple[Group, ...]  # Rows that are answered together, in order of their first rows
     refusals: Refusals
+
+    def scenario(self, row: int) -> Scenario:
+        """Return a row as a scenario."""
+        return Scenario(self.columns.given(row))
 
     @property
     def size(self) -> int:
@@ -100,7 +96,7 @@ class Resolution:
         return self.columns.size
 
 
-def resolve(table: field_columns.Table) -> Resolution:
+def resolve(table: Table) -> Resolution:
     """Return the rows of a table as groups of candidates; invalid rows are refused.
 
     Args:
@@ -116,71 +112,46 @@ def resolve(table: field_columns.Table) -> Resolution:
         >>> resolve(rows).refusals.rows()
         [1]
     """
-    columns, broken_N = field_columns.read_columns(table)
+    columns, problems = Scenario.read_table(table)
     refusals = Refusals(columns.size)
-    refusals.refuse(np.flatnonzero(broken_N), lambda row: _reading_error(table, row), WRITTEN)
-    return _resolved(columns, lambda row: _scenario(table, row), refusals)
+    for row, problem in problems.items():
+        refusals.refuse(np.array([row]), always(problem), WRITTEN)
+    return _resolved(columns, refusals)
 
 
 def resolve_one(scenario: Scenario) -> Resolution:
     """Return one scenario as a resolved table of one row."""
-    return _resolved(field_columns.columns_of([scenario]), lambda _: scenario, Refusals(1))
+    return _resolved(columns_of([scenario]), Refusals(1))
 
 
-def _resolved(
-    columns: field_columns.ScenarioColumns, scenario: Callable[[int], Scenario], refusals: Refusals
-) -> Resolution:
+def _resolved(columns: Columns, refusals: Refusals) -> Resolution:
     """Return the rows that keep all rules as groups of candidates."""
     for rule_N, sentence in broken_rules(columns, queues=False):
-        refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, scenario), WRITTEN)
+        refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, columns), WRITTEN)
     two_pools_N = columns.equals("mode", "disaggregated")
     split_N = columns.is_set("feed_forward_system") & ~two_pools_N
     groups: list[Group] = []
     if not np.all(two_pools_N | split_N):
         rows_N = np.flatnonzero(~two_pools_N & ~split_N & ~refusals.refused)
-        groups = _groups((workers_of(columns, scenario, RESOLVED[0]),), rows_N, refusals)
+        groups = _groups((workers_of(columns, RESOLVED[0]),), rows_N, refusals)
     if np.any(two_pools_N):
         pools = tuple(
-            workers_of(worker_columns(columns, role), _worker(scenario, role), stage, pooled=True)
+            workers_of(worker_columns(columns, role), stage, pooled=True)
             for role, stage in zip(ROLES, RESOLVED, strict=True)
         )
         groups += _groups(pools, np.flatnonzero(two_pools_N & ~refusals.refused), refusals)
     if np.any(split_N):
         pools = tuple(
-            workers_of(part_columns(columns, part), _part(scenario, part), stage, part=part)
+            workers_of(part_columns(columns, part), stage, part=part)
             for part, stage in zip(PARTS, RESOLVED, strict=True)
         )
         groups += _groups(pools, np.flatnonzero(split_N & ~refusals.refused), refusals)
     groups.sort(key=lambda group: int(group.rows_C[0]))
-    return Resolution(scenario=scenario, columns=columns, groups=tuple(groups), refusals=refusals)
+    return Resolution(columns=columns, groups=tuple(groups), refusals=refusals)
 
 
-def _scenario(table: field_columns.Table, row: int) -> Scenario:
-    cells = {name: table[name][row] for name in table if name in FIELD_NAMES}
-    return parse_scenario(
-        {name: cell for name, cell in cells.items() if not field_columns.is_absent(cell)}
-    )
-
-
-def _reading_error(table: field_columns.Table, row: int) -> PerfatlasError:
-    """Return the error of `parse_scenario` for a refused row."""
-    try:
-        _scenario(table, row)
-    except PerfatlasError as error:
-        return error
-    raise AssertionError(f"row {row}: the column rejects a value that the scenario accepts")
-
-
-def _worded(sentence: Sentence, scenario: Callable[[int], Scenario]) -> Reason:
-    return lambda row: InvalidSpecError(sentence(scenario(row)))
-
-
-def _worker(scenario: Callable[[int], Scenario], role: str) -> Callable[[int], Scenario]:
-    return lambda row: getattr(split_pools(scenario(row)), role)
-
-
-def _part(scenario: Callable[[int], Scenario], part: str) -> Callable[[int], Scenario]:
-    return lambda row: part_scenario(scenario(row), part)
+def _worded(sentence: Sentence, columns: Columns) -> Reason:
+    return lambda row: InvalidSpecError(sentence(Scenario(columns.given(row))))
 
 
 def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> list[Group]:
@@ -189,7 +160,7 @@ def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> l
         return []
     formats = [formats_of_rows(pool.columns.take(rows_N)) for pool in pools]
     codes = [pool.columns[name].value_codes[rows_N] for pool in pools for name in SHARED_FIELDS]
-    distinct = field_columns.distinct_rows([*codes, *(found.codes_N for found in formats)])
+    distinct = distinct_rows([*codes, *(found.codes_N for found in formats)])
     return [
         Group(
             rows_C=rows_N[members],

@@ -13,16 +13,14 @@ import numpy as np
 from perfatlas.energy import ZEROS
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution.default_plans import has_free_plan
 from perfatlas.scenario.resolution.prompt_lengths import prompt_tokens
 from perfatlas.step import EngineLimits, Load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.fields import Scenario
-    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.fields import BoolArray, Columns
     from perfatlas.scenario.resolution.refusals import Reason
 
 
@@ -33,7 +31,7 @@ LIMITS: Final = tuple(field.name for field in fields(EngineLimits))
 class Workers:
     """The workers of one pool, for all rows."""
 
-    columns: ScenarioColumns  # Fields (N,)
+    columns: Columns  # Fields (N,)
     plan: PlanColumns  # Parallel sizes; unset ones are derived from gpus
     load: Load  # Sequences per replica and lengths
     limits: EngineLimits  # Engine limits, NaN if unset
@@ -50,8 +48,7 @@ class Workers:
 
 
 def workers_of(
-    columns: ScenarioColumns,
-    scenario: Callable[[int], Scenario],
+    columns: Columns,
     stage: int = 0,
     *,
     pooled: bool = False,
@@ -76,12 +73,12 @@ def workers_of(
         aggregated_N=columns.equals("mode", "aggregated"),
         pooled=pooled,
         part=part,
-        rules=_size_rules(columns, plan, scenario),
+        rules=_size_rules(columns, plan),
         stage=stage,
     )
 
 
-def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
+def _plan_columns(columns: Columns) -> PlanColumns:
     """Return the plans; dp is derived from gpus and tp if divisible.
 
     If tp is not given, the plan is provisional, with tp = 1, until `fitted_plans` replaces it.
@@ -114,7 +111,7 @@ def _quotient(gpus_N: FloatArray, others_N: FloatArray) -> FloatArray:
     return quotient_N
 
 
-def load_of(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
+def load_of(columns: Columns, replicas_N: FloatArray) -> Load:
     """Return the load of one replica: `batch` is per replica, `concurrency` over the deployment.
 
     Args:
@@ -133,9 +130,7 @@ def load_of(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
     )
 
 
-def _size_rules(
-    columns: ScenarioColumns, plan: PlanColumns, scenario: Callable[[int], Scenario]
-) -> tuple[tuple[BoolArray, Reason], ...]:
+def _size_rules(columns: Columns, plan: PlanColumns) -> tuple[tuple[BoolArray, Reason], ...]:
     """Return plans that do not match gpus, and static batches above the engine's limit."""
     total_N = plan.tp * plan.pp * plan.cp * plan.attention_dp * plan.dp
     batch_N, concurrency_N = columns.numbers("batch"), columns.numbers("concurrency", 1.0)
@@ -146,10 +141,10 @@ def _size_rules(
 
     def false_product(row: int) -> InvalidSpecError:
         sizes = int(plan.tp[row]), int(plan.dp[row])
-        return InvalidSpecError(product_message(scenario(row), *sizes))
+        return InvalidSpecError(product_message(Scenario(columns.given(row)), *sizes))
 
     def too_many(row: int) -> InvalidSpecError:
-        return InvalidSpecError(sequences_message(scenario(row), int(batch_N[row])))
+        return InvalidSpecError(sequences_message(Scenario(columns.given(row)), int(batch_N[row])))
 
     return (
         (columns.is_set("gpus") & (remainder_N != 0.0), false_product),

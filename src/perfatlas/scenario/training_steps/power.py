@@ -15,7 +15,7 @@ from perfatlas.cost import METERED, PoolPrices, hourly_usd, prices_of
 from perfatlas.hardware import resolve_system
 from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
 from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.fields import number_columns
 from perfatlas.training.step import ENERGY_PARTS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def power_rows(
     """Return power, energy and electricity of each candidate, None for what is not known."""
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
-    own = columns_of(inputs, PER_KWH)
+    own = number_columns(inputs, PER_KWH)
     nodes = [question.systems[at].node for at in question.index_C.tolist()]
     rated = {**columns, **rates, "gpus": question.layouts.gpus}
     electric = metered_nodes(rated, nodes, own)

@@ -15,7 +15,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import columns_of, refuse_unused
+from perfatlas.scenario.fields import number_columns, refuse_unused
 from perfatlas.scenario.training_steps import graphs
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.scenario.training_steps.power import check_power_cap
@@ -337,7 +337,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         systems=systems,
         index_C=index_C,
         layouts=Layouts(
-            **columns_of(inputs, SIZES),
+            **number_columns(inputs, SIZES),
             dp=np.array([data_parallel(train_inputs) for train_inputs in inputs], np.float64),
             zero=np.array(
                 [ZERO[train_inputs.zero or str(engine.zero)] for train_inputs in inputs], np.int64

@@ -199,25 +199,23 @@ class Number:
 
     def checked_all(
         self, numbers: Sequence[float], *, whole: bool
-    ) -> tuple[list[Any], list[bool]] | None:
-        """Return numbers (V), and which are within the bounds (V); None if one is too large."""
+    ) -> tuple[list[Any], dict[int, Exception]] | None:
+        """Return numbers (V), if all are within the bounds and exact; None otherwise."""
         import numpy as np  # --help reads fields without it
 
         value_V = np.array(numbers, np.float64)
-        if np.any(np.abs(value_V) > 2.0**53):
-            return None
-        good_V = np.isfinite(value_V) | (not (whole or self.finite))
-        good_V &= (value_V % 1.0 == 0.0) | (not whole)
+        good = not np.any(np.abs(value_V) > 2.0**53) and (bool(np.all(np.isfinite(value_V))))
+        good = good and not (whole and np.any(value_V % 1.0))
         for bound, keeps in (
             (self.at_most, np.less_equal),
             (self.below, np.less),
             (self.at_least, np.greater_equal),
             (self.above, np.greater),
         ):
-            if bound is not None:
-                good_V &= keeps(value_V, bound)
-        value_V[~good_V] = 0.0
-        return value_V.astype(np.int64 if whole else np.float64).tolist(), good_V.tolist()
+            good = good and (bound is None or bool(np.all(keeps(value_V, bound))))
+        if not good:
+            return None
+        return value_V.astype(np.int64 if whole else np.float64).tolist(), {}
 
 
 Count = Annotated[int, Number(at_least=1, at_most=MAX_COUNT)]

@@ -21,7 +21,7 @@ from typing import (
     get_type_hints,
 )
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import PerfatlasError, did_you_mean
 from perfatlas.vocabulary.fields.conditions import AllOf
 from perfatlas.vocabulary.fields.numbers import Number
 
@@ -169,20 +169,26 @@ class Field:
             value = part.check(value) if isinstance(part, Checked) else value
         return value
 
-    def read_all(self, cells: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        """Return the values of cells (V), None where one is invalid, and which are valid (V)."""
+    def read_all(
+        self, cells: Sequence[Any], reader: Callable[[object], Any] | None = None
+    ) -> tuple[list[Any], dict[int, Exception]]:
+        """Return the values of cells (V), None where one is invalid, and why, by position.
+
+        Args:
+            reader: Reads a cell instead of `read`.
+        """
         if self.number is not None and set(map(type, cells)) <= {int, float}:
             found = self.number.checked_all(cells, whole=self.parts[0] is int)
             if found is not None:
                 return found
-        values, good = [], []
-        for cell in cells:
+        values: list[Any] = [None] * len(cells)
+        wrong: dict[int, Exception] = {}
+        for at, cell in enumerate(cells):
             try:
-                values.append(self.read(cell))
-            except (ValueError, InvalidSpecError):
-                values.append(None)
-            good.append(values[-1] is not None)
-        return values, good
+                values[at] = (reader or self.read)(cell)
+            except (ValueError, PerfatlasError) as problem:
+                wrong[at] = problem
+        return values, wrong
 
     @cached_property
     def number(self) -> Number | None:

@@ -1,4 +1,4 @@
-"""Fields of scenarios as columns: distinct values, parsed once each, and a code per row.
+"""Fields as columns: distinct values, read once each, and a code per row.
 
 Shape legend: N rows, C some of them, V distinct values of a field.
 """
@@ -15,21 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas import files
-from perfatlas.hardware import slice_chips
-from perfatlas.networks import default_osl, is_graph
-from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.scenario.fields import (
-    FIELD_NAMES,
-    GPUS_STATED,
-    ONE_PASS,
-    WORKER_POOLS,
-    Scenario,
-    default_engines,
-)
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, repr_for_error
 from perfatlas.vocabulary.fields import canonical_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.vocabulary.fields import Field
 
 BoolArray = NDArray[np.bool_]
 Table = Mapping[str, Sequence[Any]]
@@ -126,19 +119,22 @@ class FieldColumn:
         )
 
 
-class ScenarioColumns:
-    """All fields as columns (N,)."""
+class Columns:
+    """All fields of some questions as columns (N,)."""
 
-    def __init__(self, size: int, fields: Mapping[str, FieldColumn]) -> None:
-        """Store the columns that are set; others have the defaults."""
+    def __init__(
+        self, size: int, known: Mapping[str, Field], fields: Mapping[str, FieldColumn]
+    ) -> None:
+        """Store the columns that are set; others have the defaults of the known fields."""
         self.size = size
+        self.known = known
         self._fields = dict(fields)
 
     def __getitem__(self, name: str) -> FieldColumn:
         """Return the column of a field."""
         if name not in self._fields:
             codes_N = np.full(self.size, NOT_GIVEN, np.int64)
-            self._fields[name] = FieldColumn(values=(_default(name),), codes_N=codes_N)
+            self._fields[name] = FieldColumn(values=(self.known[name].default,), codes_N=codes_N)
         return self._fields[name]
 
     def numbers(self, name: str, missing: float = np.nan) -> FloatArray:
@@ -164,22 +160,33 @@ class ScenarioColumns:
         """Return whether a field has a value (N,)."""
         return self[name].equals(word)
 
-    def at(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+    def at(self, row: int, names: Iterable[str]) -> dict[str, Any]:
         """Return some fields of one row."""
         columns = {name: self[name] for name in names}
         return {name: column.values[column.codes_N[row]] for name, column in columns.items()}
 
-    def take(self, rows_C: IntArray) -> ScenarioColumns:
+    def given(self, row: int) -> dict[str, Any]:
+        """Return the fields that one row sets, as typed values."""
+        found = {}
+        for name, column in self._fields.items():
+            code = int(column.codes_N[row])
+            if code != NOT_GIVEN:
+                value = column.values[code]
+                whole = isinstance(value, float) and self.known[name].type is int
+                found[name] = int(value) if whole else value
+        return found
+
+    def take(self, rows_C: IntArray) -> Columns:
         """Return some rows."""
         fields = {
             name: replace(column, codes_N=column.codes_N[rows_C])
             for name, column in self._fields.items()
         }
-        return ScenarioColumns(rows_C.size, fields)
+        return Columns(rows_C.size, self.known, fields)
 
-    def changed(self, changes: Mapping[str, FieldColumn]) -> ScenarioColumns:
+    def changed(self, changes: Mapping[str, FieldColumn]) -> Columns:
         """Return the same rows with some columns replaced."""
-        return ScenarioColumns(self.size, self._fields | dict(changes))
+        return Columns(self.size, self.known, self._fields | dict(changes))
 
 
 def constant_column(size: int, value: object) -> FieldColumn:
@@ -193,70 +200,73 @@ def number_column(numbers_N: FloatArray) -> FieldColumn:
     return FieldColumn(values=(None, *distinct_V.tolist()), codes_N=codes_N.reshape(-1) + 1)
 
 
-def columns_of(scenarios: Sequence[Scenario]) -> ScenarioColumns:
-    """Return scenarios as columns.
-
-    Args:
-        scenarios: One per row (N).
-    """
-    if len(scenarios) == 1:
-        return _one_row(scenarios[0])
-    names = {name for scenario in scenarios for name in scenario.fields_set}
-    fields = {}
-    for name in names:
-        raw = _distinct([getattr(scenario, name) for scenario in scenarios])
-        fields[name] = replace(raw, values=(_default(name), *raw.values[1:]))
-    return ScenarioColumns(len(scenarios), fields)
+def single(value: object) -> FieldColumn:
+    """Return a column of one row that sets a value."""
+    return FieldColumn(values=(None, value), codes_N=np.ones(1, np.int64))
 
 
-def _one_row(scenario: Scenario) -> ScenarioColumns:
-    """Return one scenario as columns of one row, without a search for distinct values."""
-    set_1, unset_1 = np.ones(1, np.int64), np.full(1, NOT_GIVEN, np.int64)
-    fields = {}
-    for name in scenario.fields_set:
-        value, default = getattr(scenario, name), _default(name)
-        absent = is_absent(value)
-        values = (default,) if absent else (default, value)
-        fields[name] = FieldColumn(values=values, codes_N=unset_1 if absent else set_1)
-    return ScenarioColumns(1, fields)
+def unset(size: int) -> FieldColumn:
+    """Return a column that no row sets, and that has no default."""
+    return FieldColumn(values=(None,), codes_N=np.full(size, NOT_GIVEN, np.int64))
 
 
-def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
-    """Return the columns of a table, and which rows have an invalid value (N,).
-
-    Every distinct value is parsed once. Invalid values are replaced by the default.
+def distinct_cells(table: Table, known: Mapping[str, Field]) -> tuple[dict[str, FieldColumn], int]:
+    """Return the columns of a table that are fields, with raw values, and its number of rows.
 
     Args:
         table: Columns by name; unknown names are ignored, names of other tools are refused. None,
             NaN and empty text count as unset.
     """
     size = _rows(table)
-    _refuse_other_names(table)
-    raw = {name: _distinct(table[name]) for name in table if name in FIELD_NAMES}
-    if {"mode", "prefill_system", "decode_system"} <= raw.keys():
-        raw["system"] = _system_of_pools(raw)
-    if "system" in raw and any(map(slice_chips, raw["system"].values)):
-        raw["gpus"] = _gpus_of_slices(raw, size)
-    if "model" in raw and any(map(is_graph, raw["model"].values)):
-        raw |= _one_pass(raw, size)
-    if {"model", "system"} <= raw.keys():
-        raw |= _default_engines(raw, size)
-    broken_N = np.zeros(size, np.bool_)
-    fields = {}
-    for name, column in raw.items():
-        fields[name], wrong_N = _typed(name, column)
-        broken_N |= wrong_N
-    columns = ScenarioColumns(size, fields)
-    broken_N |= ~columns.is_set("model") | ~columns.is_set("system")
-    return columns, broken_N
-
-
-def _refuse_other_names(table: Table) -> None:
-    """Refuse columns that other tools call otherwise: none is read."""
-    missing = [name for name in FIELD_NAMES if name not in table]
+    missing = [name for name in known if name not in table]
     for name in table:
-        if name not in FIELD_NAMES and (ours := canonical_name(str(name), missing)):
+        if name not in known and (ours := canonical_name(str(name), missing)):
             raise InvalidSpecError(f"column {name!r} would be ignored; perfatlas calls it {ours!r}")
+    return {name: distinct(table[name]) for name in table if name in known}, size
+
+
+def read_columns(
+    raw: Mapping[str, FieldColumn],
+    size: int,
+    known: Mapping[str, Field],
+    readers: Mapping[str, Callable[[object], Any]],
+) -> tuple[Columns, dict[int, PerfatlasError]]:
+    """Return the typed values of raw columns, and why rows cannot be read, by row.
+
+    Every distinct value is read once. Invalid values are replaced by the default.
+
+    Args:
+        raw: Columns of cells that are set or not (N,).
+        readers: Readers of fields that the table cannot read, by name.
+    """
+    problems: dict[int, list[str | PerfatlasError]] = {}
+    fields = {}
+    for name, field in known.items():
+        set_N = raw[name].is_set if name in raw else np.zeros(size, np.bool_)
+        if name in raw:
+            cells = raw[name].values[1:]
+            values, wrong = field.read_all(cells, readers.get(name))
+            good_V = np.array([True, *(at not in wrong for at in range(len(cells)))])
+            code_V = np.where(good_V, np.arange(good_V.size), NOT_GIVEN)
+            fields[name] = FieldColumn(
+                values=(field.default, *values), codes_N=code_V[raw[name].codes_N]
+            )
+            for at, rule in wrong.items():
+                told: str | PerfatlasError = f"{name} = {repr_for_error(cells[at])}: {rule}"
+                told = rule if isinstance(rule, PerfatlasError) else str(told)
+                for row in np.flatnonzero(raw[name].codes_N == at + 1).tolist():
+                    problems.setdefault(row, []).append(told)
+        if field.required and not set_N.all():
+            for row in np.flatnonzero(~set_N).tolist():
+                problems.setdefault(row, []).append(f"{name} is required")
+    columns = Columns(size, known, fields)
+    return columns, {row: _error(texts) for row, texts in problems.items()}
+
+
+def _error(problems: Sequence[str | PerfatlasError]) -> PerfatlasError:
+    """Return the first error that a field raises itself, else one with all problems."""
+    own = (problem for problem in problems if isinstance(problem, PerfatlasError))
+    return next(own, InvalidSpecError("; ".join(map(str, problems))))
 
 
 def _rows(table: Table) -> int:
@@ -284,13 +294,13 @@ def is_absent(value: object) -> bool:
     return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
 
 
-def _distinct(cells: Sequence[Any]) -> FieldColumn:
+def distinct(cells: Sequence[Any]) -> FieldColumn:
     """Return the distinct raw cells, and the code of each row.
 
     Cells are equal if type and value are: True is not 1, and "8" is not 8.
     """
     if isinstance(cells, files.DictionaryCells):
-        few = _distinct(cells.values)
+        few = distinct(cells.values)
         return FieldColumn(values=few.values, codes_N=few.codes_N[cells.codes_N])
     cells = list(cells)
     kinds = set(map(type, cells))
@@ -310,79 +320,3 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
     code_V = np.where(given_V, np.cumsum(given_V), NOT_GIVEN)
     given = (value for value in first.values() if not is_absent(value))
     return FieldColumn(values=(None, *given), codes_N=code_V[places_N])
-
-
-def _system_of_pools(raw: Mapping[str, FieldColumn]) -> FieldColumn:
-    """Return the column of systems; it may be unset if both pools set their own."""
-    prefill, decode = raw["prefill_system"], raw["decode_system"]
-    none = FieldColumn(values=(None,), codes_N=np.zeros_like(prefill.codes_N))
-    system = raw.get("system", none)
-    named_N = raw["mode"].equals("disaggregated") & prefill.is_set & decode.is_set
-    codes_N = np.where(named_N & ~system.is_set, prefill.codes_N, NOT_GIVEN)
-    return system.overridden_by(replace(prefill, codes_N=codes_N))
-
-
-def _gpus_of_slices(raw: Mapping[str, FieldColumn], size: int) -> FieldColumn:
-    """Return the column of GPUs, with the chips of slices where no field states them."""
-    system, unset_N = raw["system"], np.full(size, NOT_GIVEN, np.int64)
-    chips = [slice_chips(name) for name in system.values]
-    stated = [raw[name].is_set for name in GPUS_STATED if name in raw]
-    named_N = np.array([chip is not None for chip in chips])[system.codes_N]
-    free_N = named_N & ~np.logical_or.reduce([np.zeros(size, np.bool_), *stated])
-    given = raw.get("gpus", FieldColumn(values=(None,), codes_N=unset_N))
-    of_slice = FieldColumn(
-        values=(None, *chips), codes_N=np.where(free_N, system.codes_N + 1, NOT_GIVEN)
-    )
-    return given.overridden_by(of_slice)
-
-
-def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
-    """Return the columns of fields that graphs of operators have other defaults of."""
-    model, unset_N = raw["model"], np.full(size, NOT_GIVEN, np.int64)
-    graph_N = np.array([is_graph(name) for name in model.values])[model.codes_N]
-    own = {
-        "isl": [ONE_PASS["isl"] for _ in model.values],
-        "osl": [default_osl(name) if is_graph(name) else 1 for name in model.values],
-    }
-    found = {}
-    for name, values in own.items():
-        given = raw.get(name, FieldColumn(values=(None,), codes_N=unset_N))
-        codes_N = np.where(graph_N & ~given.is_set, model.codes_N + 1, NOT_GIVEN)
-        defaults = FieldColumn(values=(None, *values), codes_N=codes_N)
-        found[name] = given.overridden_by(defaults)
-    return found
-
-
-def _default_engines(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
-    """Return the columns of engines with what `default_engines` adds to each distinct row."""
-    pools = ("", *(f"{pool}_" for pool in WORKER_POOLS))
-    names = ("model", *(f"{pool}{name}" for pool in pools for name in ("system", "engine")))
-    columns = {name: raw[name] for name in names if name in raw}
-    distinct = distinct_rows([column.codes_N for column in columns.values()])
-    first = [
-        {name: column.values[column.codes_N[row]] for name, column in columns.items()}
-        for row in distinct.first_U.tolist()
-    ]
-    added = [default_engines(fields) for fields in first]
-    found = {}
-    for name in dict.fromkeys(name for engines in added for name in engines):
-        code_U = np.array([u + 1 if name in added[u] else NOT_GIVEN for u in range(len(added))])
-        values = (None, *(engines.get(name) for engines in added))
-        given = raw.get(name, FieldColumn(values=(None,), codes_N=np.full(size, NOT_GIVEN)))
-        defaults = FieldColumn(values=values, codes_N=code_U[distinct.codes_N])
-        found[name] = given.overridden_by(defaults)
-    return found
-
-
-def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:
-    """Return a column of typed values, and which rows are invalid (N,)."""
-    values, good = Scenario.fields()[name].read_all(raw.values[1:])
-    code_V = np.where([True, *good], np.arange(len(good) + 1), NOT_GIVEN)
-    wrong_N: BoolArray = ~np.array([True, *good])[raw.codes_N]
-    typed = FieldColumn(values=(_default(name), *values), codes_N=code_V[raw.codes_N])
-    return typed, wrong_N
-
-
-def _default(name: str) -> Any:  # noqa: ANN401 - values of every type of the vocabulary
-    """Return the default of a field, None if it has none."""
-    return Scenario.fields()[name].default
