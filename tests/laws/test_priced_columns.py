@@ -19,7 +19,7 @@ from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.networks import StepTokens
 from perfatlas.operators import FloatArray, Operator, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
-from perfatlas.scenario.operator_queries import QUERIES, price_collective_queries, read_collective
+from perfatlas.scenario.operator_queries import QUERIES, CollectiveInputs, price_collective_queries
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.serving.prices import TableLimits, price_table
 from perfatlas.serving.prices.parts import step_parts
@@ -119,9 +119,11 @@ def test_price_tables_of_simulate() -> None:
 
 def test_kernels() -> None:
     gemm, moe = QUERIES["gemm"], QUERIES["moe"]
-    gemms = [gemm.read({"system": "h200_sxm", "m": m, "n": 4096, "k": 4096}) for m in (8, 4096)]
+    gemms = [
+        gemm.schema.ask({"system": "h200_sxm", "m": m, "n": 4096, "k": 4096}) for m in (8, 4096)
+    ]
     check_prices(gemm.priced(gemms).prices)
-    check_prices(moe.priced([moe.read({"system": "h200_sxm", "tokens": 64, **MOE})]).prices)
+    check_prices(moe.priced([moe.schema.ask({"system": "h200_sxm", "tokens": 64, **MOE})]).prices)
 
 
 @pytest.mark.parametrize("tier", ["auto", "bound"])
@@ -129,7 +131,7 @@ def test_kernels() -> None:
 def test_passes_of_attention(direction: str, tier: str) -> None:
     asked = {**PROMPT, "batch": 1, "kv_len": 4096, "direction": direction, "tier": tier}
     query = QUERIES["attention"]
-    priced = query.priced([query.read(asked)])
+    priced = query.priced([query.schema.ask(asked)])
     check_prices(priced.prices)
     assert priced.results()["flop"] == priced.prices.flop_CO[:, 0].tolist()
 
@@ -161,5 +163,5 @@ def test_kernels_of_training(asked: TrainingQuestion) -> None:
 @pytest.mark.parametrize("tier", ["auto", "bound"])
 def test_collectives(tier: str) -> None:
     asked = {"system": "h200_sxm", "op": "all_reduce", "gpus": 8, "tier": tier}
-    inputs = [read_collective({**asked, "bytes": size}) for size in (2**10, 2**28)]
+    inputs = [CollectiveInputs.ask({**asked, "bytes": size}) for size in (2**10, 2**28)]
     check_prices(price_collective_queries(inputs).found.prices, "link_bytes_CO")

@@ -276,7 +276,7 @@ def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
 def test_a_design_takes_the_energy_of_its_work_and_of_issuing_for_its_time_by_hand() -> None:
     query = QUERIES["gemm"]
     shape = {"system": "h20", "m": 4096, "n": 4096, "k": 4096}
-    priced = query.priced([query.read(shape)])
+    priced = query.priced([query.schema.ask(shape)])
     measured = {name: cells[0] for name, cells in priced.results().items()}
     time_s = measured["time_s"]
     same = priced.energy_in(time_s, None)
@@ -298,7 +298,7 @@ def _chip_j(priced: PricedQueries) -> float:
 @given(splits=st.floats(1.0, 10.0))
 def test_a_slower_kernel_draws_less_power_and_takes_more_energy(splits: float) -> None:
     query = QUERIES["gemm"]
-    priced = query.priced([query.read({"system": "h100_sxm", "m": 64, "n": 4096, "k": 4096})])
+    priced = query.priced([query.schema.ask({"system": "h100_sxm", "m": 64, "n": 4096, "k": 4096})])
     time_s = priced.results()["time_s"][0]
     quick, slow = (priced.energy_in(one, (one, one)) for one in (time_s, splits * time_s))
     assert slow["power_w"] <= quick["power_w"] * (1.0 + 1e-9)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from perfatlas.scenario.fields import grouping_key
+from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.fields.answered_rows import alike_rows
 from perfatlas.scenario.operator_queries import COLLECTIVE_SIZES, QUERIES, inputs
 from perfatlas.scenario.operator_queries.collectives import CollectiveInputs
 from perfatlas.scenario.training_steps.inputs import TrainInputs
@@ -99,11 +100,11 @@ def test_rows_that_differ_in_one_field_answer_as_alone(verb: str) -> None:
 def test_a_field_distinguishes_rows_unless_it_is_a_column(
     schema: type[InputFields], varying: tuple[str, ...]
 ) -> None:
-    key = grouping_key(schema, varying)
     values: Fields = dict.fromkeys(schema.fields(), "one")
     row = schema(values)
-    changed = {name: row.changed(**{name: "other"}) for name in schema.fields()}
-    alike = [name for name, other in changed.items() if key(other) == key(row)]
+    changed = [row.changed(**{name: "other"}) for name in schema.fields()]
+    first, *codes = alike_rows(columns_of([row, *changed]), varying).tolist()
+    alike = [name for name, code in zip(schema.fields(), codes, strict=True) if code == first]
     assert sorted(alike) == sorted(varying)
 
 

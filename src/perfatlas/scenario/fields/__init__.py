@@ -6,7 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields.answered_rows import (
-        Answered, answer_columns, grouping_key, number_columns,
+        Answered, answer_columns, number_columns,
     )
     from perfatlas.scenario.fields.cache_tiers import TierSizes, tier_results, tier_sizes
     from perfatlas.scenario.fields.columns import (
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.operation import (
         ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,
     )
+    from perfatlas.scenario.fields.rules import Rule, broken_rules, without_effect
     from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic, parse_traffic
     from perfatlas.scenario.fields.unused import no_effect_sentence, refuse_unused, unused_warnings
     from perfatlas.scenario.fields.vocabulary import (

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from perfatlas.quantities import PerfatlasError
-from perfatlas.vocabulary.fields import fields_of
+from perfatlas.scenario.fields.columns import distinct_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
-    from perfatlas.operators import FloatArray
-    from perfatlas.scenario.fields import InputFields
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.scenario.fields import Columns, InputFields
 
 Inputs = TypeVar("Inputs", bound="InputFields")
 
@@ -43,38 +42,39 @@ class Answered(NamedTuple):
 
 def answer_columns(
     table: Mapping[str, Sequence[Any]],
-    read: Callable[[Mapping[str, Any]], Inputs],
+    schema: type[Inputs],
     price: Callable[[Sequence[Inputs]], Answered],
     *,
     varying: tuple[str, ...],
+    question: Callable[[Mapping[str, Any]], Inputs] | None = None,
     alike: Callable[[Inputs], Hashable] = type,
 ) -> dict[str, list[Any]]:
     """Return the answers of every row; unanswerable rows have an error.
 
     Args:
         table: Input columns by name; None and empty text are unset.
-        read: Returns the question from named fields, or raises an error.
+        schema: The fields.
         price: Answers questions that differ in no other field, or raises an error for all.
         varying: Fields that `price` reads of every question.
+        question: Returns the question of typed fields instead of `schema`, or raises an error.
         alike: Returns what questions priced together share of these fields; by default nothing.
 
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
+    fields, problems = schema.ask_table(table) if question is None else schema.read_table(table)
+    size = fields.size
+    groups: dict[Hashable, list[int]] = {}
     questions: dict[int, Inputs] = {}
-    problems: dict[int, PerfatlasError] = {}
-    size = len(next(iter(table.values()), ()))
-    for number, row in enumerate(zip(*table.values(), strict=True)):
+    for number, code in enumerate(alike_rows(fields, varying).tolist()):
+        if number in problems:
+            continue
         try:
-            questions[number] = read(dict(zip(table, row, strict=True)))
+            questions[number] = (question or schema)(fields.given(number))
         except PerfatlasError as problem:
             problems[number] = problem
-    kinds = set(map(type, questions.values()))
-    shared = {kind: grouping_key(kind, varying) for kind in kinds}
-    groups: dict[Hashable, list[int]] = {}
-    for number, question in questions.items():
-        key = shared[type(question)](question), alike(question)
-        groups.setdefault(key, []).append(number)
+        else:
+            groups.setdefault((code, alike(questions[number])), []).append(number)
     columns: dict[str, list[Any]] = {}
     warnings: list[str | None] = [None] * size
     for numbers in groups.values():
@@ -99,18 +99,16 @@ def answer_columns(
     return columns | status
 
 
+def alike_rows(fields: Columns, varying: Collection[str]) -> IntArray:
+    """Return a code that rows share which differ in some fields alone (N,)."""
+    shared = [fields[name].value_codes for name in fields.known if name not in varying]
+    return distinct_rows(shared).codes_N
+
+
 def _set_cells(column: list[Any], numbers: Sequence[int], cells: Sequence[Any]) -> None:
     """Set the cells of some rows."""
     for number, cell in zip(numbers, cells, strict=True):
         column[number] = cell
-
-
-def grouping_key(schema: type, varying: tuple[str, ...]) -> Callable[[InputFields], Hashable]:
-    """Return what reads the fields that questions answered in one call share.
-
-    These are all fields but those that vary: one that is new is among them.
-    """
-    return attrgetter(*(name for name in fields_of(schema) if name not in varying))
 
 
 def number_columns(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str, FloatArray]:

@@ -162,19 +162,18 @@ class Columns:
 
     def at(self, row: int, names: Iterable[str]) -> dict[str, Any]:
         """Return some fields of one row."""
-        columns = {name: self[name] for name in names}
-        return {name: column.values[column.codes_N[row]] for name, column in columns.items()}
+        found = {}
+        for name in names:
+            column = self[name]
+            value = column.values[column.codes_N[row]]
+            whole = isinstance(value, float) and self.known[name].type is int
+            found[name] = int(value) if whole else value
+        return found
 
     def given(self, row: int) -> dict[str, Any]:
-        """Return the fields that one row sets, as typed values."""
-        found = {}
-        for name, column in self._fields.items():
-            code = int(column.codes_N[row])
-            if code != NOT_GIVEN:
-                value = column.values[code]
-                whole = isinstance(value, float) and self.known[name].type is int
-                found[name] = int(value) if whole else value
-        return found
+        """Return the fields that one row sets."""
+        names = [name for name, column in self._fields.items() if column.codes_N[row] != NOT_GIVEN]
+        return self.at(row, names)
 
     def take(self, rows_C: IntArray) -> Columns:
         """Return some rows."""
@@ -252,8 +251,12 @@ def read_columns(
                 values=(field.default, *values), codes_N=code_V[raw[name].codes_N]
             )
             for at, rule in wrong.items():
-                told: str | PerfatlasError = f"{name} = {repr_for_error(cells[at])}: {rule}"
-                told = rule if isinstance(rule, PerfatlasError) else str(told)
+                told: str | PerfatlasError
+                if isinstance(rule, PerfatlasError):
+                    told = rule
+                else:
+                    expected, shown = (*rule.args, cells[at])[:2]
+                    told = f"{name} = {repr_for_error(shown)}: {expected}"
                 for row in np.flatnonzero(raw[name].codes_N == at + 1).tolist():
                     problems.setdefault(row, []).append(told)
         if field.required and not set_N.all():

@@ -19,10 +19,12 @@ from perfatlas.scenario.fields.columns import (
     FieldColumn,
     distinct,
     distinct_cells,
+    is_absent,
     read_columns,
     single,
     unset,
 )
+from perfatlas.scenario.fields.rules import broken_rules, without_effect
 from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields.columns import Table
+    from perfatlas.scenario.fields.rules import Rule
     from perfatlas.vocabulary.fields import Field
 
 
@@ -96,6 +99,7 @@ class InputFields:
     __slots__ = ("fields_set",)
     # Readers of fields that the table cannot read, by name
     readers: ClassVar[Mapping[str, Callable[[object], Any]]] = {}
+    rules: ClassVar[Sequence[Rule]] = ()  # What `ask` refuses
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Store typed values of the fields that are set."""
@@ -158,6 +162,35 @@ class InputFields:
         """Return a table as typed columns, and why rows cannot be read, by row."""
         raw, size = distinct_cells(table, cls.fields())
         return read_columns(cls.completed(raw, size), size, cls.fields(), cls.readers)
+
+    @classmethod
+    def ask_table(cls, table: Table) -> tuple[Columns, dict[int, PerfatlasError]]:
+        """Return a table as typed columns, and why rows cannot be answered, by row.
+
+        Rows are refused that cannot be read, set a field without effect, or break a rule.
+        """
+        columns, problems = cls.read_table(table)
+        for name in table:
+            if name not in columns.known:
+                unknown = InvalidSpecError(_unknown_field(name, tuple(columns.known)))
+                for row, cell in enumerate(table[name]):
+                    if not is_absent(cell):
+                        problems.setdefault(row, unknown)
+        return columns, broken_rules(cls.rules, columns) | without_effect(columns) | problems
+
+    @classmethod
+    def ask(cls, fields: Mapping[str, Any]) -> Self:
+        """Return `read` of fields that all have an effect, and break no rule.
+
+        Raises:
+            InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another,
+                or has no effect.
+        """
+        question = cls.read(fields)
+        columns = columns_of([question])
+        for problem in (without_effect(columns) or broken_rules(cls.rules, columns)).values():
+            raise problem
+        return question
 
     @classmethod
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:

@@ -121,12 +121,11 @@ def _first_setting(
     field: Field, questions: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
     """Return the first question that sets a field to a non-default value."""
-    return next(
-        (question for question in questions if _asks(field, question.get(field.name))), None
-    )
+    return next((question for question in questions if asks(field, question.get(field.name))), None)
 
 
-def _asks(field: Field, value: object) -> bool:
+def asks(field: Field, value: object) -> bool:
+    """Return whether a value of a field asks for something else than its default."""
     return (is_set(value) or value is False) and value != field.default
 
 

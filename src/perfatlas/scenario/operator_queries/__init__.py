@@ -7,11 +7,10 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.collectives import (
         COLLECTIVE_SIZES, CollectiveInputs, PricedCollectiveQueries, price_collective_queries,
-        read_collective,
     )
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionDesignInputs, AttentionInputs, DesignInputs, ElementwiseInputs, GemmDesignInputs,
-        GemmInputs, OperatorInputs, read_attention_design, read_operator,
+        GemmInputs, OperatorInputs,
     )
     from perfatlas.scenario.operator_queries.kernels import eager_note
     from perfatlas.scenario.operator_queries.operator_columns import ROWS, appends, fixed_tile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,15 +12,14 @@ from perfatlas import collectives
 from perfatlas.answer import price_columns, require_tier, require_vendor
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import InputFields, number_columns, refuse_unused
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.fields import InputFields, Rule, number_columns
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.vocabulary.fields import (
     CollectiveKernels,
     CollectiveShape,
     SystemChoice,
     TierChoice,
-    fields_of,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray
+    from perfatlas.scenario.fields import BoolArray, Columns
 
 COLLECTIVE_SIZES: Final = ("bytes", "gpus", "nodes")  # fields that are columns here
 RESULTS: Final = (
@@ -35,28 +36,48 @@ RESULTS: Final = (
 )
 
 
+def _gpus_per_node(c: Columns) -> FloatArray:
+    """Return the GPUs per node of rows that state nodes, else NaN (N,)."""
+    each_N: FloatArray = c.numbers("gpus") / c.numbers("nodes")
+    return each_N
+
+
+def _domain(name: str) -> float:
+    """Return the GPUs of a scale-up domain; unknown systems are refused elsewhere."""
+    try:
+        return float(resolve_system(name).device.scale_up.domain_size)
+    except PerfatlasError:
+        return math.inf
+
+
+def _beyond_domain(c: Columns) -> BoolArray:
+    """Return the rows whose nodes would need larger scale-up domains (N,)."""
+    named = c["system"]
+    domain_N = np.array([_domain(name) if name else math.inf for name in named.values])
+    beyond_N: BoolArray = _gpus_per_node(c) > domain_N[named.codes_N]
+    return beyond_N
+
+
+def _domain_message(fields: Mapping[str, Any]) -> str:
+    gpus, nodes, system = fields["gpus"], fields["nodes"], resolve_system(fields["system"])
+    domain = system.device.scale_up.domain_size
+    return (
+        f"{gpus} gpus on {nodes} nodes are {gpus // nodes} per node; a scale-up domain of"
+        f" {system.name} holds {domain}; use nodes = {-(-gpus // domain)} or more"
+    )
+
+
 # groups in reverse order: Python collects annotations from the last base on
 class CollectiveInputs(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
     """A collective between GPUs of one system."""
 
-
-def read_collective(fields: Mapping[str, Any]) -> CollectiveInputs:
-    """Return the collective of named fields.
-
-    Args:
-        fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
-            has no effect.
-    """
-    inputs = CollectiveInputs.read(fields)
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
-    if inputs.gpus % (inputs.nodes or 1):
-        raise InvalidSpecError(f"nodes = {inputs.nodes} must divide gpus = {inputs.gpus}")
-    if inputs.nodes is not None:
-        spread(resolve_system(inputs.system), inputs.gpus, inputs.nodes)
-    return inputs
+    rules = (
+        Rule(
+            lambda c: np.nan_to_num(c.numbers("gpus") % c.numbers("nodes")) > 0.0,
+            "nodes = {nodes} must divide gpus = {gpus}",
+        ),
+        Rule(_beyond_domain, _domain_message),
+    )
 
 
 def spread(system: System, gpus: int, nodes: int | None) -> System:
@@ -68,16 +89,9 @@ def spread(system: System, gpus: int, nodes: int | None) -> System:
     """
     if nodes is None:
         return slice_of_pod(system, gpus)
-    inside, scale_up = gpus // nodes, system.device.scale_up
-    if inside > scale_up.domain_size:
-        raise InvalidSpecError(
-            f"{gpus} gpus on {nodes} nodes are {inside} per node; a scale-up domain of"
-            f" {system.name} holds {scale_up.domain_size}; use nodes ="
-            f" {-(-gpus // scale_up.domain_size)} or more"
-        )
     if nodes == 1:
         return slice_of_pod(system, gpus)
-    node = system.node
+    inside, scale_up, node = gpus // nodes, system.device.scale_up, system.node
     nics = max(round(node.nics * inside / node.devices), 1)
     return replace(
         system,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import InputFields, refuse_unused
+import numpy as np
+
+from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario.fields import FieldColumn, InputFields, Rule, unset
 from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
     AttentionKind,
@@ -27,27 +30,53 @@ from perfatlas.vocabulary.fields import (
     SystemChoice,
     TierChoice,
     TileChoice,
-    fields_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.scenario.fields import BoolArray, Columns
 
-Inputs = TypeVar("Inputs", bound="InputFields")
+SHARED_HEADS: Final = (
+    Rule(
+        lambda c: c.numbers("q_len") > c.numbers("kv_len"),
+        "q_len = {q_len} exceeds kv_len = {kv_len}: kv_len includes the cached prefix and the"
+        " queries",
+    ),
+    Rule(
+        lambda c: np.nan_to_num(c.numbers("num_heads") % c.numbers("num_kv_heads")) > 0.0,
+        "num_kv_heads = {num_kv_heads} must divide num_heads = {num_heads}",
+    ),
+)
 
 
 class PricedOperator(PowerLimit, ClockChoice, TierChoice, KernelChoice):
     """Kernels, tier and clock of an operator on one device."""
 
 
+class HalfFormats(InputFields):
+    """Queries with formats of 16 bits: fp16, where unset, on tensor cores without bf16."""
+
+    half_formats: ClassVar[tuple[str, ...]] = ("format",)
+
+    @classmethod
+    def completed(cls, raw: dict[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+        """Return raw columns with the formats that systems imply."""
+        raw = super().completed(raw, size)
+        system = raw.get("system", unset(size))
+        halves = [half_format(n) if isinstance(n, str) else None for n in system.values]
+        of_system = FieldColumn(values=(None, *halves), codes_N=system.codes_N + 1)
+        own = {name: raw.get(name, unset(size)) for name in cls.half_formats}
+        return raw | {name: of_system.overridden_by(column) for name, column in own.items()}
+
+
 # groups in reverse order: Python collects annotations from the last base on
-class GemmInputs(InputFields, PricedOperator, MeasuredProduct, GemmShape, SystemChoice):
+class GemmInputs(HalfFormats, PricedOperator, MeasuredProduct, GemmShape, SystemChoice):
     """A matrix product on one device."""
 
 
 class AttentionInputs(
-    InputFields,
+    HalfFormats,
     PricedOperator,
     AttentionShape,
     AttentionSizes,
@@ -57,17 +86,95 @@ class AttentionInputs(
 ):
     """The attention of one layer on one device."""
 
+    half_formats = ("format", "kv_format")
+    rules = (
+        *SHARED_HEADS,
+        Rule(
+            lambda c: c.equals("mask", "none") & (c.numbers("window") > 0.0),
+            "window = {window} needs a causal mask",
+            "leave window or mask out",
+        ),
+        Rule(
+            lambda c: ~c.equals("direction", "forward") & c.equals("cache_append", "included"),
+            "cache_append = included contradicts direction = {direction}: training appends to no"
+            " cache",
+            "leave cache_append out",
+        ),
+    )
 
-class MoeInputs(InputFields, PricedOperator, MoeShape, SystemChoice):
+
+class MoeInputs(HalfFormats, PricedOperator, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
+    rules = (
+        Rule(
+            lambda c: c.numbers("top_k") > c.numbers("experts"),
+            "top_k = {top_k} exceeds experts = {experts}",
+        ),
+        Rule(
+            lambda c: (
+                (c.numbers("experts") % c.numbers("ep") > 0.0)
+                | (c.numbers("intermediate") % c.numbers("moe_tp") > 0.0)
+            ),
+            "ep = {ep} must divide experts = {experts} and moe_tp = {moe_tp} intermediate ="
+            " {intermediate}",
+        ),
+    )
 
-class ConvInputs(InputFields, PricedOperator, ConvShape, SystemChoice):
+
+def _exceeds(c: Columns, kernel: str, size: str) -> BoolArray:
+    """Return the rows whose kernel is larger than the padded image (N,)."""
+    kernel_N = np.where(c.is_set(kernel), c.numbers(kernel), c.numbers("kernel"))
+    padding_N = np.where(c.is_set("padding"), c.numbers("padding"), kernel_N // 2)
+    exceeds_N: BoolArray = kernel_N > c.numbers(size) + 2.0 * padding_N
+    return exceeds_N
+
+
+def _kernel_message(kernel: str, size: str, fields: Mapping[str, Any]) -> str:
+    wide = fields[kernel] or fields["kernel"]
+    padding = wide // 2 if fields["padding"] is None else fields["padding"]
+    return f"a kernel of {wide} exceeds {size} = {fields[size]} with padding = {padding}"
+
+
+class ConvInputs(HalfFormats, PricedOperator, ConvShape, SystemChoice):
     """A convolution on one device."""
+
+    rules = (
+        Rule(
+            lambda c: c.equals("tier", "measured"),
+            "tier = measured: there are no measured tables of convolutions",
+            "set tier = physics",
+            UnsupportedError,
+        ),
+        Rule(
+            lambda c: (
+                (c.numbers("channels") % c.numbers("groups") > 0.0)
+                | (c.numbers("filters") % c.numbers("groups") > 0.0)
+            ),
+            "groups = {groups} must divide channels = {channels} and filters = {filters}",
+        ),
+        *(
+            Rule(
+                partial(_exceeds, kernel=kernel, size=size), partial(_kernel_message, kernel, size)
+            )
+            for kernel, size in (("kernel", "height"), ("kernel_width", "width"))
+        ),
+    )
 
 
 class NormInputs(InputFields, PricedOperator, RowShape, NormShape, SystemChoice):
     """A norm on one device."""
+
+    rules = (
+        Rule(
+            lambda c: c.equals("kind", "group") & (c.numbers("width") % c.numbers("groups") > 0.0),
+            "groups = {groups} must divide width = {width}",
+        ),
+        Rule(
+            lambda c: c.equals("kind", "group") & (c.numbers("tokens") % c.numbers("batch") > 0.0),
+            "batch = {batch} must divide tokens = {tokens}",
+        ),
+    )
 
 
 class SoftmaxInputs(InputFields, PricedOperator, RowShape, SystemChoice):
@@ -87,6 +194,16 @@ class AttentionDesignInputs(
 ):
     """An attention kernel under design."""
 
+    rules = (
+        Rule(  # in prefill, keys and values are expanded
+            lambda c: c.equals("kind", "mla") & ~c.equals("phase", "decode"),
+            "kernel design attention models kind = mla in decode",
+            "set phase = decode, or use kernel attention",
+            UnsupportedError,
+        ),
+        *SHARED_HEADS,
+    )
+
 
 class GemmDesignInputs(InputFields, TileChoice, GemmShape, SystemChoice):
     """A GEMM kernel under design."""
@@ -95,121 +212,3 @@ class GemmDesignInputs(InputFields, TileChoice, GemmShape, SystemChoice):
 DesignInputs = AttentionDesignInputs | GemmDesignInputs
 RowInputs = NormInputs | SoftmaxInputs | EmbeddingInputs | ElementwiseInputs
 OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | RowInputs
-
-
-def read_operator(
-    schema: type[Inputs], fields: Mapping[str, Any], half_formats: tuple[str, ...] = ()
-) -> Inputs:
-    """Return a query of named fields, each of which has an effect.
-
-    Args:
-        fields: The fields as given; None means "not given".
-        half_formats: Formats that are fp16, where unset, on tensor cores without bf16.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-    """
-    system = fields.get("system")
-    unset = [name for name in half_formats if fields.get(name) in (None, "")]
-    if unset and isinstance(system, str):
-        fields = {**fields, **dict.fromkeys(unset, half_format(system))}
-    inputs = schema.read(fields)
-    refuse_unused(vars(inputs), fields_of(schema))
-    return inputs
-
-
-def check_attention(inputs: AttentionInputs) -> None:
-    """Refuse contradictory sizes, masks and appends to the cache."""
-    _check_sizes(inputs)
-    if inputs.mask == "none" and inputs.window:
-        raise InvalidSpecError(
-            f"window = {inputs.window} needs a causal mask; leave window or mask out"
-        )
-    if inputs.direction != "forward" and inputs.cache_append == "included":
-        raise InvalidSpecError(
-            f"cache_append = included contradicts direction = {inputs.direction}: training appends"
-            " to no cache; leave cache_append out"
-        )
-
-
-def check_moe(inputs: MoeInputs) -> None:
-    """Refuse experts that a token or a rank cannot have."""
-    if inputs.top_k > inputs.experts:
-        raise InvalidSpecError(f"top_k = {inputs.top_k} exceeds experts = {inputs.experts}")
-    if inputs.experts % inputs.ep or inputs.intermediate % inputs.moe_tp:
-        raise InvalidSpecError(
-            f"ep = {inputs.ep} must divide experts = {inputs.experts} and moe_tp = {inputs.moe_tp}"
-            f" intermediate = {inputs.intermediate}"
-        )
-
-
-def check_conv(inputs: ConvInputs) -> None:
-    """Refuse groups that do not divide channels, kernels beyond the padded image, and tables."""
-    if inputs.tier == "measured":
-        raise UnsupportedError(
-            "tier = measured: there are no measured tables of convolutions; set tier = physics"
-        )
-    if inputs.channels % inputs.groups or inputs.filters % inputs.groups:
-        raise InvalidSpecError(
-            f"groups = {inputs.groups} must divide channels = {inputs.channels} and filters ="
-            f" {inputs.filters}",
-        )
-    kernel_width = inputs.kernel_width or inputs.kernel
-    for name, size, kernel in (
-        ("height", inputs.height, inputs.kernel),
-        ("width", inputs.width, kernel_width),
-    ):
-        padding = kernel // 2 if inputs.padding is None else inputs.padding
-        if kernel > size + 2 * padding:
-            raise InvalidSpecError(
-                f"a kernel of {kernel} exceeds {name} = {size} with padding = {padding}",
-            )
-
-
-def check_norm(inputs: NormInputs) -> None:
-    """Refuse groups that do not divide channels, and images that do not divide the rows."""
-    if inputs.kind != "group":
-        return
-    for name, parts, whole in (
-        ("groups", inputs.groups, "width"),
-        ("batch", inputs.batch, "tokens"),
-    ):
-        if getattr(inputs, whole) % parts:
-            raise InvalidSpecError(
-                f"{name} = {parts} must divide {whole} = {getattr(inputs, whole)}"
-            )
-
-
-def _check_sizes(inputs: AttentionInputs | AttentionDesignInputs) -> None:
-    """Refuse more queries than keys, and query heads that do not share KV heads evenly."""
-    if inputs.q_len is not None and inputs.q_len > inputs.kv_len:
-        raise InvalidSpecError(
-            f"q_len = {inputs.q_len} exceeds kv_len = {inputs.kv_len}: kv_len includes the cached"
-            " prefix and the queries"
-        )
-    if inputs.num_heads % (inputs.num_kv_heads or inputs.num_heads):
-        raise InvalidSpecError(
-            f"num_kv_heads = {inputs.num_kv_heads} must divide num_heads = {inputs.num_heads}"
-        )
-
-
-def read_attention_design(fields: Mapping[str, Any]) -> AttentionDesignInputs:
-    """Return the attention kernel of named fields.
-
-    Args:
-        fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
-            has no effect.
-        UnsupportedError: Latent attention in prefill, which expands keys and values.
-    """
-    inputs = AttentionDesignInputs.read(fields)
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
-    if inputs.kind == "mla" and inputs.phase != "decode":
-        raise UnsupportedError(
-            "kernel design attention models kind = mla in decode: set phase = decode, or use kernel"
-            " attention"
-        )
-    _check_sizes(inputs)
-    return inputs

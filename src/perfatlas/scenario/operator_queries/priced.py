@@ -30,11 +30,6 @@ from perfatlas.scenario.operator_queries.inputs import (
     MoeInputs,
     NormInputs,
     SoftmaxInputs,
-    check_attention,
-    check_conv,
-    check_moe,
-    check_norm,
-    read_operator,
 )
 from perfatlas.scenario.operator_queries.kernels import (
     borrows_format,
@@ -53,7 +48,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.fields import InputFields
     from perfatlas.scenario.operator_queries.inputs import OperatorInputs
 
 _DATA: Final = "data/attention_backward.toml"
@@ -343,28 +337,14 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorQuery:
-    """One operator that can be asked for: how its queries are read and priced."""
+    """One operator that can be asked for: the fields of its queries, and their prices."""
 
-    schema: type[InputFields]
+    schema: type[OperatorInputs]  # Its fields
     # Returns queries that differ in sizes alone as columns of an operator
     operator: Callable[[Sequence[Any]], Operator]
     sizes: tuple[str, ...]  # The fields that are its columns
-    half_formats: tuple[str, ...] = ()  # Formats of 16 bits by default
-    # Refuses fields that contradict each other; None where none can
-    check: Callable[[Any], None] | None = None
     # Returns what queries that are priced together share of the sizes
     alike: Callable[[Any], Hashable] = type
-
-    def read(self, fields: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of the schema
-        """Return the query of named fields.
-
-        Args:
-            fields: The fields as given; None means "not given".
-        """
-        inputs = read_operator(self.schema, fields, self.half_formats)
-        if self.check is not None:
-            self.check(inputs)
-        return inputs
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -385,36 +365,28 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
         schema=GemmInputs,
         operator=operator_columns.gemm_columns,
         sizes=operator_columns.GEMM_SIZES,
-        half_formats=("format",),
     ),
     "attention": OperatorQuery(
         schema=AttentionInputs,
         operator=operator_columns.attention_columns,
         sizes=operator_columns.ATTENTION_SIZES,
-        half_formats=("format", "kv_format"),
-        check=check_attention,
         alike=lambda query: query.window > 0,  # sparse attention is priced as one operator
     ),
     "moe": OperatorQuery(
         schema=MoeInputs,
         operator=operator_columns.moe_columns,
         sizes=operator_columns.MOE_SIZES,
-        half_formats=("format",),
-        check=check_moe,
     ),
     "conv": OperatorQuery(
         schema=ConvInputs,
         operator=operator_columns.conv_columns,
         sizes=operator_columns.CONV_SIZES,
-        half_formats=("format",),
-        check=check_conv,
         alike=operator_columns.is_depthwise,
     ),
     "norm": OperatorQuery(
         schema=NormInputs,
         operator=partial(operator_columns.row_columns, "norm"),
         sizes=operator_columns.ROWS["norm"][0],
-        check=check_norm,
     ),
     **{
         name: OperatorQuery(

@@ -72,7 +72,7 @@ def accuracy_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
-    return answer_columns(table, AccuracyInputs.read, _rows, varying=())
+    return answer_columns(table, AccuracyInputs, _rows, varying=())
 
 
 def _rows(inputs: Sequence[AccuracyInputs]) -> Answered:

@@ -39,7 +39,7 @@ def collective(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked agains
         True
     """
     return _answer(
-        operator_queries.price_collective_queries([operator_queries.read_collective(fields)])
+        operator_queries.price_collective_queries([operator_queries.CollectiveInputs.ask(fields)])
     )
 
 
@@ -53,7 +53,7 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
     return answer_columns(
-        table, operator_queries.read_collective, _rows, varying=operator_queries.COLLECTIVE_SIZES
+        table, operator_queries.CollectiveInputs, _rows, varying=operator_queries.COLLECTIVE_SIZES
     )
 
 

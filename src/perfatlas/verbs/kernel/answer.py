@@ -129,7 +129,7 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
         warnings = [priced.warnings(c) for c in range(len(inputs))]
         return Answered(priced.results(), warnings, priced.problems)
 
-    return answer_columns(table, query.read, answered, varying=query.varying, alike=query.alike)
+    return answer_columns(table, query.schema, answered, varying=query.varying, alike=query.alike)
 
 
 gemm_table, attention_table, moe_table, conv_table = (
@@ -143,7 +143,7 @@ norm_table, softmax_table, embedding_table, elementwise_table = (
 def _answer(operator: str, fields: Mapping[str, Any]) -> answer.Answer:
     """Return the answer of one query, a table of one row, with its texts."""
     query, command = operator_queries.QUERIES[operator.removeprefix("op ")], f"kernel {operator}"
-    priced = query.priced([query.read(fields)])
+    priced = query.priced([query.schema.ask(fields)])
     if 0 in priced.problems:
         raise priced.problems[0]
     results = {name: cells[0] for name, cells in priced.results().items()}

@@ -55,7 +55,7 @@ def kernel_design_attention(**fields: object) -> Answer:
         >>> kernel_design_attention(**asked, head_dim=128).results["limiting_unit"]
         'tensor cores'
     """
-    inputs = operator_queries.read_attention_design(fields)
+    inputs = operator_queries.AttentionDesignInputs.ask(fields)
     latent_dim = inputs.kv_lora_rank if inputs.kind == "mla" else 0
     work = machines.AttentionWork(
         batch=inputs.batch,
@@ -91,7 +91,7 @@ def kernel_design_gemm(**fields: object) -> Answer:
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
     """
-    inputs = operator_queries.read_operator(operator_queries.GemmDesignInputs, fields)
+    inputs = operator_queries.GemmDesignInputs.ask(fields)
     number_format = format_of(inputs.format)
     family = machines.family_of("gemm", resolve_system(inputs.system).device, number_format.name)
     work = machines.GemmWork(
@@ -279,7 +279,7 @@ def _measured(inputs: operator_queries.DesignInputs) -> operator_queries.PricedQ
         names = ("system", "m", "n", "k", "groups", "format")
     query = operator_queries.QUERIES[operator]
     shape = {name: getattr(inputs, name) for name in names}
-    priced = query.priced([query.read({**fixed, **shape})])
+    priced = query.priced([query.schema.ask({**fixed, **shape})])
     if 0 in priced.problems:
         raise priced.problems[0]
     return priced

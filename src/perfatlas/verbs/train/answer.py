@@ -14,6 +14,7 @@ from perfatlas.scenario.training_steps import (
     RANKS,
     SIZES,
     STORAGE,
+    TrainInputs,
     data_parallel,
     question_of,
     read_training,
@@ -29,7 +30,6 @@ from perfatlas.verbs.train.metrics import PARTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.scenario.training_steps import TrainInputs
     from perfatlas.training.step import TrainingQuestion
 
 __all__ = ["PARTS", "train", "train_columns"]
@@ -78,7 +78,9 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
-    return answer_columns(table, read_training, _rows, varying=VARYING, alike=schedule_of)
+    return answer_columns(
+        table, TrainInputs, _rows, varying=VARYING, question=read_training, alike=schedule_of
+    )
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> Answered:

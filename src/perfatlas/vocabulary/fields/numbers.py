@@ -203,7 +203,10 @@ class Number:
         """Return numbers (V), if all are within the bounds and exact; None otherwise."""
         import numpy as np  # --help reads fields without it
 
-        value_V = np.array(numbers, np.float64)
+        try:
+            value_V = np.array(numbers, np.float64)
+        except OverflowError:
+            return None
         good = not np.any(np.abs(value_V) > 2.0**53) and (bool(np.all(np.isfinite(value_V))))
         good = good and not (whole and np.any(value_V % 1.0))
         for bound, keeps in (

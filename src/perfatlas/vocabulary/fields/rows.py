@@ -147,7 +147,8 @@ class Field:
             cell: Not None, and no empty text: those are unset.
 
         Raises:
-            ValueError: What was expected instead.
+            ValueError: What was expected instead, and as a second argument the value as far as it
+                was read.
             InvalidSpecError: A text fails its own validation.
 
         Example:
@@ -162,9 +163,12 @@ class Field:
                 value = part.read(value)
             elif isinstance(part, Text):
                 value = _text_of(value, part.at_most)
-        if self.number is not None:
-            return self.number.checked(value, whole=kind is int)
-        value = _choice(value, self.choices) if self.choices else _typed(kind, value)
+        try:
+            if self.number is not None:
+                return self.number.checked(value, whole=kind is int)
+            value = _choice(value, self.choices) if self.choices else _typed(kind, value)
+        except ValueError as rule:
+            raise ValueError(*rule.args, value) from None
         for part in notes:
             value = part.check(value) if isinstance(part, Checked) else value
         return value
@@ -177,7 +181,7 @@ class Field:
         Args:
             reader: Reads a cell instead of `read`.
         """
-        if self.number is not None and set(map(type, cells)) <= {int, float}:
+        if self.number is not None and cells[1:] and set(map(type, cells)) <= {int, float}:
             found = self.number.checked_all(cells, whole=self.parts[0] is int)
             if found is not None:
                 return found
