@@ -7,7 +7,7 @@ import pytest
 from perfatlas import search
 from perfatlas.engines import resolve_engine, runs_on
 from perfatlas.hardware import resolve_system, system_names
-from perfatlas.scenario.fields import Scenario, parse_scenario
+from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.training_steps import read_training
 from perfatlas.training.profiles import resolve_training_engine
 
@@ -17,7 +17,7 @@ MODELS = ("meta-llama/Llama-3.1-8B", "resnet-50")
 @pytest.mark.parametrize("model", MODELS)
 def test_the_default_engine_of_every_system_runs_there(model: str) -> None:
     names = system_names()
-    engines = [parse_scenario({"model": model, "system": name}).engine for name in names]
+    engines = [Scenario.read({"model": model, "system": name}).engine for name in names]
     columns, _ = Scenario.read_table({"model": [model] * len(names), "system": list(names)})
     assert columns["engine"].plain() == engines
     for name, engine in zip(names, engines, strict=True):
@@ -32,10 +32,10 @@ def test_the_default_engine_of_every_system_runs_there(model: str) -> None:
 )
 def test_pools_on_other_machines_have_the_engine_of_theirs(system: str, engine: str) -> None:
     fields = {"model": MODELS[0], "mode": "disaggregated", "prefill_system": "h100_sxm"}
-    scenario = parse_scenario({**fields, "decode_system": system})
+    scenario = Scenario.read({**fields, "decode_system": system})
     decode = scenario.values["decode_engine"]
     assert (scenario.engine, decode or scenario.engine) == ("vllm", engine)
-    stated = parse_scenario({**fields, "decode_system": system, "engine": "ideal"})
+    stated = Scenario.read({**fields, "decode_system": system, "engine": "ideal"})
     assert (stated.engine, stated.values["decode_engine"]) == ("ideal", None)
 
 

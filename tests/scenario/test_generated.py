@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.files import mapped_arrays as scratch
 from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_options, resolve_traffic
-from perfatlas.scenario.fields import Scenario, parse_traffic
+from perfatlas.scenario.fields import Scenario, Traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
 
@@ -23,7 +23,7 @@ def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) 
     if isl is None and not {"requests", "lengths_from"} & fields.keys():
         lengths = {"isl": 100, "osl": 10}
     scenario = Scenario.read({**deployed, "concurrency": concurrency, **lengths})
-    traffic = parse_traffic(fields)
+    traffic = Traffic.read(fields)
     refuse_unused_options(traffic, scenario)
     return resolve_traffic(traffic, scenario)
 

@@ -13,7 +13,7 @@ import pytest
 from perfatlas import engines
 from perfatlas.answer import Answer
 from perfatlas.scenario.deployments import evaluate_one
-from perfatlas.scenario.fields.vocabulary import parse_scenario
+from perfatlas.scenario.fields import Scenario
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 from perfatlas.verbs.simulate import simulate
@@ -94,7 +94,7 @@ def test_a_step_deviates_by_its_operators_and_by_whole_runs(
     found = width(dict(answer.results))
     assert told(answer.evidence.assumptions, "decode") == pytest.approx((low, high), abs=0.006)
     asked = {"model": model, "engine": engine, "isl": 512, "osl": 64, "mode": "static"}
-    scenario = parse_scenario(asked | {"system": "h200_sxm", "batch": 32, "tp": tp})
+    scenario = Scenario.read(asked | {"system": "h200_sxm", "batch": 32, "tp": tp})
     cost = evaluate_one(scenario)[1].decode
     slowest = float((cost.high_s() / cost.total_s())[0])  # of its kernels alone
     assert found == pytest.approx((low, max(high, slowest)), rel=0.005)

@@ -20,7 +20,7 @@ from perfatlas.scenario import resolution
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE, PHASES, EstimatedRows
-from perfatlas.scenario.fields import NOT_OF_GRAPHS, parse_scenario, resolved_names
+from perfatlas.scenario.fields import NOT_OF_GRAPHS, Scenario, resolved_names
 from perfatlas.vocabulary.fields import ESTIMATED, fields_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments.estimated_rows import Answered
-    from perfatlas.scenario.fields import Scenario
     from perfatlas.step import Candidates, StepCost
 
 ENGINE_TIMES: Final = (
@@ -49,7 +48,7 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     Args:
         fields: Arguments of `estimate`.
     """
-    scenario = parse_scenario(fields)
+    scenario = Scenario.read(fields)
     rows = EstimatedRows(resolution.resolve_one(scenario), advises=True)
     answered = list(rows.answered())
     rows.resolution.refusals.raise_first()
@@ -83,7 +82,7 @@ def step_costs(fields: Mapping[str, Any]) -> list[tuple[str, StepCost]]:
     Args:
         fields: Arguments of `estimate`.
     """
-    rows = EstimatedRows(resolution.resolve_one(parse_scenario(fields)), advises=False)
+    rows = EstimatedRows(resolution.resolve_one(Scenario.read(fields)), advises=False)
     (found,) = rows.answered()
     return _steps(found)
 

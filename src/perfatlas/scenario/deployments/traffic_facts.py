@@ -40,11 +40,11 @@ def refuse_unused_options(
         InvalidSpecError: An option has no effect; the message says why.
 
     Example:
-        >>> from perfatlas.scenario.fields import parse_traffic
+        >>> from perfatlas.scenario.fields import Traffic
         >>> from perfatlas.scenario.deployments import refuse_unused_options
-        >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
-        >>> scenario = parse_scenario({"model": "m", "system": "s", "mixed_chunk": True})
-        >>> refuse_unused_options(parse_traffic({"request_rate": 4}), scenario)
+        >>> from perfatlas.scenario.fields import Scenario
+        >>> scenario = Scenario.read({"model": "m", "system": "s", "mixed_chunk": True})
+        >>> refuse_unused_options(Traffic.read({"request_rate": 4}), scenario)
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: mixed_chunk has no effect here: ...
     """

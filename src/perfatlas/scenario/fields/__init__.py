@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.complete import (
         complete_scenario, plain_values, resolved_name, resolved_names,
     )
-    from perfatlas.scenario.fields.input_fields import GPUS_STATED, InputFields, columns_of
+    from perfatlas.scenario.fields.input_fields import InputFields, columns_of
     from perfatlas.scenario.fields.operation import (
         ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,
     )
-    from perfatlas.scenario.fields.rules import Rule, broken_rules, without_effect
-    from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic, parse_traffic
-    from perfatlas.scenario.fields.unused import no_effect_sentence, refuse_unused, unused_warnings
+    from perfatlas.scenario.fields.rules import (
+        Rule, broken_rules, no_effect_sentence, refuse_unused, unused_warnings, without_effect,
+    )
+    from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic
     from perfatlas.scenario.fields.vocabulary import (
-        FIELD_NAMES, NOT_OF_GRAPHS, OF_TOKENS, ONE_PASS, WORKER_POOLS, Scenario,
-        generation_error, graph_defaults, graph_error, parse_scenario, system_engine, tokens_error,
+        FIELD_NAMES, NOT_OF_GRAPHS, OF_TOKENS, Scenario,
+        generation_error, graph_defaults, graph_error, system_engine, tokens_error,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -19,7 +19,7 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError, repr_for_erro
 from perfatlas.vocabulary.fields import canonical_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.vocabulary.fields import Field
@@ -170,6 +170,10 @@ class Columns:
             found[name] = int(value) if whole else value
         return found
 
+    def row(self, row: int) -> Row:
+        """Return the fields of one row, each read when it is asked for."""
+        return Row(self, row)
+
     def given(self, row: int) -> dict[str, Any]:
         """Return the fields that one row sets."""
         names = [name for name, column in self._fields.items() if column.codes_N[row] != NOT_GIVEN]
@@ -186,6 +190,26 @@ class Columns:
     def changed(self, changes: Mapping[str, FieldColumn]) -> Columns:
         """Return the same rows with some columns replaced."""
         return Columns(self.size, self.known, self._fields | dict(changes))
+
+
+class Row(Mapping[str, Any]):
+    """The fields of one row."""
+
+    def __init__(self, columns: Columns, row: int) -> None:
+        """Store where they are."""
+        self._columns, self._row = columns, row
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - values of every type
+        """Return the value of a field."""
+        return self._columns.at(self._row, (name,))[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of all fields."""
+        return iter(self._columns.known)
+
+    def __len__(self) -> int:
+        """Return the number of fields."""
+        return len(self._columns.known)
 
 
 def constant_column(size: int, value: object) -> FieldColumn:

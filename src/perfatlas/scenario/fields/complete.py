@@ -72,17 +72,9 @@ def plain_values(known: Mapping[str, Field], values: Mapping[str, Any]) -> dict[
     """
     given = {name: value for name, value in values.items() if value is not None}
     told = {
-        name: _plain(known[name], value) if name in known else value
-        for name, value in given.items()
+        name: known[name].read(value) if name in known else value for name, value in given.items()
     }
     return resolved_names(known, told)
-
-
-def _plain(field: Field, value: Any) -> Any:  # noqa: ANN401 - a value of any field
-    if field.number is None:
-        return field.folded(value)
-    read: Any = field.number.read(value)
-    return int(read) if field.type is int else read
 
 
 def resolved_names(fields: Mapping[str, Field], scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ class InputFields:
     def ask_table(cls, table: Table) -> tuple[Columns, dict[int, PerfatlasError]]:
         """Return a table as typed columns, and why rows cannot be answered, by row.
 
-        Rows are refused that cannot be read, set a field without effect, or break a rule.
+        Rows are refused that cannot be read, set a field without effect, or contradict a rule.
         """
         columns, problems = cls.read_table(table)
         for name in table:
@@ -180,7 +180,7 @@ class InputFields:
 
     @classmethod
     def ask(cls, fields: Mapping[str, Any]) -> Self:
-        """Return `read` of fields that all have an effect, and break no rule.
+        """Return `read` of fields that all have an effect and contradict no other.
 
         Raises:
             InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another,
@@ -193,11 +193,8 @@ class InputFields:
         return question
 
     @classmethod
-    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+    def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return named fields as a table of one row; None and empty text count as unset.
-
-        Args:
-            others: Further names to suggest for a misspelt one.
 
         Raises:
             InvalidSpecError: A name is unknown or missing, or a value is invalid; all problems are
@@ -211,7 +208,7 @@ class InputFields:
         }
         raw = cls.completed({name: single(given[name]) for name in given if name in known}, 1)
         columns, problems = read_columns(raw, 1, known, cls.readers)
-        unknown = [_unknown_field(name, (*known, *others)) for name in given if name not in known]
+        unknown = [_unknown_field(name, tuple(known)) for name in given if name not in known]
         if unknown:
             raise InvalidSpecError("; ".join((*map(str, problems.values()), *unknown)))
         for problem in problems.values():

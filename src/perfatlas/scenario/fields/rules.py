@@ -1,24 +1,25 @@
-"""Rules as rows: a mask over columns, a message and a remedy, and the evaluator of all of them.
+"""Rules as rows, and fields without effect by the conditions of the table of fields.
 
 Shape legend: N rows.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields.columns import distinct_rows
-from perfatlas.scenario.fields.unused import asks, no_effect_sentence
+from perfatlas.vocabulary.fields import is_set, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields.columns import BoolArray, Columns
-    from perfatlas.vocabulary.fields import Missing
+    from perfatlas.vocabulary.fields import Field, Missing
 
     Facts = Mapping[str, Callable[[], Missing | None]]
 
@@ -27,25 +28,21 @@ class Rule(NamedTuple):
     """What some rows of a table must not be."""
 
     applies: Callable[[Columns], BoolArray]  # Which rows break it (N,)
-    # A sentence with fields to fill in, such as "prefix = {prefix}", or what makes it of the fields
-    message: str | Callable[[Mapping[str, Any]], str]
+    # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row
+    message: str | Callable[[Columns, int], str]
     remedy: str = ""  # What to change, with fields to fill in
     error: type[PerfatlasError] = InvalidSpecError
 
-    def broken_by(self, fields: Mapping[str, Any]) -> PerfatlasError:
-        """Return the error of a row.
-
-        Args:
-            fields: Its fields by name.
-        """
+    def broken_by(self, columns: Columns, row: int) -> PerfatlasError:
+        """Return the error of a row."""
         if not isinstance(self.message, str):
-            return self.error(self.message(fields))
+            return self.error(self.message(columns, row))
         template = "; ".join(filter(None, (self.message, self.remedy)))
-        return self.error(template.format_map(fields))
+        return self.error(template.format_map(columns.row(row)))
 
 
 def broken_rules(rules: Iterable[Rule], columns: Columns) -> dict[int, PerfatlasError]:
-    """Return the error of each row that breaks a rule, by the first that it breaks.
+    """Return the error of each row that contradicts a rule, by the first of them.
 
     Example:
         >>> from perfatlas.scenario.fields import Rule, Scenario, broken_rules
@@ -58,7 +55,7 @@ def broken_rules(rules: Iterable[Rule], columns: Columns) -> dict[int, Perfatlas
     for rule in rules:
         for row in np.flatnonzero(rule.applies(columns)).tolist():
             if row not in found:
-                found[row] = rule.broken_by(columns.at(row, columns.known))
+                found[row] = rule.broken_by(columns, row)
     return found
 
 
@@ -81,7 +78,7 @@ def without_effect(
         if needs is None or not columns.is_set_anywhere(name):
             continue
         column = columns[name]
-        asked_V = np.array([asks(field, value) for value in column.values])
+        asked_V = np.array([_asks(field, value) for value in column.values])
         rows = np.flatnonzero(asked_V[column.codes_N])
         keys = [key for fact in needs.reads for key in (derived or {}).get(fact, (fact,))]
         read = [key for key in dict.fromkeys(keys) if key in columns.known]
@@ -97,3 +94,123 @@ def without_effect(
         for row, by_reason in found.items()
         for missing, names in list(by_reason.items())[:1]
     }
+
+
+def refuse_unused(
+    values: Mapping[str, Any],
+    fields: Mapping[str, Field],
+    facts: Facts | None = None,
+    *,
+    others: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Refuse fields that are set to a non-default value and whose condition is not met.
+
+    Args:
+        values: Typed values of all fields, by name.
+        facts: Derived facts by name: each returns what is missing, or None if it holds.
+        others: Values of questions to compare with; a field has an effect if one of them reads it.
+
+    Raises:
+        InvalidSpecError: A field has no effect; the message gives the reason and the remedy. Fields
+            with the same reason are listed together.
+
+    Example:
+        >>> from perfatlas.scenario.fields import refuse_unused
+        >>> from perfatlas.vocabulary.fields import SIMULATED, fields_of
+        >>> values = {"max_replicas": None, "start_up_s": 30.0}
+        >>> refuse_unused(values, fields_of(*SIMULATED))
+        Traceback (most recent call last):
+        perfatlas.quantities.errors.InvalidSpecError: start_up_s = 30 has no effect here:...
+    """
+    for sentence in _sentences(values, fields, facts or {}, others, noted=False):
+        raise InvalidSpecError(sentence)
+
+
+def unused_warnings(
+    values: Mapping[str, Any],
+    fields: Mapping[str, Field],
+    facts: Facts | None = None,
+) -> list[str]:
+    """Return a sentence for the fields whose missing effect an answer notes.
+
+    Args:
+        values: Typed values of all fields, by name.
+        facts: Derived facts by name; conditions on others count as met.
+
+    Example:
+        >>> from perfatlas.scenario.fields import unused_warnings
+        >>> from perfatlas.vocabulary.fields import SparePool, fields_of
+        >>> unused_warnings({"warm": True, "spares": 0}, fields_of(SparePool))
+        ['warm = true has no effect here: spares = 0; set another spares, or leave warm out']
+    """
+    known = defaultdict(_met, facts or {})
+    return list(_sentences(values, fields, known, (), noted=True))
+
+
+def _met() -> Callable[[], Missing | None]:
+    """Return a fact that holds."""
+    return lambda: None
+
+
+def _sentences(
+    values: Mapping[str, Any],
+    fields: Mapping[str, Field],
+    facts: Facts,
+    others: Sequence[Mapping[str, Any]],
+    *,
+    noted: bool,
+) -> Iterator[str]:
+    """Yield a sentence for the fields that miss the same; those noted, or those refused."""
+    found: dict[Missing, dict[str, Any]] = {}
+    for name, field in fields.items():
+        if field.row.needs is None or (not others and values.get(name) == field.default):
+            continue
+        missing = _missing(field, (values, *others), facts)
+        if missing is not None and missing.is_noted == noted:
+            given = _first_setting(field, (values, *others)) or {}
+            found.setdefault(missing, {})[name] = given.get(name)
+    for missing, given in found.items():
+        yield no_effect_sentence(given, missing)
+
+
+def no_effect_sentence(given: Mapping[str, Any], missing: Missing) -> str:
+    """Return the message that fields have no effect, with reason and remedy.
+
+    Args:
+        missing: What they miss.
+    """
+    listed = _listed([f"{name} = {value_text(value)}" for name, value in given.items()])
+    has = "has" if len(given) == 1 else "have"
+    remedy = f"{missing.remedy}, or " if missing.remedy else ""
+    return f"{listed} {has} no effect here: {missing.why}; {remedy}leave {_listed(list(given))} out"
+
+
+def _missing(
+    field: Field,
+    questions: Sequence[Mapping[str, Any]],
+    facts: Facts,
+) -> Missing | None:
+    """Return what a field misses in every question, None if one reads it."""
+    first, needs = _first_setting(field, questions), field.row.needs
+    if first is None or needs is None:
+        return None
+    if any(needs.missing(question, facts) is None for question in questions):
+        return None
+    return needs.missing(first, facts)
+
+
+def _first_setting(
+    field: Field, questions: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """Return the first question that sets a field to a non-default value."""
+    asking = (question for question in questions if _asks(field, question.get(field.name)))
+    return next(asking, None)
+
+
+def _asks(field: Field, value: object) -> bool:
+    return (is_set(value) or value is False) and value != field.default
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.scenario.fields.cache_tiers import CacheTiers
 from perfatlas.scenario.fields.operation import Operation
-from perfatlas.scenario.fields.vocabulary import FIELD_NAMES
 from perfatlas.vocabulary.fields import Arrivals, Objectives, Scheduling
 
 if TYPE_CHECKING:
@@ -35,17 +34,3 @@ class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
 
 
 TRAFFIC_NAMES: Final = tuple(Traffic.fields())
-
-
-def parse_traffic(fields: Mapping[str, Any]) -> Traffic:
-    """Return the traffic from named fields; None and empty text count as unset.
-
-    Raises:
-        InvalidSpecError: A name is unknown or a value is invalid; all problems are listed.
-
-    Example:
-        >>> from perfatlas.scenario.fields import parse_traffic
-        >>> parse_traffic({"request_rate": "4", "arrival": None}).request_rate
-        4.0
-    """
-    return Traffic.read(fields, FIELD_NAMES)

@@ -55,7 +55,13 @@ class Scenario(
     Serving,
     Subject,
 ):
-    """A scenario: a model on a system, with a plan, an engine and a load."""
+    """A scenario: a model on a system, with a plan, an engine and a load.
+
+    Example:
+        >>> from perfatlas.scenario.fields import Scenario
+        >>> Scenario.read({"model": "gpt-oss-20b", "system": "h100_sxm", "isl": "4k"}).isl
+        4000
+    """
 
     @classmethod
     def completed(cls, raw: dict[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
@@ -67,7 +73,7 @@ class Scenario(
         if {"mode", "prefill_system", "decode_system"} <= raw.keys():
             raw = {**raw, "system": _system_of_pools(raw, size)}
         raw = super().completed(raw, size)
-        if "model" in raw and any(map(is_graph, raw["model"].values)):
+        if "model" in raw and any(map(is_graph, raw["model"].values[1:])):
             raw = raw | _one_pass(raw, size)
         return raw | _default_engines(raw, size)
 
@@ -212,17 +218,3 @@ def _default_engines(raw: Mapping[str, FieldColumn], size: int) -> dict[str, Fie
         defaults = FieldColumn(values=values, codes_N=code_U[distinct.codes_N])
         found[name] = raw.get(name, unset(size)).overridden_by(defaults)
     return found
-
-
-def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
-    """Return the scenario from named fields; None and empty text count as unset.
-
-    Raises:
-        InvalidSpecError: A name is unknown or a value is invalid; all problems are listed.
-
-    Example:
-        >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
-        >>> parse_scenario({"model": "openai/gpt-oss-20b", "system": "h100_sxm", "isl": "4k"}).isl
-        4000
-    """
-    return Scenario.read(fields)

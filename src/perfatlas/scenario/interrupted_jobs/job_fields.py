@@ -99,11 +99,8 @@ class Goodput(
     required: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+    def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return named fields as typed ones; None and empty text are unset.
-
-        Args:
-            others: Further names for suggestions.
 
         Raises:
             InvalidSpecError: A name is unknown, a value is invalid, or a required field is missing.
@@ -113,7 +110,7 @@ class Goodput(
             >>> Goodput.read({"mtti_s": "3h"}).mtti_s
             10800.0
         """
-        inputs = super().read(fields, others)
+        inputs = super().read(fields)
         missing = [name for name in cls.required if getattr(inputs, name) is None]
         if missing:
             raise InvalidSpecError("; ".join(f"{name} is required" for name in missing))

@@ -23,7 +23,7 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray
@@ -58,7 +58,8 @@ def _beyond_domain(c: Columns) -> BoolArray:
     return beyond_N
 
 
-def _domain_message(fields: Mapping[str, Any]) -> str:
+def _domain_message(c: Columns, row: int) -> str:
+    fields = c.row(row)
     gpus, nodes, system = fields["gpus"], fields["nodes"], resolve_system(fields["system"])
     domain = system.device.scale_up.domain_size
     return (

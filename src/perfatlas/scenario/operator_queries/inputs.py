@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -33,8 +33,6 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.scenario.fields import BoolArray, Columns
 
 SHARED_HEADS: Final = (
@@ -130,7 +128,8 @@ def _exceeds(c: Columns, kernel: str, size: str) -> BoolArray:
     return exceeds_N
 
 
-def _kernel_message(kernel: str, size: str, fields: Mapping[str, Any]) -> str:
+def _kernel_message(kernel: str, size: str, c: Columns, row: int) -> str:
+    fields = c.row(row)
     wide = fields[kernel] or fields["kernel"]
     padding = wide // 2 if fields["padding"] is None else fields["padding"]
     return f"a kernel of {wide} exceeds {size} = {fields[size]} with padding = {padding}"

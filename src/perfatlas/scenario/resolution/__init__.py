@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         with_formats,
     )
     from perfatlas.scenario.resolution.resolved_scenario import planned_scenario, resolve_scenarios
-    from perfatlas.scenario.resolution.scenario_checks import read_scenario
+    from perfatlas.scenario.resolution.rules import read_scenario
     from perfatlas.scenario.resolution.simulation_choice import (
         ROUNDS, WARM_ROUNDS, are_pools_simulated, is_simulated, may_be_simulated, split_fields,
     )

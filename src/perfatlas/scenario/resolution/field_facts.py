@@ -1,11 +1,11 @@
-"""Facts of a scenario that conditions of fields refer to, and the fields of rows without effect.
+"""Facts of a scenario that conditions of fields refer to, and fields that all pools override.
 
 Shape legend: N rows.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,15 +14,17 @@ from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import is_graph, resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.fields import FIELD_NAMES, distinct_rows, no_effect_sentence
+from perfatlas.scenario.fields import FIELD_NAMES, Rule, distinct_rows
 from perfatlas.scenario.resolution.pools import ROLES, SHARED
-from perfatlas.vocabulary.fields import ESTIMATED, Missing, fields_of, value_text
+from perfatlas.vocabulary.fields import Missing, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.scenario.fields import BoolArray, Columns, Scenario
-    from perfatlas.vocabulary.fields import Field
+    from perfatlas.operators import IntArray
+    from perfatlas.scenario.fields import BoolArray, Columns
+
+    Facts = Mapping[str, Callable[[], Missing | None]]
 
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
 SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))
@@ -48,80 +50,52 @@ FACTS: Final = {
 }
 
 
-def unused_rules(
-    columns: Columns,
-) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
-    """Yield the rows in which each field is set without effect (N,), and the message for one.
+def _differing(
+    c: Columns, rows: IntArray, read: Sequence[str], breaks: Callable[[dict[str, Any]], bool]
+) -> BoolArray:
+    """Return the rows whose fields have no effect (N,), called once per distinct combination.
 
-    Default values never count. Conditions are evaluated once per distinct combination of the
-    fields they depend on.
+    Args:
+        rows: Rows in which they may have none.
+        read: The fields that it reads.
     """
-    for name, field in _conditional_fields().items():
-        if not columns.is_set_anywhere(name):
-            continue
-        rows = np.flatnonzero(columns[name].differs)
-        if not rows.size:
-            continue
-        unused_N = np.zeros(columns.size, np.bool_)
-        read = _read_by(field)
-        if not read:  # conditions on other verbs' fields are equal in all rows
-            unused_N[rows] = _missing(field, {}) is not None
-            yield unused_N, partial(_sentence, field)
-            continue
-        for members in distinct_rows([columns[key].value_codes[rows] for key in read]).members():
-            values = columns.at(int(rows[members[0]]), read)
-            unused_N[rows[members]] = _missing(field, values) is not None
-        yield unused_N, partial(_sentence, field)
-
-    yield from _overridden_rules(columns)
-    yield from _format_rules(columns)
+    broken_N = np.zeros(c.size, np.bool_)
+    if rows.size:
+        for members in distinct_rows([c[key].value_codes[rows] for key in read]).members():
+            broken_N[rows[members]] = breaks(c.at(int(rows[members[0]]), read))
+    return broken_N
 
 
-@cache
-def _conditional_fields() -> dict[str, Field]:
-    """Return the fields that have an effect only under a condition."""
-    fields = fields_of(*ESTIMATED)
-    return {name: field for name, field in fields.items() if field.row.needs is not None}
+def _own(name: str) -> list[str]:
+    """Return the fields of pools that override a field of both."""
+    return [field for role in ROLES if (field := f"{role}_{name}") in FIELD_NAMES]
 
 
-def _overridden_rules(
-    columns: Columns,
-) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
-    """Yield where both pools have another value of a field than the scenario (N,)."""
-    two_pools_N = columns.equals("mode", "disaggregated")
-    if not two_pools_N.any():
-        return
-    for name in SHARED:
-        own = [field for role in ROLES if (field := f"{role}_{name}") in FIELD_NAMES]
-        rows = np.flatnonzero(two_pools_N & columns.is_set(name))
-        if not rows.size:
-            continue
-        unused_N = np.zeros(columns.size, np.bool_)
-        read = [name, *own]
-        for members in distinct_rows([columns[key].value_codes[rows] for key in read]).members():
-            shared, *others = columns.at(int(rows[members[0]]), read).values()
-            unused_N[rows[members]] = is_overridden(shared, others)
-        yield unused_N, partial(_overridden_sentence, name, own)
+def _overridden(c: Columns, name: str) -> BoolArray:
+    """Return where both pools have another value of a field than the scenario (N,)."""
+    rows = np.flatnonzero(c.equals("mode", "disaggregated") & c.is_set(name))
+
+    def breaks(values: dict[str, Any]) -> bool:
+        shared, *others = values.values()
+        return is_overridden(shared, others)
+
+    return _differing(c, rows, [name, *_own(name)], breaks)
 
 
-def _format_rules(
-    columns: Columns,
-) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
-    """Yield where the formats of all layers differ from that of a pool, or of all (N,)."""
-    for name in ("format", *(f"{role}_format" for role in ROLES)):
-        rows = np.flatnonzero(columns.is_set(name) & columns.is_set("gemm_format"))
-        if not rows.size:
-            continue
-        unused_N = np.zeros(columns.size, np.bool_)
-        read = ["model", name, *FORMATS]
-        for members in distinct_rows([columns[key].value_codes[rows] for key in read]).members():
-            values = columns.at(int(rows[members[0]]), read)
-            unused_N[rows[members]] = bool(overridden_format(values, name))
-        yield unused_N, partial(_format_sentence, name)
+def _format_overridden(c: Columns, name: str) -> BoolArray:
+    """Return where the formats of all layers differ from that of a pool, or of all (N,)."""
+    rows = np.flatnonzero(c.is_set(name) & c.is_set("gemm_format"))
+    read = ["model", name, *FORMATS]
+    return _differing(c, rows, read, lambda values: bool(overridden_format(values, name)))
 
 
-def _format_sentence(name: str, scenario: Scenario) -> str:
-    return overridden_format(scenario.values, name)
+def _format_message(name: str, c: Columns, row: int) -> str:
+    return overridden_format(c.row(row), name)
+
+
+def _overridden_message(name: str, c: Columns, row: int) -> str:
+    fields = c.row(row)
+    return overridden_sentence(name, fields[name], [fields[own] for own in _own(name)], "pools")
 
 
 def overridden_format(values: Mapping[str, Any], name: str = "format") -> str:
@@ -164,25 +138,9 @@ def overridden_sentence(name: str, shared: object, own: Sequence[object], whose:
     )
 
 
-def _overridden_sentence(name: str, own: Sequence[str], scenario: Scenario) -> str:
-    values = [getattr(scenario, field) for field in own]
-    return overridden_sentence(name, getattr(scenario, name), values, "pools")
-
-
-def _read_by(field: Field) -> list[str]:
-    """Return the scenario fields that the condition of a field depends on."""
-    needs = field.row.needs
-    read = needs.reads if needs is not None else ()
-    names = [name for key in read for name in FACTS.get(key, (key,))]
-    return [name for name in dict.fromkeys(names) if name in FIELD_NAMES]
-
-
-def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
-    needs = field.row.needs
-    if needs is None:
-        return None
-    found = needs.missing(values, facts_of(_of_pool(field.name, values)))
-    return None if found is None or found.is_noted else found
+def facts_of_field(name: str, values: Mapping[str, Any]) -> Facts:
+    """Return the facts that the condition of a field refers to, from the fields that it reads."""
+    return facts_of(_of_pool(name, values))
 
 
 def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None]]:
@@ -390,7 +348,14 @@ def _front_end(values: Mapping[str, Any]) -> Missing | None:
     return Missing(f"the front end of engine {value_text(values['engine'])} takes no time", "")
 
 
-def _sentence(field: Field, scenario: Scenario) -> str:
-    values = scenario.values
-    missing = _missing(field, values)
-    return no_effect_sentence({field.name: values[field.name]}, missing or Missing("", ""))
+# what all of those who could read it override
+EFFECTS: Final = (
+    *(Rule(partial(_overridden, name=name), partial(_overridden_message, name)) for name in SHARED),
+    *(
+        Rule(
+            partial(_format_overridden, name=name),
+            partial(_format_message, name),
+        )
+        for name in ("format", *(f"{role}_format" for role in ROLES))
+    ),
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from perfatlas.operators import IntArray
     from perfatlas.quantities import PerfatlasError
@@ -52,6 +52,11 @@ class Refusals:
             self._stage_N[rows_R] = stage
             self._reason_N[rows_R] = len(self._reasons)
             self._reasons.append(reason)
+
+    def refuse_each(self, problems: Mapping[int, PerfatlasError], stage: int = 0) -> None:
+        """Refuse rows for errors of their own, by row."""
+        for row, problem in problems.items():
+            self.refuse(np.array([row]), always(problem), stage)
 
     def error(self, row: int) -> PerfatlasError:
         """Return the error of a refused row."""

@@ -13,7 +13,7 @@ from perfatlas.inference import Prompt, client_side
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario import fields as scenario_fields
 from perfatlas.scenario.resolution.resolved_scenario import planned_scenario
-from perfatlas.scenario.resolution.scenario_checks import read_scenario
+from perfatlas.scenario.resolution.rules import read_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     Raises:
         InvalidSpecError: A name or value is invalid.
     """
-    traffic = scenario_fields.parse_traffic(
+    traffic = scenario_fields.Traffic.read(
         {name: v for name, v in fields.items() if name in scenario_fields.TRAFFIC_NAMES}
     )
     rest = {name: v for name, v in fields.items() if name not in scenario_fields.TRAFFIC_NAMES}

@@ -17,7 +17,7 @@ from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import PARTS, ROLES, part_columns, worker_columns
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_scenario import candidates_of
-from perfatlas.scenario.resolution.scenario_checks import broken_rules
+from perfatlas.scenario.resolution.rules import scenario_problems
 from perfatlas.scenario.resolution.workers import workers_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import IntArray
     from perfatlas.scenario.fields import Columns, Table
-    from perfatlas.scenario.resolution.refusals import Reason
-    from perfatlas.scenario.resolution.scenario_checks import Sentence
     from perfatlas.scenario.resolution.workers import Workers
     from perfatlas.step import Candidates
 
@@ -114,8 +112,7 @@ def resolve(table: Table) -> Resolution:
     """
     columns, problems = Scenario.read_table(table)
     refusals = Refusals(columns.size)
-    for row, problem in problems.items():
-        refusals.refuse(np.array([row]), always(problem), WRITTEN)
+    refusals.refuse_each(problems, WRITTEN)
     return _resolved(columns, refusals)
 
 
@@ -126,8 +123,7 @@ def resolve_one(scenario: Scenario) -> Resolution:
 
 def _resolved(columns: Columns, refusals: Refusals) -> Resolution:
     """Return the rows that keep all rules as groups of candidates."""
-    for rule_N, sentence in broken_rules(columns, queues=False):
-        refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, columns), WRITTEN)
+    refusals.refuse_each(scenario_problems(columns, queues=False), WRITTEN)
     two_pools_N = columns.equals("mode", "disaggregated")
     split_N = columns.is_set("feed_forward_system") & ~two_pools_N
     groups: list[Group] = []
@@ -148,10 +144,6 @@ def _resolved(columns: Columns, refusals: Refusals) -> Resolution:
         groups += _groups(pools, np.flatnonzero(split_N & ~refusals.refused), refusals)
     groups.sort(key=lambda group: int(group.rows_C[0]))
     return Resolution(columns=columns, groups=tuple(groups), refusals=refusals)
-
-
-def _worded(sentence: Sentence, columns: Columns) -> Reason:
-    return lambda row: InvalidSpecError(sentence(Scenario(columns.given(row))))
 
 
 def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> list[Group]:
