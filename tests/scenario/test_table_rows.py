@@ -50,6 +50,32 @@ def test_rows_are_grouped_by_what_their_formats_mean() -> None:
     assert "none such" in str(resolution.refusals.error(5))
 
 
+def test_sizes_of_a_graph_are_columns_of_one_group() -> None:
+    """Refused sizes, plans and memory, and sizes that weights follow, stay with their rows."""
+    models = [
+        *("resnet-50{image_size=160}", "resnet-50", "ResNet50{image_size=4096}"),
+        *("resnet-50{image_size=0}", "resnet-50{image_size=288}", "t5-base{sequence_length=64}"),
+        *("t5-base{sequence_length=96}", "resnet-50{image_size=288}"),
+    ]
+    table: dict[str, list[Any]] = {
+        "model": models,
+        "system": ["l4"] * 8,
+        "engine": ["pytorch"] * 8,
+        "batch": [1, 2, 4096, 4, 8, 1, 1, 3],
+        "tp": [None] * 7 + [2],
+    }
+    groups = [group.rows_C.tolist() for group in resolve(table).groups]
+    assert groups == [[0, 1, 2, 4, 7], [3], [5], [6]]
+    answers = estimate_table(table).columns
+    assert answers["error_code"] == ["", "", "infeasible", "invalid", "", "", "", "invalid"]
+    for row in (0, 1, 4):
+        own = {name: column[row : row + 1] for name, column in table.items()}
+        alone = estimate_table(own).columns
+        assert {name: answers[name][row] for name in alone} == {
+            name: column[0] for name, column in alone.items()
+        }
+
+
 def test_rows_that_cannot_be_answered_have_a_code_and_no_numbers() -> None:
     """Refused, too large, aggregated and disaggregated rows."""
     rows: list[dict[str, Any]] = [

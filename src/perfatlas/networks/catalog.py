@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -18,6 +18,7 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError, repr_for_erro
 
 if TYPE_CHECKING:
     from perfatlas.networks.contract import Network
+    from perfatlas.operators import IntArray
 
 GRAPHS: Final = "data/networks"
 GRAPH_FILES: Final = ".toml"
@@ -35,6 +36,10 @@ class Model:
     def base(self) -> str:
         """Name without overrides."""
         return split_changes(self.name)[0] if self.name.endswith("}") else self.name
+
+    def take(self, index_C: IntArray) -> Model:
+        """Return the model of some candidates, in the given order."""
+        return replace(self, network=self.network.take(index_C))
 
 
 @cache
@@ -212,12 +217,19 @@ def _changed(text: str) -> Model:
     base = resolve_model(head)
     where = f"model {repr_for_error(text)}"
     try:
-        network, changes = base.network.changed(settings)
+        network, changes = _changed_network(base.network, tuple(settings.items()))
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{where}: {problem}") from None
     inside = ",".join(f"{name}={value}" for name, value in changes.items())
     name = f"{base.name}{{{inside}}}" if changes else base.name
     return Model(name=name, network=network, source=base.source)
+
+
+@lru_cache(maxsize=4096)
+def _changed_network(
+    base: Network, settings: tuple[tuple[str, str], ...]
+) -> tuple[Network, dict[str, int]]:
+    return base.changed(dict(settings))
 
 
 def _names_a_path(text: str) -> bool:

@@ -20,12 +20,12 @@ from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfatlas.networks.emission import ModelFormats, StepTokens
-    from perfatlas.operators import Backward, FloatArray, Operator, Saving
+    from perfatlas.operators import Backward, FloatArray, IntArray, Operator, Saving
 
 DividedBy = Literal["tp", "cp", "ep", "moe_tp"]
 ENCODER: Final = "vision_"  # prefix of the operators of a vision encoder
@@ -88,10 +88,11 @@ class RoutedExperts(ABC):
 class LiveElements:
     """Elements per token that a rank holds at once inside a block."""
 
-    repeated: float  # Elements on every tensor-parallel rank
-    fixed: float = 0.0  # Elements that do not grow with the tokens
+    # Elements on every tensor-parallel rank; of graphs with columns of sizes, as `fixed`, (C,)
+    repeated: FloatArray | float
+    fixed: FloatArray | float = 0.0  # Elements that do not grow with the tokens
     divided: float = 0.0  # Elements that tensor-parallel ranks divide
-    whole: float = 0.0  # Elements that context-parallel ranks do not divide either
+    whole: FloatArray | float = 0.0  # Elements that context-parallel ranks do not divide either
     # Sums of tables, which a rank holds for the tokens of all attention-DP ranks, and ep divides
     tables: float = 0.0
     experts: RoutedExperts | None = None  # Experts whose workspace comes on top; None for none
@@ -433,6 +434,21 @@ class Network(ABC):
     def divided_sizes(self) -> tuple[DividedSize, ...]:
         """Distinct sizes of the network that a plan divides."""
         return tuple(dict.fromkeys(size for group in self.layers for size in group.divided_sizes))
+
+    @property
+    def size_group(self) -> Hashable:
+        """What networks share that can be priced together, with their sizes as columns."""
+        return self
+
+    def sized(self, networks: Sequence[Network], index_C: IntArray) -> Self:
+        """Return the networks of candidates, of one `size_group`, as one with columns of sizes."""
+        del networks, index_C
+        return self
+
+    def take(self, index_C: IntArray) -> Self:
+        """Return the network of some candidates, in the given order."""
+        del index_C
+        return self
 
     @property
     def encoder_sizes(self) -> tuple[DividedSize, ...]:

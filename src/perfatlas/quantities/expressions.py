@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,8 +22,9 @@ from perfatlas.quantities.errors import InvalidSpecError, repr_for_error
 from perfatlas.quantities.names import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
+_OfColumns = Callable[[Mapping[str, Any]], Any]
 MAX_TEXT_LENGTH: Final = 1000  # characters
 MAX_PARTS: Final = 200  # names, numbers and operators of one expression
 _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
@@ -75,6 +77,10 @@ class Expression:
     def __post_init__(self) -> None:
         """Refuse a text that is not an expression of this language."""
         _ = self.names
+
+    def __reduce__(self) -> tuple[type[Expression], tuple[str]]:
+        """Return what pickles it: its text."""
+        return Expression, (self.text,)
 
     @cached_property
     def _tree(self) -> ast.expr:
@@ -177,7 +183,7 @@ class Expression:
         """
         try:
             with np.errstate(all="ignore"):
-                return self._value(self._tree, columns)
+                return self._function(columns)
         except OverflowError as problem:
             raise InvalidSpecError(
                 f"expression {repr_for_error(self.text)} has a number beyond 1.8e308"
@@ -188,44 +194,53 @@ class Expression:
                 " numbers, or a text has no such operation"
             ) from problem
 
-    def _value(self, node: ast.AST, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        value = self._value
+    @cached_property
+    def _function(self) -> _OfColumns:
+        return self._compiled(self._tree)
+
+    def _compiled(self, node: ast.AST) -> _OfColumns:
+        """Return the function from columns to the value of a part."""
         match node:
             case ast.Name() | ast.Attribute():
-                result = columns[self._dotted(node)]
+                return operator.itemgetter(self._dotted(node))
             case ast.Constant(value=int() | float() | str() as constant):
-                result = constant if isinstance(constant, str) else float(constant)
+                fixed = constant if isinstance(constant, str) else float(constant)
+                return lambda _: fixed
             case ast.BinOp(left=left, op=kind, right=right):
-                result = _BINARY[type(kind)](value(left, columns), value(right, columns))
+                return _applied(_BINARY[type(kind)], map(self._compiled, (left, right)))
             case ast.UnaryOp(op=ast.Not(), operand=inside):
-                result = _not(value(inside, columns)) & self._known(inside, columns)
+                denied = _applied(_not, (self._compiled(inside),))
+                return _applied(operator.and_, (denied, partial(self._known, inside)))
             case ast.UnaryOp(op=kind, operand=inside):
-                result = _UNARY[type(kind)](value(inside, columns))
+                return _applied(_UNARY[type(kind)], (self._compiled(inside),))
             case ast.BoolOp(op=kind, values=parts):
                 join = np.logical_and if isinstance(kind, ast.And) else np.logical_or
-                result = reduce(join, (_flags(value(part, columns)) for part in parts))
+                return _applied(
+                    lambda *some: reduce(join, map(_flags, some)), map(self._compiled, parts)
+                )
             case ast.IfExp(test=test, body=body, orelse=other):
-                chosen = _flags(value(test, columns))
-                result = np.where(chosen, value(body, columns), value(other, columns))
+                return _applied(
+                    lambda chosen, *two: np.where(_flags(chosen), *two),
+                    map(self._compiled, (test, body, other)),
+                )
             case ast.Call(func=ast.Name(id=name), args=arguments):
-                result = FUNCTIONS[name][1](*(value(part, columns) for part in arguments))
+                return _applied(FUNCTIONS[name][1], map(self._compiled, arguments))
             case ast.Compare():
-                result = self._compared(node, columns)
+                return partial(self._compared, node)
             case _:
                 raise self._refused(node)
-        return result
 
     def _compared(self, node: ast.Compare, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        left, comparisons = self._value(node.left, columns), []
+        left, comparisons = self._compiled(node.left)(columns), []
         for kind, other in _pairs(node):
             if isinstance(other, (ast.List, ast.Tuple)):
-                among = [left == self._value(part, columns) for part in other.elts]
+                among = [left == self._compiled(part)(columns) for part in other.elts]
                 inside = reduce(np.logical_or, among, np.False_)
                 if isinstance(kind, ast.NotIn):
                     inside = np.logical_not(inside) & self._known(node.left, columns)
                 comparisons.append(inside)
                 continue
-            right = self._value(other, columns)
+            right = self._compiled(other)(columns)
             if type(kind) in _ORDERED and _is_text(left) != _is_text(right):
                 raise TypeError(kind)
             comparisons.append(_COMPARED[type(kind)](left, right))
@@ -238,6 +253,17 @@ class Expression:
         """Return whether no name of a part is missing: what is missing differs from nothing."""
         cells = [columns[name] for name in self._names(node)]
         return reduce(np.logical_and, (~_is_missing(cell) for cell in cells), np.True_)
+
+
+def _applied(function: Callable[..., Any], parts: Iterable[_OfColumns]) -> _OfColumns:
+    """Return the function of columns that applies another one to parts of an expression."""
+    first, *others = parts
+    if not others:
+        return lambda columns: function(first(columns))
+    if len(others) == 1:
+        (second,) = others
+        return lambda columns: function(first(columns), second(columns))
+    return lambda columns: function(first(columns), *[part(columns) for part in others])
 
 
 def _not(value: Any) -> Any:  # noqa: ANN401 - an array or one value

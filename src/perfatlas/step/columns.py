@@ -171,6 +171,7 @@ class Candidates:
         index = np.asarray(rows, np.int64)
         return replace(
             self,
+            model=self.model.take(index),
             plan=replace(self.plan, **take_columns(self.plan, index)),
             load=replace(self.load, **take_columns(self.load, index)),
             limits=replace(self.limits, **take_columns(self.limits, index)),

@@ -10,23 +10,25 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+import numpy as np
 
 from perfatlas.networks import contract
 from perfatlas.networks.graphs import training
-from perfatlas.networks.graphs.nodes import BATCH, KV_LENGTH, LOOKUPS, TARGET
+from perfatlas.networks.graphs.nodes import BATCH, COUNTED, KV_LENGTH, LEAST, LOOKUPS, TARGET
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.sequence import sequence_nodes
 from perfatlas.operators import Gemm, Phase, Streaming, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from perfatlas.networks.emission import ModelFormats, StepTokens
     from perfatlas.networks.graphs.nodes import Node
-    from perfatlas.operators import Backward, FloatArray, Operator, Saving
+    from perfatlas.operators import Backward, FloatArray, IntArray, Operator, Saving
     from perfatlas.quantities import Expression
 
 MAX_SIZE: int = 10_000_000
@@ -85,6 +87,20 @@ class WholeGraph(contract.Segment):
         return by_tp, *(heads or (replace(by_tp, by="cp"),))
 
 
+class _SizeRules(NamedTuple):
+    """What sizes must keep, as expressions."""
+
+    least: Mapping[Expression, float]  # The least value of each
+    rows: Sequence[tuple[Expression, Expression]]  # Rows, and all that is read: rows are no longer
+    whole: Sequence[tuple[str, Expression]]  # Where sizes are divided without a remainder
+
+    def are_kept(self, columns: Mapping[str, Any]) -> bool:
+        """Return whether no operator is empty, and no row longer than what is read."""
+        values = {size: size.of(columns) for size in self.least}
+        positive = all(least <= values[size] < math.inf for size, least in self.least.items())
+        return positive and all(values[row] <= values[read] for row, read in self.rows)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same
 class GraphNetwork(contract.Network):
     """A graph of operators that runs once over a batch of items, or generates tokens of each.
@@ -98,6 +114,8 @@ class GraphNetwork(contract.Network):
     # Those that generate one token with `kv_length` cached keys, () for other networks
     decoder: tuple[Node, ...] = ()
     sizes: Mapping[str, int]  # Sizes that nodes refer to, such as image_size, by name
+    # Those that differ between candidates, each (C,)
+    size_columns: Mapping[str, FloatArray] = field(default_factory=dict)
     # Expressions over sizes and earlier lengths, by name: nodes refer to them too
     lengths: Mapping[str, Expression] = field(default_factory=dict)
     # Values that sizes may have, by name; others may have any
@@ -107,6 +125,7 @@ class GraphNetwork(contract.Network):
     # Items that the denoiser of a diffusion pipeline runs for each of a batch, in each of `steps`:
     # 2 with guidance, by a prompt and without; 0 for other networks
     denoiser: int = 0
+    base: GraphNetwork | None = None  # The graph whose sizes were changed, None for itself
     batch_share: float = 1.0  # What expressions read as `batch` over the items of a pass
     # Whether casts of a training step are part of the kernels around them
     fuses_casts: bool = False
@@ -242,7 +261,8 @@ class GraphNetwork(contract.Network):
             batch: Items of a pass (C,).
             kv_length: Keys of a decoder (C,), None for those of its last token.
         """
-        columns: dict[str, Any] = {**self.sizes, BATCH: batch * self.batch_share}
+        columns: dict[str, Any] = {**self.sizes, **self.size_columns}
+        columns[BATCH] = batch * self.batch_share
         if self.decoder:
             columns[KV_LENGTH] = self.default_osl if kv_length is None else kv_length
         for name, length in self.lengths.items():
@@ -366,14 +386,18 @@ class GraphNetwork(contract.Network):
     def _live_elements(self) -> contract.LiveElements:
         """Most elements that are live at once: of the graph, or of one operator."""
         of_one, of_two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
-        fixed = [first for first, second in zip(of_one, of_two, strict=True) if second == first]
-        divided, whole = [0.0], [self.live]
+        fixed: FloatArray | float = 0.0
+        divided: FloatArray | float = 0.0
+        whole: FloatArray | float = self.live
         for index, (first, second) in enumerate(zip(of_one, of_two, strict=True)):
-            (divided if index in self._tokens else whole).append(second - first)
+            fixed = np.maximum(fixed, np.where(second == first, first, 0.0))
+            if index in self._tokens:
+                divided = np.maximum(divided, second - first)
+            else:
+                whole = np.maximum(whole, second - first)
         if not self._tokens:  # no ranks divide it
-            divided, whole = whole, [0.0]
-        fixed_most = max(fixed, default=0.0)
-        return contract.LiveElements(repeated=max(divided), whole=max(whole), fixed=fixed_most)
+            divided, whole = whole, 0.0
+        return contract.LiveElements(repeated=divided, whole=whole, fixed=fixed)
 
     @cached_property
     def _sums(self) -> float:
@@ -382,15 +406,15 @@ class GraphNetwork(contract.Network):
         tables = [size for size in sizes if size.get("table_rows")]
         return float(sum(row["count"] * row["samples"] * row["width"] for row in tables))
 
-    def _moved(self, columns: Mapping[str, Any]) -> list[float]:
-        """Return the elements that each operator reads and writes."""
+    def _moved(self, columns: Mapping[str, Any]) -> list[Any]:
+        """Return the elements that each operator reads and writes, each (C,) or one number."""
         elements = []
         for node in (*self._once, *self.decoder):
             size = node.values(columns)
-            moved = float(size.get("read", 0.0)) + float(size.get("write", 0.0))
+            moved = size.get("read", 0.0) + size.get("write", 0.0)
             if "m" in size:
                 rows = size["m"] * size.get("groups", 1.0)
-                moved = float(size.get("read", rows * size["k"]) + rows * size["n"])
+                moved = size.get("read", rows * size["k"]) + rows * size["n"]
             elements.append(moved)
         return elements
 
@@ -414,7 +438,7 @@ class GraphNetwork(contract.Network):
                     + (f"the sizes are {names}" if names else "all its sizes are fixed")
                 )
         changes = {name: _size(name, text) for name, text in settings.items()}
-        changed = replace(self, sizes={**self.sizes, **changes})
+        changed = replace(self, sizes={**self.sizes, **changes}, base=self.base or self)
         changed.check_sizes()
         return changed, changes
 
@@ -423,27 +447,43 @@ class GraphNetwork(contract.Network):
         for name, limit in self.limits.items():
             limit.check(name, self.sizes[name], self.model_type)
         columns = self.columns(1.0)
-        dividing = [
-            (where, expression)
-            for where, expression in (
-                *((f"lengths.{name}", length) for name, length in self.lengths.items()),
-                *((f"{n.kind}: {s}", n.sizes[s]) for n in self.nodes for s in n.whole_sizes),
-            )
-            if _DIVIDED.search(expression.text) and BATCH not in expression.names
-        ]
         stated = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
-        for where, expression in dividing:
+        rules = (self.base or self)._rules  # noqa: SLF001 - of the same operators
+        for where, expression in rules.whole:
             if (value := float(expression.of(columns))) % 1.0:
                 raise InvalidSpecError(
                     f"{stated}: {where} = {expression.text} is {value:g}, not whole"
                 )
         try:
-            _ = self.live_elements()
+            if not all(rules.are_kept(self.columns(batch)) for batch in (1.0, 2.0)):
+                _ = self.live_elements()  # which says why
         except InvalidSpecError as problem:
             if not stated:
                 raise
             raise InvalidSpecError(f"{stated} leaves an operator empty: {problem}") from None
         self._check_tables()
+
+    @cached_property
+    def _rules(self) -> _SizeRules:
+        """What sizes must keep, each distinct expression once."""
+        least: dict[Expression, float] = {}
+        nodes = (*self._once, *self.decoder)
+        for node in nodes:
+            for name, size in (("count", node.count), *node.sizes.items()):
+                least[size] = max(least.get(size, 0.0), LEAST.get(name, 0.0))
+        whole = (
+            *((f"lengths.{name}", length) for name, length in self.lengths.items()),
+            *((f"{n.kind}: {s}", n.sizes[s]) for n in self.nodes for s in n.sizes if s in COUNTED),
+        )
+        return _SizeRules(
+            least=least,
+            rows=tuple((n.sizes["row"], n.sizes["read"]) for n in nodes if "row" in n.sizes),
+            whole=tuple(
+                (where, size)
+                for where, size in whole
+                if _DIVIDED.search(size.text) and BATCH not in size.names
+            ),
+        )
 
     def _check_tables(self) -> None:
         """Refuse rows of tables that depend on the batch, or that are more than all parameters."""
@@ -464,6 +504,39 @@ class GraphNetwork(contract.Network):
                 f"parameters = {self.weight_count:,}: tables of table_rows x width have"
                 f" {in_tables:,.0f}, more than all; state all parameters of the network"
             )
+
+    @property
+    def size_group(self) -> Hashable:
+        """The graph, and the sizes that its weights follow."""
+        graph = self.base or self
+        return graph, tuple(self.sizes[name] for name in graph._fixed_sizes)  # noqa: SLF001
+
+    @cached_property
+    def _fixed_sizes(self) -> tuple[str, ...]:
+        """Sizes that its weights follow; all of a decoder or a denoiser."""
+        if self.decoder or self.denoiser:
+            return tuple(self.sizes)
+        names = {name for node in self.nodes for name in node.names_of_weights}
+        for name in reversed(tuple(self.lengths)):
+            names |= set(self.lengths[name].names) if name in names else set()
+        return tuple(name for name in self.sizes if name in names)
+
+    def sized(self, networks: Sequence[contract.Network], index_C: IntArray) -> Self:
+        """Return graphs of one `size_group` as one, whose sizes are columns (C,)."""
+        rows = [network.sizes for network in networks if isinstance(network, GraphNetwork)]
+        columns = {
+            name: np.array([row[name] for row in rows], np.float64)[index_C]
+            for name, size in self.sizes.items()
+            if any(row[name] != size for row in rows)
+        }
+        return replace(self, size_columns=columns)
+
+    def take(self, index_C: IntArray) -> Self:
+        """Return the graph of some candidates, where its sizes are columns."""
+        if not self.size_columns:
+            return self
+        columns = {name: size_C[index_C] for name, size_C in self.size_columns.items()}
+        return replace(self, size_columns=columns)
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the sizes, the FLOP of an item, and the operators by kind."""

@@ -7,6 +7,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,9 +94,11 @@ class Node:
         return frozenset(name for size in (self.count, *self.sizes.values()) for name in size.names)
 
     @property
-    def whole_sizes(self) -> tuple[str, ...]:
-        """Names of its sizes that are counted, not moved."""
-        return tuple(name for name in self.sizes if name in _POSITIVE)
+    def names_of_weights(self) -> frozenset[str]:
+        """Names that the weights it holds, and how often it runs, read."""
+        held = {"linear": ("n", "k"), "conv": ("n", "k", "groups")}.get(self.kind, ())
+        some = [size for name, size in self.sizes.items() if name in held or self.kind in LOOKUPS]
+        return frozenset(name for size in (self.count, *some) for name in size.names)
 
     def values(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return its sizes and its count, each (C,) or one number.
@@ -115,11 +118,12 @@ class Node:
                 else (Expression(default) if expression is None else expression).of(columns)
             )
         for name, value in sizes.items():
-            least = np.isfinite(value) & (np.asarray(value) >= (name in _POSITIVE))
-            if not np.all(least & (np.not_equal(value, 0.0) | (name not in _LOOKED_UP))):
+            number = isinstance(value, (int, float))
+            low, high = (value, value) if number else (np.min(value), np.max(value))
+            if not LEAST.get(name, 0.0) <= low <= high < math.inf:
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
-        if np.any(sizes.get("row", 0.0) > sizes.get("read", np.inf)):
+        if "row" in sizes and np.any(sizes["row"] > sizes.get("read", np.inf)):
             row, read = self.sizes["row"].text, self.sizes["read"].text
             raise InvalidSpecError(
                 f"{self.kind}: row = {row} is {np.max(sizes['row']):g}, more than all that it"
@@ -195,8 +199,12 @@ class Node:
         )
 
 
-_POSITIVE: Final = frozenset(("m", "n", "k", "groups", "sequences", "q_len", "kv_len", "head_dim"))
-_LOOKED_UP: Final = frozenset(("rows", "width", "samples"))  # above 0, less than 1 in the mean
+COUNTED: Final = frozenset(("m", "n", "k", "groups", "sequences", "q_len", "kv_len", "head_dim"))
+# Least value of a size; those of lookups are above 0, and less than 1 in the mean
+LEAST: Final[Mapping[str, float]] = {
+    **dict.fromkeys(COUNTED, 1.0),
+    **dict.fromkeys(("rows", "width", "samples"), math.ulp(0.0)),
+}
 
 
 def _product(

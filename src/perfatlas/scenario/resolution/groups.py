@@ -5,18 +5,19 @@ Shape legend: N rows, C rows of one group, U distinct rows.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.engines import resolve_engine
-from perfatlas.networks import ModelFormats, resolve_model
+from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import distinct_rows
 from perfatlas.scenario.resolution import model_formats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from perfatlas.operators import IntArray
     from perfatlas.scenario.fields import Columns, FieldColumn
@@ -56,6 +57,19 @@ class ResolvedFormats(NamedTuple):
     def at(self, row: int) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
         """Return the formats of one row, or its error, and their origin."""
         return self.found[self.codes_N[row]], self.assumptions[self.names_N[row]]
+
+
+def network_codes(column: FieldColumn) -> IntArray:
+    """Return codes (N,) that are equal for equal models, and for graphs that differ in sizes."""
+    first: dict[Hashable, int] = {}
+    codes_V = np.zeros(len(column.values), np.int64)
+    for code in np.unique(column.codes_N).tolist():
+        text = key = column.values[code]
+        if is_graph(text):
+            with suppress(PerfatlasError):  # whose row is refused
+                key = resolve_model(text).network.size_group
+        codes_V[code] = first.setdefault(key, len(first))
+    return codes_V[column.codes_N]
 
 
 def formats_of_rows(columns: Columns) -> ResolvedFormats:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
 from perfatlas.networks import acceptance_curves, resolve_model
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
     from perfatlas.networks import AcceptanceCurve, Model, Network
-    from perfatlas.operators import MeasuredLoads
+    from perfatlas.operators import IntArray, MeasuredLoads
+    from perfatlas.scenario.resolution.field_columns import FieldColumn
     from perfatlas.step import Candidates
 
 
@@ -138,6 +141,15 @@ def model_in_engine(fields: Mapping[str, Any], profile: EngineProfile) -> Model:
         return model
     note = f"{profile.id} attends to the whole cache, without a sliding window ({whole.source})"
     return replace(model, network=model.network.without_windows(note))
+
+
+def with_sizes_of_rows(model: Model, column: FieldColumn, rows_C: IntArray) -> Model:
+    """Return the model of rows, of a graph with the sizes of each as columns."""
+    codes_U, index_C = np.unique(column.value_codes[rows_C], return_inverse=True)
+    networks = [resolve_model(column.values[code]).network for code in codes_U.tolist()]
+    if len(networks) == 1:
+        return model
+    return replace(model, name=model.base, network=model.network.sized(networks, index_C))
 
 
 def placed_distribution(fields: Mapping[str, Any], network: Network) -> str | MeasuredLoads:

@@ -75,6 +75,7 @@ def candidates_of(
         if workers.part:
             parts = dict(zip(PARTS, model.network.split(), strict=True))
             model = replace(model, network=parts[workers.part])
+        model = resolved_names.with_sizes_of_rows(model, workers.columns["model"], rows_C)
     except PerfatlasError as error:
         refusals.refuse(rows_C, always(error), workers.stage)
         return None
@@ -91,11 +92,12 @@ def candidates_of(
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
         refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
-    rows_C = rows_C[refusals.kept(rows_C, workers.stage)]
+    kept_X = np.flatnonzero(refusals.kept(rows_C, workers.stage))
+    rows_C = rows_C[kept_X]
     if not rows_C.size:
         return None
     shared = Candidates(
-        model=model,
+        model=model.take(kept_X),
         profile=profile,
         formats=formats[0],
         tier=fields["tier"],

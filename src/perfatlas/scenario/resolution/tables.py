@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Scenario, columns_of, distinct_rows
-from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
+from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows, network_codes
 from perfatlas.scenario.resolution.pools import PARTS, ROLES, part_columns, worker_columns
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_scenario import candidates_of
@@ -151,7 +151,13 @@ def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> l
     if not rows_N.size:
         return []
     formats = [formats_of_rows(pool.columns.take(rows_N)) for pool in pools]
-    codes = [pool.columns[name].value_codes[rows_N] for pool in pools for name in SHARED_FIELDS]
+    codes = [
+        pool.columns[name].value_codes[rows_N]
+        for pool in pools
+        for name in SHARED_FIELDS
+        if name != "model"
+    ]
+    codes += [network_codes(pool.columns["model"])[rows_N] for pool in pools]
     distinct = distinct_rows([*codes, *(found.codes_N for found in formats)])
     return [
         Group(
