@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNFOLDED_LENGTH: Final = 12  # length up to which text is never folded
 FOLDED: Final = 16  # minimum width of folded text
+FOLDED_TEXT: Final = 24  # width to which a text folds before an optional column is left out
 GAP: Final = 2
 BREAK: Final = re.compile(r"(?=\{)|(?<=,)")
 
@@ -224,6 +225,7 @@ def print_cells(
 
     columns = list(zip(head, *rows, strict=True))
     widths = [max(len(line) for cell in one for line in cell.split("\n")) for one in columns]
+    widths = [min(w, FOLDED_TEXT) if at in text_columns else w for at, w in enumerate(widths)]
     shown = list(range(len(head)))
     for title in reversed(optional):
         if sum(widths[at] + GAP for at in shown) - GAP > console.width and title in head:
