@@ -47,7 +47,7 @@ REVISED: Final = (
 EXEMPT: Final = (
     "src/perfatlas/data/calibrations/transfer",
     "src/perfatlas/compiled/direct_way.py",
-    "src/perfatlas/report/text/typesetting.py",
+    "src/perfatlas/report/text/terminal.py",
 )
 
 

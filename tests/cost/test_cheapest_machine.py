@@ -14,8 +14,8 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.studies import read_unknowns
+from perfatlas.studies.deployments import machine_toml
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.machine import machine_toml
 
 BOUND: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -74,7 +74,7 @@ def test_an_answer_above_a_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         answer = estimate_of(fields)
         return replace(answer, results={**answer.results, "tpot_s": 0.006})
 
-    monkeypatch.setattr("perfatlas.verbs.search.machine.estimate_of", slower)
+    monkeypatch.setattr("perfatlas.studies.deployments.machine.estimate_of", slower)
     with pytest.raises(InfeasibleError, match=r"tpot_s .*0\.006.*0\.005"):
         search(**BOUND, slo_tpot_s=0.005, solve="device.memory.bandwidth")
 

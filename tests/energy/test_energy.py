@@ -24,7 +24,7 @@ from perfatlas.inference.energy import TokenEnergy
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.operators import FloatArray, Gemm, GroupedGemm, Phase
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.report.text.limits import limits_of
+from perfatlas.report.text.results import limits_of
 from perfatlas.verbs.kernel import kernel_columns
 
 LLAMA = "meta-llama/Llama-3.1-8B"

@@ -13,10 +13,11 @@ from perfatlas.profiles import compared, explain, import_profile, read_rules
 from perfatlas.profiles.explanation.results import OperatorRow
 from perfatlas.profiles.join import MeasuredOperator, Prediction
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.pages import print_page
 from perfatlas.report.text import open_terminal
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
-from perfatlas.verbs.profile.sections import print_profile
+from perfatlas.verbs.profile.blocks import profile_page
 from tests.profiles.samples import (
     ALL_REDUCE,
     NCCL,
@@ -129,7 +130,7 @@ def test_lower_limits_call_nothing_slower(
     assert OperatorRow(measured, Prediction(4e-6)).excess_s == 0.0
     limited = [row | {"predicted_s_high": None} for row in results["operators"]]
     told = results | {"excess_s": None, "shorter_share": None, "operators": limited}
-    print_profile(open_terminal(sys.stdout), told)
+    print_page(open_terminal(sys.stdout), profile_page(told, reproduce=""))
     assert "lower limits" in " ".join(capsys.readouterr().out.split())
 
 

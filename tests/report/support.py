@@ -1,4 +1,4 @@
-"""Parser for the tags, texts, figures and security policy of a page."""
+"""An answer as a terminal has it, and a parser of its page: tags, texts, figures, policy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
+
+from rich.console import Console
+
+from perfatlas.declarations import page_of
+from perfatlas.report.pages import print_page
 
 VOID = ("meta", "link", "img", "br", "input", "base")  # without an end
 
@@ -82,3 +87,10 @@ def parsed(page: str) -> Parsed:
     reader.feed(page)
     reader.close()
     return reader
+
+
+def print_answer(
+    console: Console, answer: dict[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    page = page_of(answer["command"])(answer, reproduce=reproduce)
+    print_page(console, page, verbose=verbose)

@@ -9,20 +9,14 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report.text import format_value, limits_of, open_terminal, print_answer, typeset
+from perfatlas.report.text import format_value, limits_of, open_terminal, typeset
 from perfatlas.verbs.collective import collective
-from perfatlas.verbs.compare.sections import print_comparison
-from perfatlas.verbs.estimate import explain, print_explanation
+from perfatlas.verbs.estimate import explain
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.frontiers import frontier
-from perfatlas.verbs.estimate.sections import print_frontier
-from perfatlas.verbs.goodput.sections import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
-from perfatlas.verbs.kernel.sections import print_design
-from perfatlas.verbs.schedule.sections import print_schedule
-from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
-from perfatlas.verbs.train.sections import print_layouts
+from tests.report.support import print_answer
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, answered_with_files
 
 MAX_LINES = 33
@@ -48,16 +42,6 @@ OTHERS = {
     "collective, bound": Question(
         collective, {"system": "cpu", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
-PRINTERS = {
-    "compare": print_comparison,
-    "estimate --explain": print_explanation,
-    "estimate --frontier": print_frontier,
-    "fleet schedule": print_schedule,
-    "goodput": print_goodput,
-    "kernel design": print_design,
-    "search training": print_layouts,
-    "search": print_search,
-}
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +54,10 @@ def answers() -> dict[str, dict[str, Any]]:
 def text_of(
     answer: dict[str, Any], *, verbose: bool = False, width: int = WIDTH, encoding: str = "utf-8"
 ) -> str:
-    command = str(answer["command"])
-    known = (name for name in PRINTERS if command.startswith(name))
-    write: Any = PRINTERS[name] if (name := next(known, "")) else print_answer
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
     console = open_terminal(stream, width=width, environ={})
-    write(console, answer, reproduce=REPRODUCE, verbose=verbose)
+    print_answer(console, answer, reproduce=REPRODUCE, verbose=verbose)
     stream.flush()
     return raw.getvalue().decode(encoding)
 

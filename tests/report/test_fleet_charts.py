@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.fleet.sections import causes_chart, days_chart, lives_chart
+from perfatlas.verbs.fleet.blocks import causes_chart, days_chart, lives_chart
 from tests.report.figures import plotly_figure
 
 HOUR = 3600.0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from perfatlas.report.text.memory_use import memory_bar, share_cells
+from perfatlas.report.text.answer import memory_bar, share_cells
 
 amounts = st.lists(st.floats(0, 1e12), min_size=1, max_size=5).filter(lambda a: sum(a) > 0)
 

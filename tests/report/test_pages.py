@@ -20,7 +20,8 @@ from perfatlas.reliability.fleet.model import fleet_facts
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
 from perfatlas.reliability.telemetry.history import history_facts, read_history
 from perfatlas.report.charts import Axis, Line, LineChart, Script, plotly_script
-from perfatlas.report.pages import Block, Chart, Command, Page, Section, Table, Value, page_html
+from perfatlas.report.pages import Block, Chart, Command, Page, Section, Table, page_html
+from perfatlas.report.text import Value
 from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.goodput import goodput_page
 from perfatlas.verbs.schedule import schedule_page
@@ -236,7 +237,7 @@ def test_a_page_without_a_chart_needs_no_library() -> None:
     page = Page(
         command="x",
         title="y",
-        values=[Value(label="goodput", value="5 %", interval="4 - 6 %")],
+        values=[Value("goodput", "5 %", "4 - 6 %")],
         evidence=[Section(title="Evidence", blocks=blocks)],
         reproduce="perfatlas x",
         versions={"perfatlas": "1"},

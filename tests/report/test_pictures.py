@@ -184,6 +184,6 @@ def test_a_chart_of_a_sweep_says_what_it_leaves_out(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = perfatlas.sweep(_study(n=list(range(128, 6272, 128)), k=list(range(128, 1152, 128))))
     page = page_of("sweep")(found.to_dict(), found.columns, reproduce="")
-    (chart, note), *_ = (section.blocks for section in page.sections)
+    (chart, note), *_ = (section.blocks for section in page.shown if section.blocks)
     assert isinstance(chart.figure, HeatMap)
     assert note.startswith("320 of 384 rows are drawn")

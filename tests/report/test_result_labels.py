@@ -11,9 +11,9 @@ from perfatlas.report.text import (
     distributions,
     label_of,
     open_terminal,
-    print_answer,
     printed_results,
 )
+from tests.report.support import print_answer
 from tests.vocabulary.questions import ESTIMATES, OPERATORS, SIMULATIONS, answered
 
 MAX_LABEL_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
@@ -37,9 +37,8 @@ def test_every_result_has_a_short_label(answer: dict[str, Any]) -> None:
 
 def test_no_answer_is_cut_on_a_narrow_terminal(answer: dict[str, Any]) -> None:
     stream = io.StringIO()
-    print_answer(
-        open_terminal(stream, width=NARROW, environ={}), answer, reproduce="perfatlas", verbose=True
-    )
+    console = open_terminal(stream, width=NARROW, environ={})
+    print_answer(console, answer, reproduce="perfatlas", verbose=True)
     text = stream.getvalue()
     assert "\u2026" not in text
     for one in printed_results(answer["results"], short=True):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,25 +9,19 @@ from perfatlas.report.text import (
     format_interval,
     format_value,
     open_terminal,
-    print_answer,
     reproduce_line,
 )
 from perfatlas.report.text.breakdown import bound_summary
 from perfatlas.report.text.latencies import print_distributions
 from perfatlas.report.text.question import load_line
+from tests.report.support import print_answer
 
 REPRODUCE = "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm"
 
 
-def written(
-    answer: Mapping[str, Any],
-    *,
-    width: int = 80,
-    environ: Mapping[str, str] | None = None,
-    verbose: bool = True,
-) -> str:
+def written(answer: dict[str, Any], *, verbose: bool = True, **terminal: Any) -> str:  # noqa: ANN401
     stream = io.StringIO()
-    console = open_terminal(stream, width=width, environ=environ or {})
+    console = open_terminal(stream, **{"width": 80, "environ": {}, **terminal})
     print_answer(console, answer, reproduce=REPRODUCE, verbose=verbose)
     return stream.getvalue()
 

@@ -9,7 +9,7 @@ import pytest
 from perfatlas.answer import Answer
 from perfatlas.networks import ENCODER, resolve_model
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.report.text import subheadline
+from perfatlas.report.text import question_lines
 from perfatlas.step import graph_kernels
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
@@ -157,4 +157,5 @@ def test_results_have_the_tokens_of_images_and_the_time_of_the_encoder() -> None
         search(**TEXT, **IMAGES, gpus=1).answer,
     ):
         assert answer.results["image_tokens"] == PROMPT - 512
-        assert "4,592 tokens in (512 and 2 images of 2,040)" in subheadline(answer.to_dict())
+        line = question_lines(answer.to_dict())[-1]
+        assert "4,592 tokens in (512 and 2 images of 2,040)" in line

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from perfatlas.reliability.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
+from perfatlas.report.pages import print_page
 from perfatlas.scenario.cluster_schedules import jobs_of_fields, steady_stream
-from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.sections import print_schedule
+from perfatlas.verbs.schedule import fleet_schedule, schedule_page
 from tests.examples import few
 
 CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}
@@ -37,7 +37,7 @@ def test_an_overloaded_stream_has_no_steady_wait() -> None:
     assert found.results["precision_reached"] is False
     out = StringIO()
     console = Console(file=out, width=100)
-    print_schedule(console, found.to_dict(), reproduce="")
+    print_page(console, schedule_page(found.to_dict(), reproduce=""))
     (row,) = [one for one in out.getvalue().splitlines() if "queue wait" in one]
     assert row.split() == ["queue", "wait", "grows", "grows", "grows"]
 

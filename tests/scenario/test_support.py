@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.answer import merged_evidence
 from perfatlas.engines import SUPPORT, measured_runs, run_support
-from perfatlas.report.text.evidence import confidence_lines
+from perfatlas.report.text.closing import confidence_lines
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm

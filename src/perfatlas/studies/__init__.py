@@ -6,9 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.studies.bisection import cheapest_pair, smallest_number
-    from perfatlas.studies.cheapest_machine import (
-        AREA, CheapestMachine, MachineSearch, limit_costs, read_unknowns,
-    )
+    from perfatlas.studies.cheapest_machine import AREA, read_unknowns
     from perfatlas.studies.executors import dask_results, local_results, usable_processors
     from perfatlas.studies.explanation import (
         break_even, elasticities, explained_estimate, next_bottlenecks,

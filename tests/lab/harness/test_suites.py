@@ -20,7 +20,7 @@ from perfatlas.lab.harness.records import predict
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.pages import page_html
-from perfatlas.verbs.bench.page import bench_page
+from perfatlas.verbs.bench.blocks import bench_page
 
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 needs_torch = pytest.mark.skipif(WITHOUT_TORCH, reason="PyTorch is not installed")

@@ -38,8 +38,6 @@ class Answering:
     function: str  # Its name in the interface of the folder: from named fields to an answer
     argument: str = ""  # Its first argument, before the fields; "" for none
     first: str  # The column with which its answers begin in a table; no field of it
-    # What writes an answer for people, as "module:function"; by default that of all verbs
-    text: str = ""
     # Fields that must be given; by default those that the table of fields requires
     needed: tuple[str, ...] | None = None
     unless: str = ""  # The field that stands in for all of them
@@ -170,9 +168,8 @@ def answer_command(
         require(set_fields, needed, example=example_of(form.command), positional=first)
     if lists:
         return _answer_lists(form, set_fields, lists, output, page)
-    text = form.find(form.text) if form.text else None
     answer = function(**set_fields).to_dict()
-    return show_answer(answer, output=output, set_fields=set_fields, text=text, pages=page)
+    return show_answer(answer, output=output, set_fields=set_fields, pages=page)
 
 
 def _answer_lists(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.commands.flags import PageFlags
+    from perfatlas.report.pages import Page
 
 INFEASIBLE: Final = InfeasibleError.exit_code
 
@@ -72,8 +73,9 @@ def show_answer(
     output: AnswerFlags,
     set_fields: Mapping[str, Any],
     command: str = "",
-    text: Callable[..., None] | None = None,
     pages: PageFlags | None = None,
+    page: Callable[..., Page] | None = None,
+    note: str = "",
 ) -> int:
     """Print an answer and write its page; return the exit code, 4 if the scenario does not fit.
 
@@ -81,24 +83,26 @@ def show_answer(
         answer: The `--json` object: schema, version, command, scenario, results, ...
         set_fields: The fields that are set, for the `reproduce:` line.
         command: The verb with flags that are no fields; by default that of the answer.
-        text: Writes the text answer; by default the writer that most verbs share.
-        pages: Files of the page that its folder declares.
+        pages: Files of its page.
+        page: Returns its page; by default what its folder declares.
+        note: What is reported with the files.
     """
-    command = command or str(answer["command"])
+    files = {} if pages is None else pages.files()
     if output.json:
         print_json(answer)
-    else:
-        from perfatlas.report.text import open_terminal, print_answer
+    if files or not output.json:
+        line = reproduced(command or str(answer["command"]), set_fields)
+        shown = (page or page_of(str(answer["command"])))(answer, reproduce=line)
+        if not output.json:
+            from perfatlas.report.pages import print_page
+            from perfatlas.report.text import open_terminal
 
-        line = reproduced(command, set_fields)
-        write = text or print_answer
-        write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
-    if pages is not None and pages.files():
-        from perfatlas.commands.output.page_files import write_page_files
+            print_page(open_terminal(sys.stdout), shown, verbose=output.verbose)
+        if pages is not None and files:
+            from perfatlas.commands.output.page_files import write_page_files
 
-        sys.stdout.flush()  # print the answer even if the page cannot be written
-        page = page_of(str(answer["command"]))
-        write_page_files(pages, page(answer, reproduce=reproduced(command, set_fields)))
+            sys.stdout.flush()  # print the answer even if the page cannot be written
+            write_page_files(pages, shown, note=note)
     return 0 if fits(answer) else INFEASIBLE
 
 

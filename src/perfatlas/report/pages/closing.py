@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.pages.page import Page, Section, Table, Value
+from perfatlas.report.pages.page import Page, Section, Table, TextOnly, Values
 from perfatlas.report.text import (
     CALIBRATION_COLUMNS,
     METHODS,
+    Value,
     evidence_headline,
     format_value,
     headline,
@@ -15,71 +17,92 @@ from perfatlas.report.text import (
     label_of,
     limited_text,
     limits_of,
+    print_body,
     printed_results,
+    question_lines,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.report.pages.page import Block
-    from perfatlas.report.text import Shown
 
 MAX_VALUES: Final = 4  # that a page begins with
 
 
 def answer_page(
     answer: Mapping[str, Any],
-    *,
-    title: str,
-    subtitle: str = "",
-    values: Sequence[Value] = (),
     sections: Sequence[Section],
+    *,
     reproduce: str,
+    title: str = "",
+    lines: Sequence[str] | None = None,
+    values: Sequence[Value] = (),
+    on_page: Callable[[], Iterable[Section]] = tuple,
+    method: str = "",
+    covered: str = "",
 ) -> Page:
-    """Return the page of an answer, with its evidence, warnings and versions."""
+    """Return the page of an answer, with its evidence, warnings and versions.
+
+    Args:
+        on_page: Returns the sections that only a page has.
+        title: By default the headline of the answer.
+        lines: Those of the question; by default its plan and its load.
+        method: Description of the method; by default that of the tier.
+        covered: What its intervals cover, if the method is set.
+    """
     return Page(
         command=str(answer["command"]),
-        title=title,
-        subtitle=subtitle,
+        title=title or headline(answer),
+        lines=question_lines(answer) if lines is None else lines,
         values=values,
         sections=sections,
+        on_page=on_page,
         evidence=_evidence(answer),
         warnings=answer["warnings"],
         reproduce=reproduce,
         versions=_versions(answer),
+        answer=answer,
+        method=method,
+        covered=covered,
     )
 
 
 def results_page(
     answer: Mapping[str, Any],
-    *,
+    *sections: Section,
     reproduce: str,
-    sections: Sequence[Section] = (),
-    title: str = "",
-    lines: Sequence[Shown] = (),
+    shown: Values | None = None,
+    on_page: Callable[[], Iterable[Section]] = tuple,
+    **others: Any,  # noqa: ANN401 - as below
 ) -> Page:
-    """Return the page of any answer: its numbers with their intervals, after its charts.
+    """Return any answer: its numbers with their intervals, on a page after its charts.
 
     Args:
-        title: By default the headline of the answer.
-        lines: Its numbers, where they are not those of all answers.
+        shown: Its numbers, where they are not those of all answers.
+        on_page: Returns the charts that only a page has.
+        **others: As for `answer_page`.
     """
-    results = answer["results"]
-    limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
-    shown = lines or printed_results(results, limits=limits)
-    brief = lines or printed_results(results, limits=limits, brief=True)
-    rows = [(row.label, row.value, row.interval) for row in shown]
-    table = Table(head=("", "value", "90% interval"), rows=rows)
+    first = Section(blocks=[shown], on="terminal") if shown else answer_text(answer)
+    if shown is None:
+        results = answer["results"]
+        limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
+        brief = printed_results(results, limits=limits, brief=True)
+        shown = Values(all=printed_results(results, limits=limits), brief=brief)
+    values = (shown.brief or ()) if first.blocks[0] is not shown else shown.all
+    last = [Section(title="Results", blocks=[shown])] if shown.all else []
     return answer_page(
         answer,
-        title=title or headline(answer),
-        values=[
-            Value(label=row.label, value=row.value, interval=row.interval)
-            for row in brief[:MAX_VALUES]
-        ],
-        sections=[*sections, *([Section(title="Results", blocks=[table])] if rows else [])],
+        [first, *sections],
+        on_page=lambda: (*on_page(), *last),
         reproduce=reproduce,
+        **{"values": values[:MAX_VALUES], **others},
     )
+
+
+def answer_text(answer: Mapping[str, Any]) -> Section:
+    """Return the numbers, the memory and the breakdown of an answer, as a terminal has them."""
+    return Section(blocks=[TextOnly(write=partial(print_body, answer=answer))], on="terminal")
 
 
 def key_values(
@@ -93,9 +116,9 @@ def key_values(
     limits = limits_of(results, tier=tier)
     return [
         Value(
-            label=label_of(name, short=short, item=results.get("item", "")),
-            value=limited_text(format_value(name, results[name]), limits.get(name, "")),
-            interval="" if name in limits else interval_text(results, name),
+            label_of(name, short=short, item=results.get("item", "")),
+            limited_text(format_value(name, results[name]), limits.get(name, "")),
+            "" if name in limits else interval_text(results, name),
         )
         for name in names
         if results.get(name) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.report.charts import alt_text
-from perfatlas.report.pages.page import Chart, Command, Page, Section, Table
+from perfatlas.report.pages.page import Chart, Command, Note, Page, Section, Table, Values
 from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
     versions: dict[str, str] = {}
     for number, page in zip(numbers, pages, strict=True):
         before = f"{number}: " if len(pages) > 1 else ""
-        sections += [_retitled(section, before) for section in page.sections]
+        sections += [_retitled(section, before) for section in page.shown]
         again = Section(title="Reproduce", blocks=[Command(line=page.reproduce)])
         evidence += [_retitled(section, before) for section in (*page.evidence, again)]
         warnings += [f"{before}{text}" for text in page.warnings]
@@ -86,7 +86,7 @@ def page_markdown(page: Page, files: Sequence[str]) -> str:
     """
     images = iter(files)
     lines = [f"# {_escaped(page.title)}", ""]
-    for section in (*page.sections, *page.evidence):
+    for section in (*page.shown, *page.evidence):
         lines += [f"## {_escaped(section.title)}", ""]
         for block in section.blocks:
             lines += [*_block(block, images), ""]
@@ -101,16 +101,20 @@ def _block(block: Block, images: Iterator[str]) -> list[str]:
     match block:
         case str():
             return [_escaped(block)]
+        case Note():
+            return [_escaped(block.text)]
         case Chart():
             return [f"![{_escaped(alt_text(block.title, block.figure))}]({next(images)})"]
         case Command():
             return _code(block.line)
-        case Table():
+        case Table() | Values():
             sides = [
                 ":--" if index in block.text_columns else "--:"
                 for index, _ in enumerate(block.head)
             ]
-            return [_row(block.head), f"|{'|'.join(sides)}|", *map(_row, block.rows)]
+            return [_row(block.head), f"|{'|'.join(sides)}|", *map(_row, block.page_rows)]
+        case _:
+            return []
 
 
 def _row(cells: Sequence[Any]) -> str:

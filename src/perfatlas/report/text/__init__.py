@@ -5,29 +5,29 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.report.text.answer import print_answer, print_question
+    from perfatlas.report.text.answer import print_body, print_memory_bar
     from perfatlas.report.text.breakdown import rows_by_phase
-    from perfatlas.report.text.closing import print_closing
-    from perfatlas.report.text.evidence import CALIBRATION_COLUMNS, evidence_headline
-    from perfatlas.report.text.job_time import (
-        METHODS, MAX_BUCKETS, job_field, job_field_label, job_value, print_waterfall,
+    from perfatlas.report.text.closing import (
+        CALIBRATION_COLUMNS, METHODS, evidence_headline, print_closing,
     )
-    from perfatlas.report.text.latencies import distributions, mean_interval, tail_title, tails
-    from perfatlas.report.text.limits import limited_text, limits_of, ratio_text
-    from perfatlas.report.text.memory_use import memory_bar
+    from perfatlas.report.text.job_time import (
+        MAX_BUCKETS, job_field, job_field_label, job_value, print_waterfall,
+    )
+    from perfatlas.report.text.latencies import (
+        distributions, kind_rows, kinds_of, mean_interval, tail_title, tails,
+    )
+    from perfatlas.report.text.results import (
+        Value, interval_text, limited_text, limits_of, marked_value, print_values, printed_results,
+        ratio_text,
+    )
     from perfatlas.report.text.plotting import line_chart
     from perfatlas.report.text.quantities import (
         format_interval, format_number, format_share, format_value, share_text, time_text, unit_of,
     )
-    from perfatlas.report.text.question import headline, subheadline
-    from perfatlas.report.text.replica_kinds import kind_rows, kinds_of
-    from perfatlas.report.text.reproduce import reproduce_line
-    from perfatlas.report.text.results import (
-        Shown, interval_text, print_results, print_shown, printed_results,
-    )
+    from perfatlas.report.text.question import headline, question_lines, reproduce_line
     from perfatlas.report.text.rows import (
         cells_of, item_of, label_of, point_details, print_aligned, print_cells, print_facts,
-        print_heading, print_labelled, print_more, print_rows, spelled_out,
+        print_labelled, print_more, print_rows, spelled_out,
     )
     from perfatlas.report.text.sourced import (
         print_grouped, print_readers, print_sourced, profile_values, system_values,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.report.text.study_summary import cell_text, print_study_summary, row_text
     from perfatlas.report.text.tables import TitledRows, print_tables
     from perfatlas.report.text.terminal import (
-        open_terminal, print_line, print_plain, speaks_unicode,
+        open_terminal, print_line, print_plain, speaks_unicode, typeset,
     )
-    from perfatlas.report.text.typesetting import typeset
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

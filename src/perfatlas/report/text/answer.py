@@ -1,10 +1,9 @@
-"""An answer as text: question, result, bottlenecks, confidence, command."""
+"""An answer as text: results, bottlenecks, GPU memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import BOTTLENECK
 from perfatlas.report.text import latencies
 from perfatlas.report.text.breakdown import (
     BOUND_STYLES,
@@ -15,15 +14,11 @@ from perfatlas.report.text.breakdown import (
     phase_title,
     phases_of,
 )
-from perfatlas.report.text.closing import print_closing
-from perfatlas.report.text.limits import limits_of
-from perfatlas.report.text.memory_use import memory_bar, memory_verdict
+from perfatlas.report.text.latencies import kinds_of, print_kinds
 from perfatlas.report.text.quantities import MISSING, format_share, format_value
-from perfatlas.report.text.question import headline, load_line, plan_lines
-from perfatlas.report.text.replica_kinds import kinds_of, print_kinds
-from perfatlas.report.text.results import print_results
+from perfatlas.report.text.results import limits_of, print_results
 from perfatlas.report.text.terminal import print_line, print_plain, speaks_unicode
-from perfatlas.report.text.typesetting import typeset
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +27,113 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     Row = Mapping[str, Any]
+    from collections.abc import Mapping
+
+    from rich.text import Text
+
+WIDEST_BAR: Final = 100  # columns
+FREE: Final = "free_bytes"  # the remainder; not a metric
+# key, block character, ASCII character, colour; an answer has some of them
+PARTS: Final[tuple[tuple[str, str, str, str], ...]] = (
+    ("weights_bytes", "█", "W", "blue"),
+    ("gradients_bytes", "▞", "G", "cyan"),
+    ("optimizer_bytes", "▚", "S", "red"),
+    ("kv_bytes", "▓", "K", "green"),
+    ("activation_bytes", "▒", "A", "yellow"),
+    ("other_bytes", "░", "O", "magenta"),
+    (FREE, "·", ".", "dim"),
+)
+
+
+def share_cells(amounts: Sequence[float], cells: int) -> list[int]:
+    """Return whole cells per amount that sum to `cells`; non-zero amounts get at least one.
+
+    Example:
+        >>> from perfatlas.report.text.answer import share_cells
+        >>> share_cells([70.0, 29.9, 0.1], 10)
+        [7, 2, 1]
+    """
+    total = sum(amounts)
+    exact = [cells * amount / total for amount in amounts]
+    shared = [max(int(part), 1 if part > 0 else 0) for part in exact]
+    while sum(shared) != cells:
+        step = 1 if sum(shared) < cells else -1
+        errors = [step * (part - have) for part, have in zip(exact, shared, strict=True)]
+        movable = [i for i, have in enumerate(shared) if exact[i] > 0 and have + step >= 1]
+        shared[max(movable, key=errors.__getitem__)] += step
+    return shared
+
+
+def memory_bar(memory: Mapping[str, Any], *, width: int, unicode: bool) -> Text:
+    """Return the bar and its legend.
+
+    Args:
+        memory: The `memory` object of an answer: some of the keys of `PARTS`, and capacity_bytes.
+        unicode: Whether to use block characters instead of letters.
+    """
+    from rich.text import Text
+
+    parts = [part for part in PARTS if part[0] in memory or part[0] == FREE]
+    amounts = [float(memory.get(key) or 0.0) for key, *_ in parts[:-1]]
+    capacity = float(memory.get("capacity_bytes") or 0.0)
+    amounts.append(max(0.0, capacity - sum(amounts)))
+    text = Text()
+    if sum(amounts) > 0:
+        cells = share_cells(amounts, max(width - 4, len(parts)))
+        text.append("  [")
+        for (_, block, letter, style), count in zip(parts, cells, strict=True):
+            text.append((block if unicode else letter) * count, style=style)
+        text.append("]\n")
+    text.append_text(_legend(parts, amounts, width=width, unicode=unicode))
+    return text
+
+
+def _legend(
+    parts: Sequence[tuple[str, str, str, str]],
+    amounts: Sequence[float],
+    *,
+    width: int,
+    unicode: bool,
+) -> Text:
+    from rich.text import Text
+
+    text, column = Text("  "), 2
+    for (key, block, letter, style), amount in zip(parts, amounts, strict=True):
+        name = "free" if key == FREE else METRICS[f"memory.{key}"].label
+        words = f" {name} {format_value(key, amount)}"
+        if column + len(words) + 1 > width:
+            text.append("\n  ")
+            column = 2
+        text.append(block if unicode else letter, style=style)
+        text.append(words)
+        text.append("   ")
+        column += len(words) + 4
+    text.rstrip()
+    return text
+
+
+def print_memory_bar(console: Console, memory: Mapping[str, Any], *, verbose: bool = False) -> None:
+    """Write the memory use of a GPU as a bar, the same in a brief and a verbose text."""
+    del verbose
+    width = min(console.width, WIDEST_BAR)
+    print_plain(console, memory_bar(memory, width=width, unicode=speaks_unicode(console)))
+
+
+def memory_verdict(memory: Mapping[str, Any]) -> str:
+    """Return one line: memory in use, and whether it fits or by how much it does not.
+
+    Example:
+        >>> from perfatlas.report.text.answer import memory_verdict
+        >>> memory_verdict({"total_bytes": 9e10, "capacity_bytes": 8e10, "fits": False})
+        '90.0 GB of 80.0 GB: DOES NOT FIT, 10.0 GB too much'
+    """
+    total, capacity = memory.get("total_bytes"), memory.get("capacity_bytes")
+    used = f"{format_value('b_bytes', total)} of {format_value('b_bytes', capacity)}"
+    if memory.get("fits") is False and total is not None and capacity is not None:
+        return f"{used}: DOES NOT FIT, {format_value('b_bytes', total - capacity)} too much"
+    tokens = memory.get("kv_capacity_tokens")
+    cache = "" if tokens is None else f"; KV cache capacity {tokens:,.0f} tokens"
+    return f"{used}: fits{cache}"
 
 
 MAX_OPERATORS: Final = 5
@@ -128,44 +230,22 @@ def _sums(rows: Sequence[Row]) -> list[str]:
     return [format_value("time_s", time_s), format_share(share), ""] if rows else ["", "", ""]
 
 
-WIDEST_BAR: Final = 100
 MIN_OPERATORS: Final = 2  # beside warnings of many lines
 FEW_ROWS: Final = 1  # a breakdown of one operator repeats the results
 
 
-def print_answer(
-    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
-) -> None:
-    """Write an answer to a console; unless verbose, it fits one screen.
+def print_body(console: Console, answer: Mapping[str, Any], *, verbose: bool = False) -> None:
+    """Write the numbers of an answer, its memory and its breakdown.
 
     Example:
         >>> import sys
-        >>> from perfatlas.report.text import open_terminal
-        >>> from perfatlas.report.text import print_answer
-        >>> answer = {"command": "collective", "scenario": {"op": "all_reduce"},
-        ...           "results": {"time_s": 0.012, "time_s_low": 0.01, "time_s_high": 0.015}}
-        >>> print_answer(open_terminal(sys.stdout, width=80), answer, reproduce="perfatlas ...")
-        collective: op all_reduce
-        <BLANKLINE>
+        >>> from perfatlas.report.text import open_terminal, print_body
+        >>> results = {"time_s": 0.012, "time_s_low": 0.01, "time_s_high": 0.015}
+        >>> print_body(open_terminal(sys.stdout, width=80), {"results": results})
                            90% interval
           time   12.0 ms   10.0 - 15.0 ms
-        reproduce: perfatlas ...
     """
-    print_question(console, answer)
     (_print_all if verbose else _print_brief)(console, answer)
-    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
-
-
-def print_question(console: Console, answer: Mapping[str, Any]) -> None:
-    """Write the question, the plan, the load, what limits it severely, and an empty line."""
-    print_line(console, headline(answer), style="bold")
-    for line in (*plan_lines(answer), load_line(answer)):
-        if line:
-            print_line(console, line)
-    for warning in answer.get("warnings") or []:
-        if str(warning).startswith(BOTTLENECK):
-            print_line(console, typeset(str(warning)), style="yellow")
-    console.print()
 
 
 def _print_all(console: Console, answer: Mapping[str, Any]) -> None:
@@ -249,5 +329,4 @@ def _print_memory(
     print_plain(console, title.append(memory_verdict(memory), style="" if fits else "bold red"))
     if brief:
         return
-    width = min(console.width, WIDEST_BAR)
-    print_plain(console, memory_bar(memory, width=width, unicode=speaks_unicode(console)))
+    print_memory_bar(console, memory)

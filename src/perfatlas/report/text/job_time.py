@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-METHODS: Final = {
-    "exact": "closed form, exact",
-    "simulate": "simulated",
-    "erlang_b": "closed form, exact",
-    "birth_death": "closed form, exact",
-    "simpler_fleet": "closed form of a simpler fleet",
-    "binomial": "closed form, exact",
-    "order_statistics": "closed form for normal noise",
-}
 SHORT_NAMES: Final = {
     "gpu": "GPU",
     "gpus": "GPUs",

@@ -1,19 +1,56 @@
-"""The question in a few lines: model and system, plan, formats and load."""
+"""The question of an answer in one line, its plan and load, and its command line."""
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import slice_chips
 from perfatlas.quantities import counted
+from perfatlas.report.text.latencies import kind_name, kinds_of
 from perfatlas.report.text.quantities import format_number, format_value
-from perfatlas.report.text.replica_kinds import kind_name, kinds_of
 from perfatlas.report.text.rows import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
+    """Return the shell command for a question.
+
+    Args:
+        command: The verb with its subcommand, such as "kernel gemm".
+        fields: Non-default fields by name; None is skipped, a list repeats its flag, and a table
+            or list of tables becomes JSON.
+
+    Example:
+        >>> from perfatlas.report.text import reproduce_line
+        >>> reproduce_line("estimate", {"system": "h200_sxm{device.tdp=500W}", "kv_format": "fp8"})
+        "perfatlas estimate --system 'h200_sxm{device.tdp=500W}' --kv-format fp8"
+    """
+    words = ["perfatlas", *command.split()]
+    for name, value in fields.items():
+        flag = f"--{name.replace('_', '-')}"
+        match value:
+            case None:
+                continue
+            case True:
+                words.append(flag)
+            case False:
+                words.append(f"--no-{flag[2:]}")
+            case dict() | [dict(), *_]:
+                words += [flag, json.dumps(value)]
+            case list() | tuple():
+                words += [word for item in value for word in (flag, str(item))]
+            case float() if value.is_integer() and abs(value) < 1e15:
+                words += [flag, str(int(value))]
+            case _:
+                words += [flag, str(value)]
+    return shlex.join(words)
+
 
 PLAN: Final = (
     *("tp", "pp", "cp", "ring_degree", "guidance_degree", "dcp"),
@@ -114,17 +151,17 @@ def _systems(scenario: Mapping[str, Any]) -> str:
     return " and ".join(dict.fromkeys(pool for pool in pools if pool)) or str(default)
 
 
-def subheadline(answer: Mapping[str, Any]) -> str:
-    """Return the plan, the formats and the load of an estimate, in a line.
+def question_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the plan, the formats and the load of an estimate, in lines.
 
     Example:
-        >>> from perfatlas.report.text import subheadline
-        >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
-        'plan: tp 8, pp 1; 2,048 tokens in, 512 out'
-        >>> subheadline({"scenario": {"model": "m", "request_rate": 4.0, "slo_ttft_s": 0.2}})
-        '4 requests/s, TTFT within 200 ms'
+        >>> from perfatlas.report.text import question_lines
+        >>> question_lines({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
+        ['plan: tp 8, pp 1', '2,048 tokens in, 512 out']
+        >>> question_lines({"scenario": {"model": "m", "request_rate": 4.0, "slo_ttft_s": 0.2}})
+        ['4 requests/s, TTFT within 200 ms']
     """
-    return "; ".join(line for line in (*plan_lines(answer), load_line(answer)) if line)
+    return [line for line in (*plan_lines(answer), load_line(answer)) if line]
 
 
 def plan_lines(answer: Mapping[str, Any]) -> list[str]:

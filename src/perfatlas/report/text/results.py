@@ -1,19 +1,134 @@
-"""The numbers of an answer with their intervals; never truncated on narrow terminals."""
+"""The numbers of an answer with their intervals, and those that are limits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.report.text.limits import limiting_value
+from perfatlas.quantities import two_digits
 from perfatlas.report.text.quantities import format_interval, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
-from perfatlas.vocabulary.metrics import SEEDS, find_metric, stem_of
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, SEEDS, find_metric, stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+
+AT_LEAST: Final = "at least"
+AT_MOST: Final = "at most"
+BOUND: Final = "bound"
+MIN_RATIO: Final = 0.01  # with two decimals
+# derived from times, without an interval of their own: limits in tier bound
+DERIVED: Final = {
+    "bus_bandwidth_bytes_per_s": AT_MOST,
+    "flop_per_s": AT_MOST,
+    "bytes_per_s": AT_MOST,
+    "peak_share": AT_MOST,
+    "roofline_share": AT_MOST,
+    "prefill_mfu": AT_MOST,
+    "prefill_mbu": AT_MOST,
+    "decode_mfu": AT_MOST,
+    "decode_mbu": AT_MOST,
+    "capacity_requests_per_s": AT_MOST,
+    "offered_load": AT_LEAST,
+}
+SIGNS: Final = {AT_LEAST: "≥", AT_MOST: "≤", "": ""}
+OPPOSITE: Final = {AT_LEAST: AT_MOST, AT_MOST: AT_LEAST, "": ""}
+POWER: Final = "power_w"  # a shorter time spends the same dynamic energy at a higher power
+
+
+def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
+    """Return the results that are limits, and their direction.
+
+    Args:
+        tier: Tier of the answer; all times and rates of tier bound are limits.
+
+    Returns:
+        Name of the result -> "at least" or "at most".
+
+    Example:
+        >>> from perfatlas.report.text.results import limits_of
+        >>> limits_of({"time_s": 2e-6, "time_s_low": 2e-6, "time_s_high": None})
+        {'time_s': 'at least'}
+        >>> limits_of({"ttft_s": {"mean": 1.0}, "requests_per_s": 3.0, "steps": 4}, tier="bound")
+        {'ttft_s': 'at least', 'requests_per_s': 'at most'}
+    """
+    limits = {}
+    for name, value in results.items():
+        metric = find_metric(name)
+        if value is None or metric is None or stem_of(name) != name:
+            continue
+        low, high = results.get(f"{name}{LOW_ENDING}"), results.get(f"{name}{HIGH_ENDING}")
+        if metric.has_interval and tier == BOUND:
+            grows = metric.better == "lower" and name != POWER
+            limits[name] = AT_LEAST if grows else AT_MOST
+        elif name in DERIVED and tier == BOUND:
+            limits[name] = DERIVED[name]
+        elif high is None and low == value:
+            limits[name] = AT_LEAST
+        elif low is None and high == value:
+            limits[name] = AT_MOST
+    return limits
+
+
+def limiting_value(results: Mapping[str, Any], name: str, limit: str) -> object:
+    """Return what a result is at least or at most: the end of its interval, if it has one.
+
+    Power and energy of tier bound are uncertain by more than their times.
+
+    Args:
+        limit: "at least", "at most", or "" for the result itself.
+
+    Example:
+        >>> from perfatlas.report.text.results import limiting_value
+        >>> limiting_value({"power_w": 5.1e3, "power_w_high": 16.4e3}, "power_w", "at most")
+        16400.0
+    """
+    ending = {AT_LEAST: LOW_ENDING, AT_MOST: HIGH_ENDING}.get(limit)
+    end = None if ending is None else results.get(f"{name}{ending}")
+    return results[name] if end is None else end
+
+
+def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = "") -> str:
+    """Return the ratio of two results, marked as a limit where one of them is.
+
+    Args:
+        limit: "at least" or "at most" where the result is a limit, else "".
+
+    Returns:
+        The ratio, such as x0.53; of a limit and a prediction with "≥" or "≤" before it. Of two
+        limits nothing is known: the ratio is in brackets.
+
+    Example:
+        >>> from perfatlas.report.text import ratio_text
+        >>> ratio_text(5.0, 10.0), ratio_text(5.0, 10.0, limit="at least")
+        ('x0.50', '≥x0.50')
+        >>> ratio_text(5.0, 10.0, base_limit="at least")
+        '≤x0.50'
+        >>> ratio_text(1.0, 800.0)
+        'x0.0013'
+    """
+    ratio = value / base
+    text = f"x{ratio:.2f}" if abs(ratio) >= MIN_RATIO else f"x{two_digits(ratio)}"
+    if limit and base_limit:
+        return f"({text})"
+    return SIGNS[limit or OPPOSITE[base_limit]] + text
+
+
+def limited_text(text: str, limit: str) -> str:
+    """Return a value, marked as a limit where it is one.
+
+    Args:
+        limit: "at least", "at most" or "".
+
+    Example:
+        >>> from perfatlas.report.text import limited_text
+        >>> limited_text("2.85 ms", "at least"), limited_text("6.49 ms", "")
+        ('≥2.85 ms', '6.49 ms')
+    """
+    return SIGNS[limit] + text
+
 
 # shown in the headline, the assumptions or the warnings
 HIDDEN: Final = (
@@ -50,12 +165,12 @@ INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
 
 
-class Shown(NamedTuple):
+class Value(NamedTuple):
     """A result as a line."""
 
     label: str
     value: str  # Value with its unit, and "at least" or "at most" for a limit
-    interval: str  # 90% interval from price errors, "no interval", or "" if not applicable
+    interval: str = ""  # 90% interval from price errors, "no interval", or "" if not applicable
     seeds: str = ""  # Half-width over seeds, "" for one seed
 
 
@@ -65,7 +180,7 @@ def printed_results(
     short: bool = False,
     brief: bool = False,
     limits: Mapping[str, str] | None = None,
-) -> list[Shown]:
+) -> list[Value]:
     """Return the results that are single numbers, formatted.
 
     Args:
@@ -89,7 +204,7 @@ def printed_results(
     results = shown
     limits, unneeded = limits or {}, _unneeded(results)
     return [
-        Shown(
+        Value(
             label_of(name, short=short, item=results.get("item", "")),
             _limited(results, name, limits.get(name, "")),
             "" if name in limits else interval_text(results, name),
@@ -159,11 +274,11 @@ def print_results(
     long, narrow = (
         printed_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
     )
-    print_shown(console, long, narrow, seeds=results.get("seeds_simulated", 1))
+    print_values(console, long, narrow, seeds=results.get("seeds_simulated", 1))
 
 
-def print_shown(
-    console: Console, long: Sequence[Shown], narrow: Sequence[Shown] = (), *, seeds: int = 1
+def print_values(
+    console: Console, long: Sequence[Value], narrow: Sequence[Value] = (), *, seeds: int = 1
 ) -> None:
     """Write lines of label, value, 90% interval, and half-width over seeds.
 
@@ -177,7 +292,7 @@ def print_shown(
     from rich.text import Text
 
     narrow, over_seeds = narrow or long, f"over {seeds} seeds, 90%"
-    titles = Shown("", "", *_titles(long, ("90% interval", over_seeds)))
+    titles = Value("", "", *_titles(long, ("90% interval", over_seeds)))
     room = console.width
     short = room < NARROW_COLUMNS or _total(_widths(long, titles), LONG_GAP) > room
     lines, gap = (narrow, SHORT_GAP) if short else (long, LONG_GAP)
@@ -204,13 +319,13 @@ def print_shown(
         print_line(console, f"a wider terminal or --json shows {columns}", style="dim")
 
 
-def _titles(lines: Sequence[Shown], titles: tuple[str, str]) -> tuple[str, str]:
+def _titles(lines: Sequence[Value], titles: tuple[str, str]) -> tuple[str, str]:
     """Return the titles of intervals and half-widths over seeds, "" for missing ones."""
     interval = any(line.interval not in ("", NO_INTERVAL) for line in lines)
     return titles[0] if interval else "", titles[1] if any(line.seeds for line in lines) else ""
 
 
-def _widths(lines: Sequence[Shown], titles: Shown) -> list[int]:
+def _widths(lines: Sequence[Value], titles: Value) -> list[int]:
     """Return the width of each column, 0 for an empty one."""
     return [max(len(line[column]) for line in (titles, *lines)) for column in range(4)]
 
@@ -221,10 +336,16 @@ def _total(widths: Sequence[int], gap: int) -> int:
     return INDENT + sum(shown) + gap * (len(shown) - 1)
 
 
-def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int) -> str:
+def _aligned(line: Value, shown: Sequence[int], widths: Sequence[int], gap: int) -> str:
     """Return the cells of a line side by side, with values right-aligned."""
     cells = [f"{line[c]:>{widths[c]}}" if c == 1 else f"{line[c]:<{widths[c]}}" for c in shown]
     return (" " * INDENT + (" " * gap).join(cells)).rstrip()
+
+
+def marked_value(row: Mapping[str, Any], name: str) -> str:
+    """Return a result of a row with its `tier`; a limit has "≥" or "≤" before it."""
+    limit = limits_of({name: row.get(name)}, tier=str(row.get("tier") or "")).get(name, "")
+    return limited_text(format_value(name, row.get(name)), limit)
 
 
 def interval_text(results: Mapping[str, Any], name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.quantities import format_number, format_value, is_empty
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 UNFOLDED_LENGTH: Final = 12  # length up to which text is never folded
 FOLDED: Final = 16  # minimum width of folded text
+FOLDED_TEXT: Final = 24  # width to which a text folds before an optional column is left out
 GAP: Final = 2
+BREAK: Final = re.compile(r"(?=\{)|(?<=,)")
 
 
 def label_of(name: str, *, short: bool = False, item: str = "") -> str:
@@ -101,12 +104,6 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     for label, text in lines:
         table.add_row(f"  {label}", text)
     print_plain(console, table)
-
-
-def print_heading(console: Console, text: str) -> None:
-    """Write an empty line and the heading of a part."""
-    console.print()
-    print_line(console, text, style="bold")
 
 
 def print_more(console: Console, omitted: int) -> None:
@@ -213,27 +210,46 @@ def _metric_cell(key: str, row: Row) -> str:
 
 def print_cells(
     console: Console,
-    rows: Sequence[Row],
-    columns: Mapping[str, Column],
-    texts: Collection[str] = (),
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    text_columns: Collection[int] = (),
+    optional: Sequence[str] = (),
 ) -> None:
-    """Write rows as a table of which no column is left out, as a page has it.
+    """Write cells as a table, with their long names broken.
 
     Args:
-        columns: As for `cells_of`.
-        texts: Titles of text columns; others are aligned to the right.
+        text_columns: Indices of text columns; others are aligned to the right.
+        optional: Titles of columns that are left out where they do not fit, the last one first.
     """
     from rich.table import Table
 
+    columns = list(zip(head, *rows, strict=True))
+    widths = [max(len(line) for cell in one for line in cell.split("\n")) for one in columns]
+    widths = [min(w, FOLDED_TEXT) if at in text_columns else w for at, w in enumerate(widths)]
+    shown = list(range(len(head)))
+    for title in reversed(optional):
+        if sum(widths[at] + GAP for at in shown) - GAP > console.width and title in head:
+            shown.remove(head.index(title))
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-    for title in columns:
-        if title in texts:
-            table.add_column(title, overflow="fold", header_style="dim")
+    for at in shown:
+        if at in text_columns:
+            table.add_column(head[at], overflow="fold", header_style="dim")
         else:
-            table.add_column(title, justify="right", no_wrap=True, header_style="dim")
-    for cells in cells_of(rows, columns):
-        table.add_row(*cells.values())
+            table.add_column(head[at], justify="right", no_wrap=True, header_style="dim")
+    for row in rows:
+        table.add_row(*(_broken(row[at]) if "{" in row[at] else row[at] for at in shown))
     print_plain(console, table)
+
+
+def _broken(label: str) -> str:
+    """Return a name with overrides, broken before braces and after commas."""
+    lines: list[str] = []
+    for part in BREAK.split(label):
+        name, equals, value = part.strip().partition("=")
+        lines += (
+            [part.strip()] if len(part) <= FOLDED + GAP or not equals else [name + equals, value]
+        )
+    return "\n  ".join(lines)
 
 
 def _fitting(

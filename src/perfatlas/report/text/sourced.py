@@ -9,8 +9,7 @@ from perfatlas.quantities import format_quantity
 from perfatlas.report.text import quantities
 from perfatlas.report.text.breakdown import break_name
 from perfatlas.report.text.rows import print_labelled
-from perfatlas.report.text.terminal import print_line, print_plain
-from perfatlas.report.text.typesetting import typeset
+from perfatlas.report.text.terminal import print_line, print_plain, typeset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

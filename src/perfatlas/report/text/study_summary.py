@@ -9,8 +9,8 @@ from perfatlas.answer import limit_note
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS
 from perfatlas.quantities import counted, format_quantity
-from perfatlas.report.text.limits import limited_text, limits_of
 from perfatlas.report.text.quantities import format_value
+from perfatlas.report.text.results import limited_text, limits_of
 from perfatlas.report.text.rows import label_of, print_labelled, print_rows
 from perfatlas.report.text.terminal import print_line
 

@@ -1,4 +1,4 @@
-"""Terminal output: width, colors, character set."""
+"""Terminal output: width, colors, character set, typographic form of units."""
 
 from __future__ import annotations
 
@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rich.console import Console, ConsoleOptions, RenderableType
+
+PER_CENT: Final = re.compile(r"(?<=\d) %")
+MICROSECONDS: Final = re.compile(r"(?<=\d) us\b")
+
+
+def typeset(text: str) -> str:
+    """Return a text without a space before %, and with µs in place of us.
+
+    Args:
+        text: A sentence, such as a warning or an assumption.
+
+    Example:
+        >>> from perfatlas.report.text import typeset
+        >>> typeset("12.0 us, 4.2 % of it")
+        '12.0 µs, 4.2% of it'
+    """
+    return MICROSECONDS.sub(" µs", PER_CENT.sub("%", text))
 
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.formats import Format
     from perfatlas.networks import AcceptanceCurve, Model, Network
     from perfatlas.operators import IntArray, MeasuredLoads
-    from perfatlas.scenario.resolution.field_columns import FieldColumn
+    from perfatlas.scenario.fields import FieldColumn
     from perfatlas.step import Candidates
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas import parallelism
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import counted
+from perfatlas.studies.deployments.choices import SIZES, listed_names
 from perfatlas.studies.deployments.find import PLAN
 from perfatlas.studies.deployments.launch import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.hardware import System
 
@@ -102,3 +104,95 @@ def _named(nodes: float, system: System) -> str:
     per_node = parallelism.node_gpus(system)
     kind = "node" if per_node == system.node.devices else "domain"
     return f"{counted(int(nodes), kind)} of {counted(int(per_node), 'GPU')}"
+
+
+SHORT_NAMES: Final = {"attention_dp": "adp", "moe_tp": "etp"}
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """Return the sizes of a plan that are not 1, and its draft tokens, in short.
+
+    Example:
+        >>> from perfatlas.studies.deployments import plan_text
+        >>> plan_text({"tp": 4, "pp": 1, "dp": 2})
+        'tp 4, dp 2'
+    """
+    if "prefill_workers" in plan:
+        return "; ".join([*(_pool_text(role, plan) for role in ROLES), *_common_text(plan)])
+    sizes = [
+        f"{SHORT_NAMES.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1
+    ]
+    if plan.get("spare_replicas"):
+        sizes.append(f"{plan['spare_replicas']} spare")
+    return ", ".join([*sizes, *_common_text(plan)]) or "tp 1"
+
+
+def _common_text(plan: Mapping[str, Any]) -> list[str]:
+    """Return what a plan has besides sizes, and both of its pools alike."""
+    words = []
+    if copies := plan.get("redundant_experts"):
+        words.append(f"{copies} redundant")
+    if drafts := plan.get("speculative_depth"):
+        words.append(f"{drafts} drafts")
+    if plan.get("prefix_caching") is False:
+        words.append("no prefix caching")
+    return words
+
+
+def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
+    own = {name: plan.get(f"{role}_{name}", 1) for name in SIZES}
+    workers, batch = plan[f"{role}_workers"], plan[f"{role}_batch"]
+    own_format = plan.get(f"{role}_gemm_format")
+    formatted = f", {own_format}" if own_format else ""
+    return f"{workers} {role} of {plan_text(own)}{formatted}, batch {batch}"
+
+
+def setting_text(name: str, plan: Mapping[str, Any]) -> str:
+    """Return a setting of a plan, or those of its prefill and decode pools."""
+    names = (name, *(f"{role}_{name}" for role in ROLES))
+    return " and ".join(dict.fromkeys(str(plan[key]) for key in names if key in plan))
+
+
+VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
+    "system": partial(setting_text, "system"),
+    "engine": partial(setting_text, "engine"),
+    "exchange": lambda plan: str(plan.get("expert_exchange", "")),
+    "overlap": lambda plan: str(plan.get("batch_overlap", "")),
+    "format": lambda plan: str(plan.get("gemm_format", "")),  # pools may differ
+    "KV": lambda plan: str(plan["kv_format"]),
+}
+"""Cells of what a search may vary, by title."""
+
+
+def varied_columns(
+    scenario: Mapping[str, Any],
+) -> dict[str, Callable[[Mapping[str, Any]], str]]:
+    """Return what several values are searched of beside sizes of a plan: title and cell of a plan.
+
+    Example:
+        >>> from perfatlas.studies.deployments import varied_columns
+        >>> list(varied_columns({"systems": ["mi300x"], "engine": "vllm", "formats": ["fp8"]}))
+        ['system', 'format']
+    """
+    asked = {"system": "systems", "format": "formats", "KV": "kv_formats"}
+    listed = listed_names(scenario.get("choices"))
+    named = {"engine": "engine", "exchange": "expert_exchange", "overlap": "batch_overlap"}
+    own_engines = bool(scenario.get("systems")) and "engine" not in scenario
+    return {
+        title: cell
+        for title, cell in VARIED.items()
+        if (scenario.get(asked[title]) if title in asked else named[title] in listed)
+        or (title == "engine" and own_engines)
+    }
+
+
+def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
+    """Return a plan with its system and formats, of each that a search varies.
+
+    Example:
+        >>> from perfatlas.studies.deployments import plan_name
+        >>> plan_name({"system": "mi300x", "tp": 4}, {"systems": ["mi300x"]})
+        'mi300x, tp 4'
+    """
+    cells = [cell(plan) for cell in varied_columns(scenario).values()]
+    return ", ".join([*filter(None, cells), plan_text(plan)])

@@ -14,7 +14,7 @@ DECLARATION: Final = Declaration(
             run="command:accuracy",
             example="accuracy --model meta-llama/Llama-3.1-8B --gemm-format nvfp4",
             table="answer:accuracy_columns",
-            page="page:accuracy_page",
+            page="blocks:accuracy_page",
         ),
     ),
     functions=("accuracy",),

@@ -99,16 +99,19 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
         ],
     }
     given = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
+    from perfatlas.verbs.bench.blocks import bench_page
+
+    kept = {name: value for name, value in given.items() if not name.startswith("html")}
+    shown = bench_page(results, bench, reproduce=reproduce_line(f"{COMMAND} {suite}", kept))
     if flags.json:
         print_json(envelope(COMMAND, results=results, scenario={"suite": suite, **given}))
     else:
-        _print(results, bench)
-    if flags.page.files():
-        from perfatlas.verbs.bench.page import bench_page
+        from perfatlas.report.pages import print_page
+        from perfatlas.report.text import open_terminal
 
-        kept = {name: value for name, value in given.items() if not name.startswith("html")}
-        line = reproduce_line(f"{COMMAND} {suite}", kept)
-        write_page_files(flags.page, bench_page(results, bench, reproduce=line))
+        print_page(open_terminal(sys.stdout), shown)
+    if flags.page.files():
+        write_page_files(flags.page, shown)
     return INTERRUPTED if interrupted else 0
 
 
@@ -157,25 +160,6 @@ def _columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return records as columns; what a failed case lacks is empty."""
     names = dict.fromkeys(name for record in records for name in record)
     return {name: [record.get(name) for record in records] for name in names}
-
-
-def _print(results: dict[str, Any], bench: harness.Bench) -> None:
-    from perfatlas.report.pages import print_blocks, print_sections
-    from perfatlas.report.text import open_terminal, print_plain
-    from perfatlas.verbs.bench.page import failed_section, measured_table
-
-    console = open_terminal(sys.stdout)
-    measured = [one for one in results["records"] if one["error"] is None]
-    print_blocks(console, [measured_table(measured)] if measured else [])
-    print_sections(console, failed_section(results["records"]))
-    machine = bench.machine
-    print_plain(console, f"\n{machine.device}, {machine.stack}")
-    print_plain(console, f"predictions: {bench.ceilings.origin}")
-    missing = dict.fromkeys(one.get("unmeasured") or "" for one in results["records"])
-    for text in filter(None, missing):
-        print_plain(console, f"not measured: {text}")
-    if results["interrupted"]:
-        print_plain(console, "interrupted: later cases were not measured")
 
 
 def device(*, output: WrittenFile, json: Annotated[bool, SWITCH] = False) -> int:

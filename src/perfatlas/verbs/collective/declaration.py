@@ -15,7 +15,7 @@ DECLARATION: Final = Declaration(
             example="collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8",
             table="answer:collective_columns",
             lists=True,
-            page="page:collective_page",
+            page="blocks:collective_page",
         ),
     ),
     functions=("collective",),

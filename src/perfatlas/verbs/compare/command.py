@@ -58,7 +58,6 @@ def compare(
         flags: Fields that all scenarios share, and alternatives.
     """
     from perfatlas.verbs.compare.answer import compared, compared_scenarios
-    from perfatlas.verbs.compare.sections import print_comparison
 
     output = output or CompareFlags()
     if output.suite is not None and not output.decide:
@@ -83,6 +82,5 @@ def compare(
         output=output,
         set_fields=set_fields,
         command=f"compare {names}".strip(),
-        text=print_comparison,
         pages=output.page,
     )

@@ -7,6 +7,5 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.verbs.estimate.answer import TableAnswer, estimate, estimate_table, explain
     from perfatlas.verbs.estimate.frontiers import Frontier, frontier
-    from perfatlas.verbs.estimate.sections import print_explanation, print_frontier
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

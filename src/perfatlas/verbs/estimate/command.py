@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -202,26 +201,20 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
         files.check_writable(path)
     with _with_memory_answer(set_fields), late_lines() as tell:
         answer = frontier(over=over, progress=tell, **set_fields).to_dict()
-    from perfatlas.verbs.estimate.sections import print_clock_frontier, print_frontier
-
-    command, text = "estimate --frontier", print_frontier
+    command = "estimate --frontier"
     if over != "batch":
         command += f" --frontier-over {over}"
-        text = partial(print_clock_frontier, over=over)
     return show_answer(
-        answer, output=output, set_fields=set_fields, command=command, text=text, pages=extra.page
+        answer, output=output, set_fields=set_fields, command=command, pages=extra.page
     )
 
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     from perfatlas.verbs.estimate.answer import explain
-    from perfatlas.verbs.estimate.sections import print_explanation
 
     for path in extra.page.files().values():
         files.check_writable(path)
     with _with_memory_answer(set_fields):
         answer = explain(**extra.of_explain, **set_fields).to_dict()
     asked = {**set_fields, **extra.of_explain}
-    return show_answer(
-        answer, output=output, set_fields=asked, text=print_explanation, pages=extra.page
-    )
+    return show_answer(answer, output=output, set_fields=asked, pages=extra.page)

@@ -17,7 +17,7 @@ DECLARATION: Final = Declaration(
                 "--batch 64 --isl 2048 --osl 512"
             ),
             table="answer:estimate_table",
-            page="sections:estimate_page",
+            page="blocks:estimate_page",
         ),
     ),
     functions=(

@@ -122,7 +122,7 @@ def _imported(history: History) -> dict[str, Any]:
 def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     from perfatlas.reliability.telemetry.reading import reasons
     from perfatlas.report.text import open_terminal, print_facts
-    from perfatlas.verbs.fleet.sections import kind_text
+    from perfatlas.verbs.fleet.blocks import kind_text
 
     console = open_terminal(sys.stdout)
     kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
@@ -203,15 +203,17 @@ def fit(files: list[File], /, *, flags: FitFlags | None = None) -> int:
         told = {name: str(value) for name, value in told.items()}
         print_json(envelope("fleet fit", results=results, scenario=told))
         return 0
+    from perfatlas.report.pages import print_page
     from perfatlas.report.text import open_terminal, reproduce_line
-    from perfatlas.verbs.fleet.sections import print_fitted
+    from perfatlas.verbs.fleet.blocks import fitted_page
 
     if len(files) == 1:  # one log has no other to agree with
         results |= {"log_agreement": None}
     line = " ".join(
         [reproduce_line("fleet fit", told), *(shlex.quote(str(path)) for path in files)]
     )
-    print_fitted(open_terminal(sys.stdout), results, reproduce=line, verbose=flags.verbose)
+    page = fitted_page(results, reproduce=line)
+    print_page(open_terminal(sys.stdout), page, verbose=flags.verbose)
     return 0
 
 
@@ -337,7 +339,7 @@ def _history(subject: str) -> dict[str, Any]:
 
 def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
     from perfatlas.report.pages import page_html
-    from perfatlas.verbs.fleet.sections import fleet_page, history_page
+    from perfatlas.verbs.fleet.blocks import fleet_page, history_page
 
     name = Path(subject).name
     line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])

@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.fleet_answer import (
         FleetRun, StrategyFrontier, fleet_goodput, goodput_frontier,
     )
-    from perfatlas.verbs.goodput.sections import goodput_page
+    from perfatlas.verbs.goodput.blocks import goodput_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

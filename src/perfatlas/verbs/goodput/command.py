@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -24,11 +25,9 @@ from perfatlas.commands.output import (
     answer_command,
     command_of,
     notice_if_slow,
-    reproduced,
     require,
     show_answer,
     wants_table,
-    write_page_files,
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable
@@ -42,13 +41,7 @@ FRONTIER_EXAMPLE: Final = (
     " --restart-s 600"
 )
 
-TEXT: Final = "sections:print_goodput"
-ONE: Final = Answering(
-    command="goodput",
-    function="goodput",
-    first="goodput",
-    text=TEXT,
-)
+ONE: Final = Answering(command="goodput", function="goodput", first="goodput")
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -111,16 +104,12 @@ def goodput(
             from perfatlas.verbs.goodput.answer import goodput as goodput_answer
 
             answer = goodput_answer(**set_fields)
-    code = show_answer(
-        answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
-    )
-    if pages:
-        from perfatlas.verbs.goodput.sections import goodput_page
+    from perfatlas.verbs.goodput.blocks import goodput_page
 
-        sys.stdout.flush()  # print the answer even if the page cannot be written
-        line = reproduced(answer.command, set_fields)
-        write_page_files(extra.page, goodput_page(answer.to_dict(), columns, reproduce=line))
-    return code
+    page = partial(goodput_page, columns=columns)
+    return show_answer(
+        answer.to_dict(), output=output, set_fields=set_fields, page=page, pages=extra.page
+    )
 
 
 def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFlags) -> int:
@@ -147,12 +136,8 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         write_table(str(output.output), found.columns)
         text = f"{found.results['strategies']:,} strategies written to {output.output}"
         sys.stderr.write(printable(f"perfatlas: {text}\n"))
-    from perfatlas.verbs.goodput.sections import print_strategies
-
     answer = found.answer.to_dict()
-    return show_answer(
-        answer, output=output, set_fields=set_fields, text=print_strategies, pages=extra.page
-    )
+    return show_answer(answer, output=output, set_fields=set_fields, pages=extra.page)
 
 
 spares = command_of(
@@ -160,7 +145,6 @@ spares = command_of(
         command="goodput spares",
         function="goodput_spares",
         first="blocked_probability",
-        text=TEXT,
         needed=("nodes", "node_mtbf_s", "repair_s"),
         unless="fleet",
     )

@@ -15,7 +15,7 @@ DECLARATION: Final = Declaration(
             example="goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300",
             row="answer:goodput_row",
             is_numbered=True,
-            page="sections:goodput_page",
+            page="blocks:goodput_page",
         ),
         Command(
             name="goodput spares",
@@ -25,7 +25,7 @@ DECLARATION: Final = Declaration(
                 "goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
             ),
             row="answer:goodput_spares",
-            page="sections:spares_page",
+            page="blocks:spares_page",
         ),
     ),
     functions=(

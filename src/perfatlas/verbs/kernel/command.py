@@ -33,7 +33,6 @@ design_attention, design_gemm = (
             command=f"kernel design {operator}",
             function=f"kernel_design_{operator}",
             first="time_s",
-            text="sections:print_design",
         )
     )
     for operator in ("attention", "gemm")

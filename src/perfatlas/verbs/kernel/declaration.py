@@ -19,7 +19,7 @@ DECLARATION: Final = Declaration(
             example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
             table="answer:gemm_table",
             lists=True,
-            page="sections:operator_page",
+            page="blocks:operator_page",
         ),
         Command(
             name="kernel attention",
@@ -31,7 +31,7 @@ DECLARATION: Final = Declaration(
             ),
             table="answer:attention_table",
             lists=True,
-            page="sections:operator_page",
+            page="blocks:operator_page",
         ),
         Command(
             name="kernel moe",
@@ -43,7 +43,7 @@ DECLARATION: Final = Declaration(
             ),
             table="answer:moe_table",
             lists=True,
-            page="sections:operator_page",
+            page="blocks:operator_page",
         ),
         Command(
             name="kernel op",
@@ -68,7 +68,7 @@ DECLARATION: Final = Declaration(
                 example=f"kernel op {words} --system h200_sxm --tokens 4096 --width 8192",
                 table=f"answer:{name}_table",
                 lists=True,
-                page="sections:operator_page",
+                page="blocks:operator_page",
             )
             for name, words, text in (
                 ("norm", "norm", "an RMS, layer, group or batch norm"),
@@ -92,7 +92,7 @@ DECLARATION: Final = Declaration(
             help="Time of an attention kernel with a given tile.",
             run="command:design_attention",
             row="design:kernel_design_attention",
-            page="sections:design_page",
+            page="blocks:design_page",
             example=(
                 "kernel design attention --system h100_sxm --batch 4 --kv-len 4096 --num-heads 16 "
                 "--head-dim 128 --tile-m 128 --tile-n 128"
@@ -103,7 +103,7 @@ DECLARATION: Final = Declaration(
             help="Time of a GEMM kernel with a given tile.",
             run="command:design_gemm",
             row="design:kernel_design_gemm",
-            page="sections:design_page",
+            page="blocks:design_page",
             example=(
                 "kernel design gemm --system h100_sxm --m 4096 --n 7168 --k 2048 "
                 "--format fp8_block --tile-m 128 --tile-n 128"

@@ -100,27 +100,21 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
 
 def _show(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
     """Print the results, and write their page."""
-    from perfatlas.verbs.profile.sections import profile_page
+    from perfatlas.verbs.profile.blocks import profile_page
 
+    page = profile_page(results, reproduce=_reproduced(files, flags))
     if flags.json:
         scenario = {"files": [str(file) for file in files]} | {
             name: str(value) for name in FIELDS if (value := getattr(flags, name)) is not None
         }
         print_json(envelope("profile", results=results, scenario=scenario))
     else:
-        _print(results, files, flags)
+        from perfatlas.report.pages import print_page
+        from perfatlas.report.text import open_terminal
+
+        print_page(open_terminal(sys.stdout), page, verbose=flags.verbose)
     if flags.page.files():
-        page = profile_page(results, reproduce=_reproduced(files, flags))
         write_page_files(flags.page, page)
-
-
-def _print(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
-    from perfatlas.report.text import open_terminal, print_plain
-    from perfatlas.verbs.profile.sections import print_profile
-
-    console = open_terminal(sys.stdout)
-    print_profile(console, results, verbose=flags.verbose)
-    print_plain(console, f"reproduce: {_reproduced(files, flags)}", style="dim", wrap=False)
 
 
 def _reproduced(files: Sequence[File], flags: ProfileFlags) -> str:

@@ -73,7 +73,6 @@ def schedule(
         extra: Scenario file, comparison and further files.
     """
     from perfatlas.verbs.schedule.answer import fleet_schedule, schedule_row
-    from perfatlas.verbs.schedule.sections import print_schedule
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
     extra.page.check(CHART_TITLES["fleet schedule"])
@@ -101,9 +100,7 @@ def schedule(
     if isinstance(shares, dict):
         set_fields["shares"] = ",".join(f"{user}={share}" for user, share in shares.items())
     document = done.answer.to_dict()
-    show_answer(
-        document, output=output, set_fields=set_fields, text=print_schedule, pages=extra.page
-    )
+    show_answer(document, output=output, set_fields=set_fields, pages=extra.page)
     if extra.per_job is not None:
         sys.stdout.flush()  # print the answer even if the file cannot be written
         from perfatlas.files import write_table

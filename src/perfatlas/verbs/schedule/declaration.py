@@ -15,7 +15,7 @@ DECLARATION: Final = Declaration(
             example="fleet schedule --load 0.9 --nodes 256",
             row="answer:schedule_row",
             is_numbered=True,
-            page="sections:schedule_page",
+            page="blocks:schedule_page",
         ),
     ),
     functions=(

@@ -46,26 +46,23 @@ from perfatlas.studies.deployments import (
     launcher_of,
     left_out_note,
     needed_checkpoint,
+    no_plan,
+    no_simulated_plan,
     placement_of,
+    plan_name,
     plan_row,
     ranked,
+    ranking_notes,
     read_search,
+    reason_of,
     simplest_first,
     simulated_leaders,
+    solved_machine,
     with_known_percentiles,
     within_slos,
     without_exceeded,
 )
-from perfatlas.verbs.search.machine import solved_machine
 from perfatlas.verbs.search.metrics import RESULTS
-from perfatlas.verbs.search.text import (
-    SIMULATION,
-    no_plan,
-    no_simulated_plan,
-    plan_name,
-    ranking_notes,
-    reason_of,
-)
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -75,6 +72,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
     from perfatlas.studies.deployments import Columns, Leader, SearchInputs
 
+SIMULATION: Final = "simulation"  # the constraint of a plan whose load the simulation lowered
 EVERY_S: Final = 2.0  # between two lines about closed forms
 SHOWN: Final = ("ttft_s", "tpot_s")
 

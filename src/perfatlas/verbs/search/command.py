@@ -86,15 +86,12 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         told["results"]["explained"] = answer.explained().to_dict()["results"]
     if output.output is not None:
         _write(str(output.output), answer, told)
-    from perfatlas.verbs.search.text import print_search
-
     command = "search --explain" if output.explain else "search"
     return show_answer(
         told,
         output=output,
         set_fields=set_fields,
         command=command,
-        text=print_search,
         pages=output.page,
     )
 
@@ -118,7 +115,7 @@ def _check_files(output: SearchFlags, *, solves: bool) -> None:
 
 def _write(path: str, answer: SearchAnswer, told: dict[str, Any]) -> None:
     """Write the candidates of a search, or the solved machine."""
-    from perfatlas.verbs.search.machine import machine_toml
+    from perfatlas.studies.deployments import machine_toml
 
     if "machine" in told["results"]:
         write_atomic(path, machine_toml(told))

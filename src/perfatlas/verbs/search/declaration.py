@@ -16,7 +16,7 @@ DECLARATION: Final = Declaration(
                 "search --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm --gpus 4"
                 " --isl 2048 --osl 256 --slo-ttft-s 1 --slo-tpot-s 0.02"
             ),
-            page="page:search_page",
+            page="blocks:search_page",
         ),
     ),
     functions=("SearchAnswer", "search"),

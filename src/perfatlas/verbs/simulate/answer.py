@@ -125,7 +125,7 @@ class Simulation(AnsweredRun):
     outages: tuple[Outage, ...] = ()  # Configured outages of replicas
 
     def _beside(self) -> dict[str, Any]:
-        from perfatlas.verbs.simulate.page import SimulatedRun
+        from perfatlas.verbs.simulate.blocks import SimulatedRun
 
         seen = SimulatedRun(self.per_request(), self.series(), self.out_of_service(), self.seed)
         return {"run": seen}

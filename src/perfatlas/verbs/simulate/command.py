@@ -163,7 +163,7 @@ def _simulate(set_fields: dict[str, Any], extra: SimulateFlags, output: OutputFl
 
 def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, Any]) -> None:
     from perfatlas.report.traces import requests_trace_text
-    from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
+    from perfatlas.verbs.simulate.blocks import SimulatedRun, traffic_page
 
     if not extra.files():
         return

@@ -17,7 +17,7 @@ DECLARATION: Final = Declaration(
                 "--request-rate 20 --isl 1024 --osl 256"
             ),
             row="answer:simulate_row",
-            page="page:traffic_page",
+            page="blocks:traffic_page",
         ),
     ),
     functions=(

@@ -91,7 +91,7 @@ def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
     sys.stderr.write(printable(f"perfatlas: {_closing(found)}\n"))
     _show(found, study, flags)
     if flags.page.files():
-        from perfatlas.verbs.sweep.page import sweep_page
+        from perfatlas.verbs.sweep.blocks import sweep_page
 
         sys.stdout.flush()  # print the answer even if the files cannot be written
         line = shlex.join(["perfatlas", "sweep", str(study)])

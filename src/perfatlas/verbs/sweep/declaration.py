@@ -12,7 +12,7 @@ DECLARATION: Final = Declaration(
             name="sweep",
             help="Run a command over lists, ranges or samples of its fields and of hardware.",
             run="command:sweep",
-            page="page:sweep_page",
+            page="blocks:sweep_page",
         ),
     ),
     functions=("Sweep", "sweep"),

@@ -7,6 +7,6 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.verbs.train.answer import train, train_columns, training_timeline
     from perfatlas.verbs.train.layouts import search_training
-    from perfatlas.verbs.train.sections import training_page
+    from perfatlas.verbs.train.blocks import training_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

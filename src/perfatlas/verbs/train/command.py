@@ -24,24 +24,19 @@ from perfatlas.commands.output import (
     Answering,
     answer_command,
     late_lines,
-    reproduced,
     require,
     show_answer,
     wants_table,
-    write_page_files,
 )
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
 
-ONE: Final = Answering(
-    command="train", function="train", first="step_time_s", text="sections:print_training"
-)
+ONE: Final = Answering(command="train", function="train", first="step_time_s")
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -93,33 +88,23 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
     if len({path.resolve() for path in files.values()}) < len(files):
         raise UsageError(f"{' and '.join(files)} name the same file")
     answer = train_answer(**set_fields).to_dict()
-    code = show_answer(answer, output=output, set_fields=set_fields, text=ONE.find(ONE.text))
-    _write_files(answer, extra, set_fields)
-    return code
+    page = None
+    if files:
+        from perfatlas.verbs.train.answer import training_timeline
+        from perfatlas.verbs.train.blocks import training_page
 
-
-def _write_files(
-    answer: Mapping[str, Any], extra: TrainFlags, set_fields: Mapping[str, Any]
-) -> None:
-    """Write the page and the trace."""
-    if not extra.files():
-        return
-    from perfatlas.verbs.train.answer import training_timeline
-
-    sys.stdout.flush()  # print the answer even if the files cannot be written
-    timeline = training_timeline(**set_fields)
-    if extra.page.files():
-        from perfatlas.verbs.train.sections import training_page
-
-        line = reproduced("train", set_fields)
-        write_page_files(extra.page, training_page(answer, timeline, reproduce=line))
+        timeline = training_timeline(**set_fields)
+        page = partial(training_page, timeline=timeline)
+    code = show_answer(answer, output=output, set_fields=set_fields, page=page, pages=extra.page)
     if extra.trace is not None:
         from perfatlas.report.traces import pipeline_trace_text
         from perfatlas.verbs.train.metrics import PARTS
 
+        sys.stdout.flush()  # print the answer even if the trace cannot be written
         later_s = {PARTS[name]: seconds for name, seconds in timeline.later_s.items()}
         write_atomic(extra.trace, pipeline_trace_text(timeline.passes, later_s))
         sys.stderr.write(printable(f"perfatlas: --trace written to {extra.trace}\n"))
+    return code
 
 
 COMMAND: Final = "search training"
@@ -175,7 +160,7 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
         write_table(str(output.output), columns)
         count = len(columns["step_time_s"])
         sys.stderr.write(f"perfatlas: {count:,} layouts written to {output.output}\n")
-    from perfatlas.verbs.train.sections import print_layouts
+    from perfatlas.verbs.train.blocks import layouts_page
 
-    text = partial(print_layouts, rate_per_cpu_s=answer.layouts_per_cpu_s)
-    return show_answer(told, output=output, set_fields=set_fields, text=text, pages=output.page)
+    page = partial(layouts_page, rate_per_cpu_s=answer.layouts_per_cpu_s * output.verbose)
+    return show_answer(told, output=output, set_fields=set_fields, page=page, pages=output.page)

@@ -17,13 +17,13 @@ DECLARATION: Final = Declaration(
                 "--vpp 5 --cp 2 --sequence-length 8192 --global-batch 128"
             ),
             table="answer:train_columns",
-            page="sections:training_page",
+            page="blocks:training_page",
         ),
         Command(
             name="search training",
             help="Best layouts of a training job for a model, a cluster and a global batch.",
             run="command:search_training",
-            page="sections:layouts_page",
+            page="blocks:layouts_page",
             example=(
                 "search training --model meta-llama/Llama-3.1-8B --system h100_sxm --gpus 8 "
                 "--global-batch 64"

@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas import quantities
 from perfatlas.cost import chip_data
 from perfatlas.files import format_toml
-from perfatlas.hardware import resolve_system, unit_of
-from perfatlas.report import text
+from perfatlas.hardware import resolve_system
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
-from perfatlas.studies import AREA, MachineSearch, limit_costs, read_unknowns, scaled_scenario
-from perfatlas.studies.deployments import LATENCIES
+from perfatlas.studies.cheapest_machine import AREA, MachineSearch, limit_costs, read_unknowns
+from perfatlas.studies.deployments.groups import LATENCIES
+from perfatlas.studies.scaling import scaled_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
-
     from perfatlas.answer import Answer
-    from perfatlas.studies import CheapestMachine
-    from perfatlas.studies.deployments import SearchInputs
+    from perfatlas.studies.cheapest_machine import CheapestMachine
+    from perfatlas.studies.deployments.question import SearchInputs
 
 CAPS: Final = {"max_power_w": "power_w", "max_die_area_mm2": AREA}
 SOLVE_FIELDS: Final = frozenset((*FIELD_NAMES, *LATENCIES, *CAPS, "solve", "mode", "gpus"))
 ROUNDING: Final = 1e-9  # relative: of a limit
-MOVED: Final = 0.1  # share by which limits move, to tell what they cost
-SHOWN: Final = (
+LIMIT_STEP: Final = 0.1  # share by which limits move, to tell what they cost
+MACHINE_METRICS: Final = (
     *("ttft_s", "tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu", "power_w"),
 )
 FIXED: Final = (
@@ -89,7 +87,7 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
             }
             for unknown in search.unknowns
         ],
-        "limit_costs": limit_costs(search, found, MOVED),
+        "limit_costs": limit_costs(search, found, LIMIT_STEP),
     }
     if "image_tokens" in answer.results:
         results["image_tokens"] = answer.results["image_tokens"]
@@ -138,7 +136,9 @@ def _machine(found: CheapestMachine, answer: Answer) -> dict[str, Any]:
     for name, each in (("chip_usd", found.chip.total_usd), (AREA, found.chip.area_mm2)):
         machine |= zip((name, f"{name}_low", f"{name}_high"), each, strict=True)
     ends = ("", "_low", "_high")
-    return machine | {f"{n}{end}": answer.results.get(f"{n}{end}") for n in SHOWN for end in ends}
+    return machine | {
+        f"{n}{end}": answer.results.get(f"{n}{end}") for n in MACHINE_METRICS for end in ends
+    }
 
 
 def machine_toml(answer: Mapping[str, Any]) -> str:
@@ -158,37 +158,3 @@ def machine_toml(answer: Mapping[str, Any]) -> str:
             inside = inside.setdefault(part, {})
         inside[name] = round(value) if name == "sm_count" else value
     return format_toml({"base": base.name, "source": source, "device": device})
-
-
-def print_machine(
-    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
-) -> None:
-    """Write the machine, what holds its fields, and what its limits cost."""
-    results = answer["results"]
-    machine = results["machine"]
-    asked = {**results, "gpus": answer["scenario"].get("gpus") or 1}
-    text.print_question(console, {**answer, "results": asked})
-    lines = [f"  {'cheapest machine':28} {'':>12}  90% interval"]
-    for name in ("chip_usd", AREA, *SHOWN):
-        if machine[name] is not None:
-            interval = text.interval_text(machine, name)
-            value = text.format_value(name, machine[name])
-            lines.append(f"  {text.label_of(name):28} {value:>12}  {interval}")
-    lines += ["", f"  {'field':28} {'value':>12}  {'of base':>8}  held by"]
-    for row in results["unknowns"]:
-        ratio = row["value"] / row["base_value"]
-        held = ", ".join(row["held_by"])
-        value = quantities.format_quantity(row["value"], unit_of(row["field"]))
-        lines.append(f"  {row['field']:28} {value:>12}  {ratio:7.2f}x  {held}")
-    text.print_plain(console, "\n".join(lines) + "\n")
-    for row in results["limit_costs"]:
-        told = [
-            f"{side} by {MOVED:.0%}: "
-            + ("none meets it" if usd is None else f"{usd - machine['chip_usd']:+,.0f} USD")
-            for side in ("tighter", "looser")
-            for usd in (row[f"{side}_chip_usd"],)
-        ]
-        value, most = (text.format_value(row["limit"], row[n]) for n in ("value", "most"))
-        label = text.label_of(row["limit"])
-        text.print_line(console, f"{label} {value} of at most {most}; {'; '.join(told)}")
-    text.print_closing(console, answer, reproduce=reproduce, verbose=verbose)

@@ -1,12 +1,12 @@
-"""HTML page of `bench run`: records beside their predictions, and the cases that did not run."""
+"""What `bench run` shows: records beside their predictions, and the cases that did not run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import BLUE, ORANGE, Axis, Bar, BarChart
-from perfatlas.report.pages import Page, Section, Table, Value
-from perfatlas.report.text import format_value
+from perfatlas.report.pages import Page, Section, Table
+from perfatlas.report.text import Value, format_value
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ TEXTS: Final = ("case", "remark", "bound", "reason")
 
 
 def bench_page(results: Mapping[str, Any], bench: Bench, *, reproduce: str) -> Page:
-    """Return the records of a run as an HTML page.
+    """Return the records of a run.
 
     Args:
         results: As of `--json`.
@@ -34,16 +34,16 @@ def bench_page(results: Mapping[str, Any], bench: Bench, *, reproduce: str) -> P
     return Page(
         command="bench run",
         title=f"{results['suite']} on {bench.machine.device}",
-        subtitle=bench.machine.stack,
-        summary=[
+        lines=[
+            bench.machine.stack,
             f"predictions: {bench.ceilings.origin}",
             *(f"not measured: {one}" for one in missing),
         ],
         values=[
-            Value(label="measured", value=f"{len(measured):,}"),
-            Value(label="not measured", value=f"{len(failed):,}"),
+            Value("measured", f"{len(measured):,}"),
+            Value("not measured", f"{len(failed):,}"),
         ],
-        sections=[*_measured(measured), *failed_section(results["records"])],
+        sections=[*_measured(measured), *_failed(failed)],
         warnings=["interrupted: later cases were not measured"] if results["interrupted"] else [],
         reproduce=reproduce,
         versions={"perfatlas": __version__},
@@ -54,10 +54,19 @@ def _measured(records: Records) -> list[Section]:
     """Return the records with what was achieved, predicted and left, and the residuals as bars."""
     if not records:
         return []
-    table = measured_table(records)
+    columns: dict[str, Any] = {
+        "case": case_text,
+        "time": "time_s",
+        "±90%": lambda one: f"{(one['time_s_high'] - one['time_s_low']) / 2.0 / one['time_s']:.1%}",
+        "achieved": _achieved,
+        "predicted": "predicted_s",
+        "remark": _remark,
+        "residual": lambda one: _residual(one) or "-",
+        "bound": lambda one: str(one["bound"]),
+    }
+    section = Section(title="Records", blocks=[Table.of(records, columns, texts=TEXTS)])
     known = [record for record in records if record["residual"] is not None]
     largest = sorted(known, key=lambda row: -abs(row["residual"]))[:MAX_BARS]
-    section = Section(title="Records", blocks=[table])
     if not largest:
         return [section]
     bars = [
@@ -71,21 +80,6 @@ def _measured(records: Records) -> list[Section]:
     ]
     axis = Axis("measured over predicted time, less 1", unit="%")
     return [Section.charted("Largest residuals", BarChart(bars, axis)), section]
-
-
-def measured_table(records: Records) -> Table:
-    """Return records with what was achieved, predicted and left."""
-    columns: dict[str, Any] = {
-        "case": case_text,
-        "time": "time_s",
-        "±90%": lambda one: f"{(one['time_s_high'] - one['time_s_low']) / 2.0 / one['time_s']:.1%}",
-        "achieved": _achieved,
-        "predicted": "predicted_s",
-        "remark": _remark,
-        "residual": lambda one: _residual(one) or "-",
-        "bound": lambda one: str(one["bound"]),
-    }
-    return Table.of(records, columns, texts=TEXTS)
 
 
 def _remark(record: Mapping[str, Any]) -> str:
@@ -111,15 +105,14 @@ def _residual(record: Mapping[str, Any]) -> str:
     return "" if record["residual"] is None else f"{record['residual']:+.1%}"
 
 
-def failed_section(records: Records) -> list[Section]:
+def _failed(records: Records) -> list[Section]:
     """Return the cases that were not measured, with their reason; empty for none."""
-    failed = [record for record in records if record["error"] is not None]
     columns = {
         "case": case_text,
         "reason": lambda one: "; ".join(filter(None, (str(one["error"]), _designed(one)))),
     }
-    table = Table.of(failed, columns, texts=TEXTS)
-    return [Section(title="Not measured", blocks=[table])] if failed else []
+    table = Table.of(records, columns, texts=TEXTS)
+    return [Section(title="Not measured", blocks=[table])] if records else []
 
 
 def case_text(record: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A fleet: the text of its fit, and pages in plain language of causes, repairs, effect on jobs."""
+"""What fleets and histories show, in plain language: causes, repairs, effect on jobs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import DAY_S, counted, parse_duration
-from perfatlas.report import pages
-from perfatlas.report.charts import (
-    BLUE,
-    ORANGE,
-    Axis,
-    Bar,
-    BarChart,
-    DaysChart,
-    Line,
-    LineChart,
-)
-from perfatlas.report.text import format_number, print_line, print_plain, share_text, time_text
+from perfatlas.report import charts, pages, text
 from perfatlas.verbs.fleet.glossary import (
     LENGTHS,
     glossary,
@@ -31,8 +20,6 @@ from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from rich.console import Console
 
     Facts = Mapping[str, Any]
     Columns = Mapping[str, str | Callable[[Facts], str]]
@@ -89,52 +76,55 @@ KINDS: Final = {
 }
 
 
-def print_fitted(
-    console: Console, results: Facts, *, reproduce: str, verbose: bool = False
-) -> None:
-    """Write the results of `fleet fit`.
+def fitted_page(results: Facts, *, reproduce: str) -> pages.Page:
+    """Return the results of `fleet fit`, whose fleet is in a file.
 
     Args:
         results: nodes, effects, left_out, causes (rows of the evidence and distribution), output,
             evidence.
-        verbose: Whether to print all causes and nodes, and the reason for each distribution.
     """
     causes = sorted(results["causes"], key=lambda cause: -cause["events"])
-    title = (
-        f"causes of failure on {counted(results['nodes'], 'node')}: mean time between failures of"
-        " the whole fleet, and of one part with its interval"
-    )
-    print_line(console, title, style="bold")
-    seen = _seen_columns(causes, time_text)
+    seen = _seen_columns(causes, text.time_text)
     last = {title: seen.pop(title) for title in ("without lemons",) if title in seen}
     columns: Columns = {
         "cause": "name",
         "events": "events",
-        "share": lambda row: share_text(row["share"]),
-        "fleet": lambda row: time_text(_seconds(row["fleet_mean_time_between"])),
+        "share": lambda row: text.share_text(row["share"]),
+        "fleet": lambda row: text.time_text(_seconds(row["fleet_mean_time_between"])),
         **seen,
         "law": "law",
         **last,
     }
-    most = None if verbose else MAX_CAUSES
-    pages.print_blocks(console, [pages.Table.of(causes, columns, ("cause", "law"))], most=most)
-    if lemons := _lemons(causes):
-        listed = [pages.Section(title=LEMONS, blocks=[lemons], most=MAX_LEMONS)]
-        pages.print_sections(console, listed, verbose=verbose)
-    console.print()
-    pages.print_blocks(console, _records(results))
-    if verbose:
-        reasons = [(row["name"], row["remarks"][-1]) for row in causes if row["remarks"]]
-        print_line(console, "distribution and reason; see the evidence file", style="bold")
-        pages.print_blocks(console, [_pairs(reasons)])
-    events = sum(cause["events"] for cause in causes)
-    fitted = f"maximum likelihood on {counted(events, 'failure')}, 95% intervals"
-    print_line(console, f"confidence: {fitted}", style="bold")
-    print_plain(console, f"fleet written to {results['output']}, with an evidence file", wrap=False)
+    table = pages.Table.of(causes, columns, ("cause", "law"))
+    lemons = _lemons(causes)
+    reasons = [(row["name"], row["remarks"][-1]) for row in causes if row["remarks"]]
     job = f"perfatlas goodput --fleet {shlex.quote(results['output'])}"
     times = "--spares COUNT --checkpoint-write-s TIME --restart-s TIME"
-    print_plain(console, f"next: {job} {times}", wrap=False)
-    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+    events = counted(sum(cause["events"] for cause in causes), "failure")
+    closing: list[pages.Block] = [
+        f"confidence: maximum likelihood on {events}, 95% intervals",
+        f"fleet written to {results['output']}, with an evidence file",
+        pages.Command(line=f"{job} {times}", label="next: "),
+    ]
+    return pages.Page(
+        command="fleet fit",
+        title=(
+            f"causes of failure on {counted(results['nodes'], 'node')}: mean time between failures"
+            " of the whole fleet, and of one part with its interval"
+        ),
+        sections=[
+            pages.Section(title="Causes", blocks=[table], most=MAX_CAUSES),
+            *([pages.Section(title=LEMONS, blocks=[lemons], most=MAX_LEMONS)] if lemons else []),
+            pages.Section(blocks=_records(results)),
+            pages.Section(
+                title="Distribution and reason; see the evidence file",
+                blocks=[_pairs(reasons)],
+                is_detail=True,
+            ),
+            pages.Section(blocks=closing),
+        ],
+        reproduce=reproduce,
+    )
 
 
 def _records(results: Facts) -> list[pages.Block]:
@@ -142,9 +132,10 @@ def _records(results: Facts) -> list[pages.Block]:
     blocks: list[pages.Block] = []
     availability = results["availability"]
     if results["utilization"] is not None:
+        share = text.share_text(results["utilization"])
         blocks.append(
-            f"jobs ran in {share_text(results['utilization'])} of the node-hours; failures that"
-            " accounting reports are divided by the node-hours under jobs"
+            f"jobs ran in {share} of the node-hours; failures that accounting reports are divided"
+            " by the node-hours under jobs"
         )
     if agreement := results["log_agreement"]:
         blocks += [
@@ -159,7 +150,7 @@ def _records(results: Facts) -> list[pages.Block]:
             " (docs/telemetry.md) or add [[repair]] to the fleet file"
         )
     else:
-        blocks.append(f"availability of nodes: {share_text(availability['node'])}")
+        blocks.append(f"availability of nodes: {text.share_text(availability['node'])}")
     blocks += [
         f"{counted(availability[name], 'node state')} without an end: {meaning}"
         for name, meaning in WITHOUT_END.items()
@@ -226,7 +217,7 @@ def _lemons(causes: Sequence[Facts]) -> pages.Table | None:
         "machine": "machine",
         "causes": "causes",
         "failures": "failures",
-        "probability of a high failure rate": lambda row: share_text(row["probability"]),
+        "probability of a high failure rate": lambda row: text.share_text(row["probability"]),
     }
     rows.sort(key=lambda row: -row["failures"])
     return pages.Table.of(rows, columns, ("machine", "causes")) if rows else None
@@ -239,7 +230,7 @@ def kind_text(kind: str, count: int) -> str:
         kind: failure, effect, notice, unclear, planned or overhead.
 
     Example:
-        >>> from perfatlas.verbs.fleet.sections import kind_text
+        >>> from perfatlas.verbs.fleet.blocks import kind_text
         >>> kind_text("failure", 2), kind_text("notice", 1), kind_text("unclear", 2)
         ('2 failures', '1 notice', '2 unclear')
     """
@@ -292,7 +283,7 @@ def _size(facts: Facts) -> str:
     )
 
 
-def _values(facts: Facts) -> list[pages.Value]:
+def _values(facts: Facts) -> list[text.Value]:
     told = [("machines", f"{facts['units']:,}"), ("GPUs", f"{facts['gpus']:,}")]
     if of_machines := _per_day(facts["causes"]):
         told.append(("time between failures of machines", spelled_time(DAY_S / of_machines)))
@@ -301,7 +292,7 @@ def _values(facts: Facts) -> list[pages.Value]:
         told.append(
             ("time to interruption of a job on the whole fleet", spelled_time(largest["mtti_s"]))
         )
-    return [pages.Value(label=label, value=value) for label, value in told]
+    return [text.Value(label, value) for label, value in told]
 
 
 def _per_day(causes: Sequence[Facts]) -> float:
@@ -320,7 +311,7 @@ def _causes(causes: Sequence[Facts], repairs: Sequence[Facts]) -> pages.Section:
     columns: Columns = {
         "cause": "name",
         "description": lambda row: in_words(row["name"], row["meaning"]) or "-",
-        "share": lambda row: share_text(row["share"]),
+        "share": lambda row: text.share_text(row["share"]),
         "in the fleet, every": lambda row: (
             spelled_time(row["mean_time_between_s"]) + (", each job" if row["of_job"] else "")
         ),
@@ -361,12 +352,12 @@ def _most_frequent(causes: Sequence[Facts]) -> str:
     whole = any(row["of_job"] for row in causes)
     whose = "failures of a job on the whole fleet" if whole else "failures"
     if len(first) == 1:
-        return f"The most frequent cause: {first[0]}, {share_text(share)} of all {whose}."
+        return f"The most frequent cause: {first[0]}, {text.share_text(share)} of all {whose}."
     more = [f"{len(first) - MAX_NAMED} more"] if len(first) > MAX_NAMED else []
     *named, last = [*first[:MAX_NAMED], *more]
     which = f"{len(first)} most frequent" if len(first) < len(causes) else f"{len(first)}"
     return (
-        f"The {which} causes are equally frequent, each {share_text(share)} of all {whose}:"
+        f"The {which} causes are equally frequent, each {text.share_text(share)} of all {whose}:"
         f" {', '.join(named)} and {last}."
     )
 
@@ -423,8 +414,8 @@ def _inspected(causes: Sequence[Facts], evidence: Facts | None) -> list[pages.Se
     )
     assumed = [cause for cause in causes if cause["lemon_share"]]
     blocks += [
-        f"For {cause['name']}, {share_text(cause['lemon_share'])} of the parts are assumed to"
-        f" fail {format_number(cause['lemon_factor'])} times as often as the others."
+        f"For {cause['name']}, {text.share_text(cause['lemon_share'])} of the parts are assumed to"
+        f" fail {text.format_number(cause['lemon_factor'])} times as often as the others."
         for cause in assumed
     ]
     if len(assumed) > 1:
@@ -498,12 +489,12 @@ def causes_chart(causes: Sequence[Facts]) -> list[pages.Block]:
     if len(causes) < 2:
         return []
     bars = [
-        Bar(row["name"], row["share"], share_text(row["share"]), ORANGE)
+        charts.Bar(row["name"], row["share"], text.share_text(row["share"]), charts.ORANGE)
         for row in causes[:MAX_BARS]
     ]
     left = len(causes) - len(bars)
     note = [f"The {MAX_BARS} most frequent; the table has {left} more."] if left else []
-    figure = BarChart(bars, Axis("share of all failures", "%"))
+    figure = charts.BarChart(bars, charts.Axis("share of all failures", "%"))
     return [pages.Chart(figure=figure, title="Share of failures by cause"), *note]
 
 
@@ -514,9 +505,11 @@ def lives_chart(jobs: Sequence[Facts]) -> list[pages.Block]:
         return []
     unit = unit_of(rows[-1]["mtti_s"])  # as in the table and the text of the largest job
     times = [row["mtti_s"] / LENGTHS[unit][0] for row in rows]
-    line = Line("mean time to interruption", [row["gpus"] for row in rows], times, BLUE)
-    y = Axis(f"mean time to interruption [{unit}s]", log=True)
-    figure = LineChart([line], Axis("GPUs of the job", log=True), y)
+    line = charts.Line(
+        "mean time to interruption", [row["gpus"] for row in rows], times, charts.BLUE
+    )
+    y = charts.Axis(f"mean time to interruption [{unit}s]", log=True)
+    figure = charts.LineChart([line], charts.Axis("GPUs of the job", log=True), y)
     return [pages.Chart(figure=figure, title="Mean time to interruption by job size")]
 
 
@@ -524,7 +517,9 @@ def days_chart(facts: Facts) -> list[pages.Block]:
     """Return the chart of failures per day, empty for a single day."""
     if len(facts["days"]) < 2:
         return []
-    figure = DaysChart(facts["days"], facts["failures_per_day"], Axis("failures per day", "count"))
+    figure = charts.DaysChart(
+        facts["days"], facts["failures_per_day"], charts.Axis("failures per day", "count")
+    )
     return [pages.Chart(figure=figure, title="Failures per day")]
 
 
@@ -544,10 +539,7 @@ def history_page(name: str, facts: Facts, *, reproduce: str) -> pages.Page:
         command="fleet report",
         title=f"Failure history of {name}",
         summary=[summary if facts["events"] else "The logs contain no events."],
-        values=[
-            pages.Value(label=KINDS[kind], value=f"{count:,}")
-            for kind, count in facts["kinds"].items()
-        ],
+        values=[text.Value(KINDS[kind], f"{count:,}") for kind, count in facts["kinds"].items()],
         sections=[*_tables(facts), glossary(told)],
         reproduce=reproduce,
         versions={"perfatlas": __version__},

@@ -1,31 +1,18 @@
-"""A schedule in a terminal and as a page: GPU time by category, waiting times, policies."""
+"""What a schedule shows: GPU time by category, waiting times, policies."""
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
 from perfatlas.quantities import counted
-from perfatlas.report import text
-from perfatlas.report.charts import Waterfall
-from perfatlas.report.pages import (
-    Section,
-    Table,
-    Value,
-    answer_page,
-    print_blocks,
-    print_sections,
-)
+from perfatlas.report import charts, pages, text
 from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rich.console import Console
-
-    from perfatlas.report.pages import Page
-    from perfatlas.report.pages.page import Block
 
     Answered = Mapping[str, Any]
 
@@ -88,27 +75,8 @@ GLOSSARY: Final = {
 }
 
 
-def print_schedule(
-    console: Console, answer: Answered, *, reproduce: str, verbose: bool = False
-) -> None:
-    """Write an answer of `fleet schedule` to a console.
-
-    Args:
-        verbose: Whether to print all results, classes of jobs and evidence.
-    """
-    text.print_line(console, schedule_headline(answer), style="bold")
-    console.print()
-    print_blocks(console, _results(answer["results"], brief=not verbose))
-    print_sections(console, _sections(answer), verbose=verbose)
-    covered = ONE_RUN + (SEEDED if "seed" in answer["scenario"] else "")
-    method = text.METHODS[answer["evidence"]["tier"]]
-    text.print_closing(
-        console, answer, reproduce=reproduce, method=method, covered=covered, verbose=verbose
-    )
-
-
-def schedule_page(answer: Answered, *, reproduce: str) -> Page:
-    """Return a schedule as an HTML page."""
+def schedule_page(answer: Answered, *, reproduce: str) -> pages.Page:
+    """Return an answer of `fleet schedule`."""
     results = answer["results"]
     values = {
         text.label_of("allocated_share"): text.format_value(
@@ -121,17 +89,22 @@ def schedule_page(answer: Answered, *, reproduce: str) -> Page:
         "jobs completed": f"{results['states'].get('completed', 0):,}",
     }
     terms = TERMS | {title: METRICS[name].description for title, name in GLOSSARY.items()}
-    glossary = Table(head=("term", "meaning"), rows=list(terms.items()), text_columns=(0, 1))
-    return answer_page(
+    glossary = pages.Table(head=("term", "meaning"), rows=list(terms.items()), text_columns=(0, 1))
+    return pages.answer_page(
         answer,
-        title=schedule_headline(answer),
-        values=[Value(label=label, value=value) for label, value in values.items()],
-        sections=[
-            Section(title="Results", blocks=_results(results)),
+        [
+            pages.Section(blocks=_results(results, brief=True), on="brief"),
+            pages.Section(blocks=_results(results), on="terminal", is_detail=True),
+            pages.Section(title="Results", blocks=_results(results), on="page"),
             *_sections(answer),
-            Section(title="Glossary", blocks=[glossary]),
+            pages.Section(title="Glossary", blocks=[glossary], on="page"),
         ],
+        title=schedule_headline(answer),
+        lines=(),
+        values=list(starmap(text.Value, values.items())),
         reproduce=reproduce,
+        method=text.METHODS[answer["evidence"]["tier"]],
+        covered=ONE_RUN + (SEEDED if "seed" in answer["scenario"] else ""),
     )
 
 
@@ -139,7 +112,7 @@ def schedule_headline(answer: Answered) -> str:
     """Return the scenario in one line.
 
     Example:
-        >>> from perfatlas.verbs.schedule.sections import schedule_headline
+        >>> from perfatlas.verbs.schedule.blocks import schedule_headline
         >>> schedule_headline({"scenario": {"num_jobs": 9, "seed": 3, "order": "priority"},
         ...     "results": {"jobs": 9, "nodes": 2, "gpus": 16}})
         'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: order priority'
@@ -160,7 +133,7 @@ def schedule_headline(answer: Answered) -> str:
     return f"{of}: {', '.join(words)}" if words else of
 
 
-def _results(results: Answered, *, brief: bool = False) -> list[Block]:
+def _results(results: Answered, *, brief: bool = False) -> list[pages.Block]:
     """Return the results, then the statistics of waiting."""
     states = METRICS["states"].parts
     lines = []
@@ -196,32 +169,39 @@ def _results(results: Answered, *, brief: bool = False) -> list[Block]:
         )
         for name in WAITS
     ]
-    return [Table(head=("", "value"), rows=lines), Table(head=("", *STATISTICS), rows=waits)]
+    return [
+        pages.Table(head=("", "value"), rows=lines),
+        pages.Table(head=("", *STATISTICS), rows=waits),
+    ]
 
 
-def _sections(answer: Answered) -> list[Section]:
+def _sections(answer: Answered) -> list[pages.Section]:
     rows, compared = answer["breakdown"], answer["results"].get("compared")
     shares = [text.share_text(row["share"]) for row in rows]
     most = text.MAX_BUCKETS - bool(compared)
-    figure = Waterfall(rows, SCHEDULE_BUCKETS, shares)
-    sections = [Section.charted("Where the GPU time goes", figure, most=most)]
+    figure = charts.Waterfall(rows, SCHEDULE_BUCKETS, shares)
+    sections = [pages.Section.charted("Where the GPU time goes", figure, most=most)]
     if len(classes := answer["results"]["classes"]) > 1:
         table = _table(class_rows(classes))
         sections.append(
-            Section(title=text.label_of("classes").capitalize(), blocks=[table], is_detail=True)
+            pages.Section(
+                title=text.label_of("classes").capitalize(), blocks=[table], is_detail=True
+            )
         )
     if compared:
         table = _table(compared_rows(compared), len(compared[0]["changes"]))
         sections.append(
-            Section(title=text.label_of("compared").capitalize(), blocks=[table], most=FEW_COMPARED)
+            pages.Section(
+                title=text.label_of("compared").capitalize(), blocks=[table], most=FEW_COMPARED
+            )
         )
     return sections
 
 
-def _table(rows: Sequence[Mapping[str, str]], texts: int = 1) -> Table:
+def _table(rows: Sequence[Mapping[str, str]], texts: int = 1) -> pages.Table:
     """Return cells as a table, of which the first columns are texts."""
     cells = [tuple(row.values()) for row in rows]
-    return Table(head=tuple(rows[0]), rows=cells, text_columns=range(texts))
+    return pages.Table(head=tuple(rows[0]), rows=cells, text_columns=range(texts))
 
 
 def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:

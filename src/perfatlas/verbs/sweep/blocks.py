@@ -1,4 +1,4 @@
-"""HTML page of a sweep: its objective by what varies.
+"""What a sweep shows on a page: its objective by what varies.
 
 What varies decides the chart. Samples are points over each number that is sampled. A grid is a
 line for each combination of other values over the number with most values, or bars if no number
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import FIELDS, unit_of
 from perfatlas.report import charts
-from perfatlas.report.pages import Section, Table, results_page
+from perfatlas.report.pages import Section, Table, Values, results_page
 from perfatlas.report.text import (
-    Shown,
+    Value,
     cell_text,
     format_value,
     interval_text,
@@ -78,14 +78,15 @@ def sweep_page(answer: Row, columns: Columns | None = None, *, reproduce: str) -
     by = f" by {_listed(names)}" if names else ""
     return results_page(
         answer,
+        *sections,
         title=f"{study['verb']}: {label_of(objective)}{by}" if objective else study["verb"],
-        lines=_summary(results, flattened(study.get("scenario", {}))),
-        sections=sections,
+        lines=(),
+        shown=Values(all=_summary(results, flattened(study.get("scenario", {})))),
         reproduce=reproduce,
     )
 
 
-def _summary(results: Row, fixed: Row) -> list[Shown]:
+def _summary(results: Row, fixed: Row) -> list[Value]:
     """Return the best value with its interval, what it is reached with, and the counts of rows."""
     objective, shown = results["objective"], []
     if results["best"]:
@@ -94,17 +95,17 @@ def _summary(results: Row, fixed: Row) -> list[Shown]:
         ends = {name.removeprefix(RESULT_PREFIX): value for name, value in row.items()}
         which = "highest" if results["better"] == "higher" else "lowest"
         value = cell_text(objective, row[own])
-        shown.append(Shown(f"{which} {label_of(objective)}", value, interval_text(ends, objective)))
+        shown.append(Value(f"{which} {label_of(objective)}", value, interval_text(ends, objective)))
         hidden = (own, f"{own}_low", f"{own}_high", "point", "tier")
         at = [f"{_words(name)} {cell_text(name, row[name])}" for name in row if name not in hidden]
-        shown.append(Shown("reached at", ", ".join(at), ""))
+        shown.append(Value("reached at", ", ".join(at), ""))
     if fixed:
         same = [f"{_words(name)} {cell_text(name, value)}" for name, value in fixed.items()]
-        shown.append(Shown("at all points", ", ".join(same), ""))
+        shown.append(Value("at all points", ", ".join(same), ""))
     left_out = sum(results["left_out"].values())
     counts = {"points": results["points"], "answered": results["answered"]}
     counts |= {"refused": results["failed"], "left out by constraints": left_out}
-    shown += [Shown(name, f"{count:,}", "") for name, count in counts.items() if count]
+    shown += [Value(name, f"{count:,}", "") for name, count in counts.items() if count]
     return shown
 
 
