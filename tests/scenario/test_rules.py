@@ -1,0 +1,159 @@
+"""Each rule of scenarios, kernels and collectives applies to its own example alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from perfatlas.scenario.fields import InputFields, Rule, Scenario, broken_rules
+from perfatlas.scenario.operator_queries import CollectiveInputs, inputs
+from perfatlas.scenario.resolution import rules
+from perfatlas.scenario.resolution.field_facts import EFFECTS, FORMATS
+from perfatlas.scenario.resolution.pools import SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Fields = dict[str, Any]
+
+DEPLOYED: Final[Fields] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+POOLS: Final[Fields] = {"mode": "disaggregated", "prefill_workers": 2}
+SPLIT: Final[Fields] = {"feed_forward_system": "h200_sxm"}
+OWN: Final[dict[str, Sequence[Any]]] = {
+    "system": ("h100_sxm", "h200_sxm"),
+    "engine": ("vllm", "sglang"),
+    "format": ("fp8", "bf16"),
+    "expert_exchange": ("deepep", "all_to_all"),
+}
+SCENARIOS: Final[list[tuple[Rule, Fields, str]]] = [
+    (rules.LOADS[0], {"batch": 8, "concurrency": 8}, "batch = 8 and concurrency = 8 exclude"),
+    (rules.LOADS[1], {"isl": 100, "prefix": 100}, "prefix is at most 99"),
+    (rules.LOADS[2], {"usd_per_gpu_hour": "nowhere.toml"}, "nowhere.toml"),
+    (rules.LOADS[3], {"speculative_depth": 2}, "needs speculative_acceptance"),
+    (
+        rules.LOADS[4],
+        {"speculative_depth": 2, "acceptance_by_position": "0.9"},
+        "has 1 numbers, one for each of speculative_depth = 2",
+    ),
+    (rules.SPLIT[0], {**SPLIT, "gpus": 8}, "gpus = 8 does not say how many machines"),
+    (rules.SPLIT[1], {**SPLIT, "ep": 2}, "set feed_forward_tp and feed_forward_ep instead"),
+    (rules.QUEUED_SPLIT[0], {**SPLIT, "pp": 2}, "pp = 2, cp = 1: simulate runs all layers"),
+    (rules.STEADY_SPLIT[0], {**SPLIT, "batch": 1, "micro_batches": 2}, "micro_batches = 2"),
+    (rules.STEADY[0], {"mode": "static", "method": "simulate"}, "set mode = aggregated"),
+    (rules.POOLS[0], {**POOLS, "batch": 8}, "batch = 8 has no effect in mode disaggregated"),
+    (rules.POOLS[1], {**POOLS, "dp": 2}, "use prefill_workers and decode_workers"),
+    (rules.POOLS[2], {**POOLS, "gpus": 8}, "2 x 1 + 1 x 1 = 3; leave gpus out"),
+    (rules.IN_FLIGHT[0], {**POOLS, "concurrency": 4, "prefill_batch": 8}, "to at most 4"),
+    (rules.IN_FLIGHT[1], {**POOLS, "concurrency": 4, "decode_batch": 8}, "to at most 4"),
+]
+KERNELS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]] = [
+    (
+        inputs.AttentionInputs,
+        {"system": "h200_sxm", "num_heads": 32, "kv_len": 64, "batch": 1, "phase": "prefill"},
+        [
+            ({"q_len": 65}, "q_len = 65 exceeds kv_len = 64"),
+            ({"num_kv_heads": 3}, "num_kv_heads = 3 must divide num_heads = 32"),
+            ({"mask": "none", "window": 8}, "window = 8 needs a causal mask"),
+            ({"direction": "backward", "cache_append": "included"}, "training appends to no cache"),
+        ],
+    ),
+    (
+        inputs.MoeInputs,
+        {"system": "h200_sxm", "tokens": 8, "hidden": 64, "intermediate": 64, "experts": 8}
+        | {"top_k": 2},
+        [({"top_k": 9}, "top_k = 9 exceeds experts = 8"), ({"ep": 3}, "ep = 3 must divide")],
+    ),
+    (
+        inputs.ConvInputs,
+        {"system": "h200_sxm", "batch": 1, "channels": 8, "height": 8, "width": 8, "filters": 8}
+        | {"kernel": 3},
+        [
+            ({"tier": "measured"}, "set tier = physics"),
+            ({"groups": 3}, "groups = 3 must divide channels = 8 and filters = 8"),
+            ({"height": 1, "padding": 0}, "a kernel of 3 exceeds height = 1 with padding = 0"),
+            ({"width": 1, "padding": 0}, "a kernel of 3 exceeds width = 1 with padding = 0"),
+        ],
+    ),
+    (
+        inputs.NormInputs,
+        {"system": "h200_sxm", "tokens": 8, "width": 64, "kind": "group"},
+        [
+            ({"groups": 3}, "groups = 3 must divide width = 64"),
+            ({"batch": 3}, "batch = 3 must divide tokens = 8"),
+        ],
+    ),
+    (
+        inputs.AttentionDesignInputs,
+        {"system": "h200_sxm", "num_heads": 32, "kv_len": 64, "batch": 1},
+        [
+            ({"kind": "mla", "phase": "prefill"}, "set phase = decode, or use kernel attention"),
+            ({"q_len": 65}, "q_len = 65 exceeds kv_len = 64"),
+            ({"num_kv_heads": 3}, "num_kv_heads = 3 must divide num_heads = 32"),
+        ],
+    ),
+    (
+        CollectiveInputs,
+        {"system": "h200_sxm", "op": "all_reduce", "bytes": 1024, "gpus": 16},
+        [
+            ({"nodes": 3}, "nodes = 3 must divide gpus = 16"),
+            ({"nodes": 1}, "16 gpus on 1 nodes are 16 per node; a scale-up domain of h200_sxm"),
+        ],
+    ),
+]
+
+
+def check(
+    schema: type[InputFields], rule: Rule, usual: Fields, changed: Fields, words: str
+) -> None:
+    """Check that a rule applies to its example, and not to the usual row."""
+    rows = [usual, {**usual, **changed}]
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns, wrong = schema.read_table({name: [row.get(name) for row in rows] for name in names})
+    assert not wrong
+    ((row, problem),) = broken_rules([rule], columns).items()
+    assert row == 1
+    assert words in str(problem)
+
+
+@pytest.mark.parametrize(("rule", "changed", "words"), SCENARIOS)
+def test_a_rule_of_scenarios_applies_to_its_example(
+    rule: Rule, changed: Fields, words: str
+) -> None:
+    check(Scenario, rule, DEPLOYED, changed, words)
+
+
+def test_each_rule_of_scenarios_has_an_example() -> None:
+    lists = (rules.LOADS, rules.SPLIT, rules.QUEUED_SPLIT, rules.STEADY_SPLIT, rules.STEADY)
+    known = [rule for rules_ in (*lists, rules.POOLS, rules.IN_FLIGHT) for rule in rules_]
+    assert [rule for rule, *_ in SCENARIOS] == known
+
+
+def test_what_all_pools_override_has_no_effect() -> None:
+    for rule, name in zip(EFFECTS, SHARED, strict=False):
+        own, shared = OWN.get(name, (4, 2))
+        fields = {**POOLS, name: shared, f"prefill_{name}": own, f"decode_{name}": own}
+        if f"decode_{name}" in Scenario.fields() and f"prefill_{name}" in Scenario.fields():
+            check(Scenario, rule, {**DEPLOYED, **POOLS}, fields, "all pools override it")
+    formats = dict.fromkeys(FORMATS, "fp8") | {"format": "bf16"}
+    check(Scenario, EFFECTS[len(SHARED)], DEPLOYED, formats, "format = bf16 has no effect here")
+
+
+@pytest.mark.parametrize(("schema", "usual", "examples"), KERNELS)
+def test_rules_of_operators_apply_to_their_examples(
+    schema: type[InputFields], usual: Fields, examples: list[tuple[Fields, str]]
+) -> None:
+    known = list(schema.rules)
+    assert len(known) == len(examples)
+    for rule in known:
+        found = [words for changed, words in examples if _applies(schema, rule, usual, changed)]
+        assert len(found) == 1
+    for changed, words in examples:
+        with pytest.raises(Exception, match=words.replace("(", r"\(")):
+            schema.ask({**usual, **changed})
+
+
+def _applies(schema: type[InputFields], rule: Rule, usual: Fields, changed: Fields) -> bool:
+    fields = {**usual, **changed}
+    columns, _ = schema.read_table({name: [value] for name, value in fields.items()})
+    return bool(rule.applies(columns)[0])
