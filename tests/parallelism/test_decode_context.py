@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 import perfatlas
 from perfatlas import networks, parallelism
 from perfatlas.operators import Attention, Collective, LatentAttention, Operator, Phase
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.parallelism.examples import BF16, DEEPSEEK_V3, LLAMA_70B, column, model_of, plan_of
 
 DEEPSEEK: Final[dict[str, Any]] = {
@@ -112,31 +111,6 @@ def test_the_cache_of_a_replica_grows_by_the_ranks_of_a_group() -> None:
         for d in (1, 8)
     )
     assert striped == pytest.approx(8 * plain, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "why"),
-    [
-        ({"dcp": 3}, InvalidSpecError, "tp = 8 must be a multiple of dcp = 3"),
-        ({"dcp": 2, "cp": 2}, InvalidSpecError, "striped keys of divided prompts"),
-        (
-            {"dcp": 2, "model": "meta-llama/Llama-3.1-8B", "format": None},
-            InvalidSpecError,
-            "multiple of num_kv_heads x dcp = 8 x 2",
-        ),
-        (
-            {"dcp": 2, "model": "openai/gpt-oss-20b", "format": None, "tp": 16},
-            UnsupportedError,
-            "vllm does not stripe the keys of sliding windows",
-        ),
-        ({"dcp": 2, "engine": "trtllm"}, UnsupportedError, "Helix on generation workers"),
-    ],
-)
-def test_what_cannot_be_striped_is_refused(
-    fields: dict[str, Any], error: type[Exception], why: str
-) -> None:
-    with pytest.raises(error, match=why):
-        perfatlas.estimate(**{**DEEPSEEK, "batch": 4, **fields})
 
 
 def test_states_cannot_be_striped() -> None:

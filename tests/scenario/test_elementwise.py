@@ -44,20 +44,6 @@ def test_bytes_by_hand(
     assert results["bytes_per_s"] < 4.8e12  # of the memory
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"width": 100}, "groups = 32 must divide width = 100"),
-        ({"batch": 3}, "batch = 3 must divide tokens = 4096"),
-    ],
-)
-def test_groups_and_images_divide_what_a_group_norm_reads(
-    change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.kernel_op("norm", **{**ASKED, "kind": "group", **change})
-
-
 def test_the_operator_follows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--system", "h200_sxm", "--tokens", "64", "--width", "768"]
     assert main(["kernel", "op", "elementwise", "quantize", *words]) == 0

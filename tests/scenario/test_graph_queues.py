@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas import estimate, max_request_rate, required_replicas, search, simulate
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas import estimate, max_request_rate, required_replicas, simulate
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.requests import plain_requests
@@ -96,15 +96,6 @@ def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> N
         simulate(**{**NETWORK, "request_rate": 5, **asked, **fields})
 
 
-def test_pools_and_estimates_of_queues_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="pools of graphs"):
-        simulate(**NETWORK, request_rate=5, max_num_seqs=4, mode="disaggregated")
-    with pytest.raises(UnsupportedError, match="simulate for its queues"):
-        estimate(**NETWORK, mode="aggregated", concurrency=4)
-    with pytest.raises(InvalidSpecError, match="largest batch of a queue"):
-        estimate(**NETWORK, max_num_seqs=4)
-
-
 def test_a_file_of_requests_has_an_item_each(tmp_path: Path) -> None:
     trace = tmp_path / "requests.csv"
     trace.write_text("arrival_s,isl,osl\n0,1,1\n0.1,1,1\n")
@@ -113,12 +104,3 @@ def test_a_file_of_requests_has_an_item_each(tmp_path: Path) -> None:
     trace.write_text("arrival_s,isl,osl\n0,9,1\n")
     with pytest.raises(InvalidSpecError, match="requests of up to 9 tokens"):
         simulate(**asked)
-
-
-def test_networks_that_generate_tokens_are_neither_queued_nor_searched() -> None:
-    with pytest.raises(UnsupportedError, match="t5-base generates tokens"):
-        simulate(model="t5-base", system="h100_sxm", request_rate=10.0, max_num_seqs=4)
-    with pytest.raises(UnsupportedError, match="t5-base generates tokens"):
-        search(model="t5-base", system="h100_sxm", gpus=1)
-    with pytest.raises(UnsupportedError, match="its deployments not searched"):
-        search(model="t5-base{target_length=1}", system="h100_sxm", gpus=1, osl=50)

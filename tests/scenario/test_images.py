@@ -8,7 +8,6 @@ import pytest
 
 from perfatlas.answer import Answer
 from perfatlas.networks import ENCODER, resolve_model
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.text import question_lines
 from perfatlas.step import graph_kernels
 from perfatlas.verbs.estimate import estimate, estimate_table
@@ -110,23 +109,6 @@ def test_simulated_requests_have_the_tokens_and_the_encoder() -> None:
     images = simulate(**{**TEXT, **IMAGES, **load})
     added_s = images.results["ttft_s"]["mean"] - text.results["ttft_s"]["mean"]
     assert added_s == pytest.approx(_encoding_s(images.answer), rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"images": 10_000}, "context length of Qwen/Qwen3-VL-8B-Instruct is 262,144"),
-        ({"images": 1, "image_height": 60_000, "image_width": 100}, "differ by more than"),
-        ({"images": 1, "image_height": 100_000}, "at most 65,535"),
-        ({"image_height": 100}, "images = 0; set images"),
-        ({"images": 1, "model": "Qwen/Qwen3-8B"}, "no vision encoder of Qwen/Qwen3-8B"),
-        ({"images": 1, "tp": 32}, "num_heads of the vision encoder = 16"),
-        ({"images": 1, "pp": 4}, "pp = 4: the first stage alone encodes images"),
-    ],
-)
-def test_refusals(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        estimate(**{**TEXT, **fields})
 
 
 def test_no_images_are_the_question_without() -> None:

@@ -26,7 +26,7 @@ OWN: Final[dict[str, Sequence[Any]]] = {
     "format": ("fp8", "bf16"),
     "expert_exchange": ("deepep", "all_to_all"),
 }
-SCENARIOS: Final[list[tuple[Rule, Fields, str]]] = [
+SCENARIOS: Final[list[tuple[Rule[Any], Fields, str]]] = [
     (rules.LOADS[0], {"batch": 8, "concurrency": 8}, "batch = 8 and concurrency = 8 exclude"),
     (rules.LOADS[1], {"isl": 100, "prefix": 100}, "prefix is at most 99"),
     (rules.LOADS[2], {"usd_per_gpu_hour": "nowhere.toml"}, "nowhere.toml"),
@@ -104,7 +104,7 @@ KERNELS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]]
 
 
 def check(
-    schema: type[InputFields], rule: Rule, usual: Fields, changed: Fields, words: str
+    schema: type[InputFields], rule: Rule[Any], usual: Fields, changed: Fields, words: str
 ) -> None:
     """Check that a rule applies to its example, and not to the usual row."""
     rows = [usual, {**usual, **changed}]
@@ -118,7 +118,7 @@ def check(
 
 @pytest.mark.parametrize(("rule", "changed", "words"), SCENARIOS)
 def test_a_rule_of_scenarios_applies_to_its_example(
-    rule: Rule, changed: Fields, words: str
+    rule: Rule[Any], changed: Fields, words: str
 ) -> None:
     check(Scenario, rule, DEPLOYED, changed, words)
 
@@ -153,7 +153,7 @@ def test_rules_of_operators_apply_to_their_examples(
             schema.ask({**usual, **changed})
 
 
-def _applies(schema: type[InputFields], rule: Rule, usual: Fields, changed: Fields) -> bool:
+def _applies(schema: type[InputFields], rule: Rule[Any], usual: Fields, changed: Fields) -> bool:
     fields = {**usual, **changed}
     columns, _ = schema.read_table({name: [value] for name, value in fields.items()})
     return bool(rule.applies(columns)[0])

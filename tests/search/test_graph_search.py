@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from perfatlas import estimate, search
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError
 
 ASKED: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "gpus": 8}
 
@@ -71,35 +71,6 @@ def test_denoisers_are_divided() -> None:
     assert [(one["cp"], one["dp"]) for one in plans] == [(8, 1), (4, 2), (2, 4), (1, 8)]
     assert found.answer.scenario["objective"] == "request_latency_s"
     assert "of a batch from its start" in " ".join(found.answer.evidence.assumptions)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"slo_ttft_s": 1}, "slo_ttft_s = 1 has no effect here: requests of resnet-50"),
-        ({"emit": "vllm"}, "emit = vllm has no effect here"),
-        ({"request_mix": ["9:9:1"]}, "request_mix"),
-        ({"kv_formats": ["fp8"]}, "kv_formats = fp8 has no effect here"),
-        ({"max_accuracy_loss": 1}, "max_accuracy_loss = 1 has no effect here"),
-        ({"objective": "accuracy_delta"}, "ranked by throughput_per_s_per_gpu, gpus"),
-        ({"choices": ["speculative_depth=0:2"]}, "choices of speculative_depth apply to language"),
-        ({"choices": ["redundant_experts=0:32"]}, "choices of redundant_experts apply to"),
-        ({"slo_percentile": 99, "slo_request_latency_s": 1}, "slo_percentile = 99 has no effect"),
-        ({"isl": 9}, "runs over items of one size"),
-    ],
-)
-def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        search(**ASKED, **fields)
-
-
-@pytest.mark.parametrize(
-    ("mode", "end"),
-    [("aggregated", "training$"), ("disaggregated", "pools of graphs do not exist$")],
-)
-def test_other_modes_are_refused(mode: Literal["aggregated", "disaggregated"], end: str) -> None:
-    with pytest.raises(UnsupportedError, match=end):
-        search(**ASKED, mode=mode)
 
 
 def test_the_scenario_of_an_answer_gives_it_again() -> None:

@@ -230,24 +230,6 @@ def test_decoding_has_the_interval_of_its_processors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"input_rate": 100}, "input_cores is not set"),
-        ({"model": "flux.1-dev", "input_cores": 2}, "the items of flux.1-dev is not known"),
-        ({"model": "bert-large", "input_cores": 2}, "the items of bert-large is not known"),
-        (
-            {"model": "meta-llama/Llama-3.1-8B", "input_cores": 2, "engine": None},
-            "is a language model",
-        ),
-    ],
-)
-def test_input_without_effect_is_refused(fields: dict[str, Any], message: str) -> None:
-    """A rate needs cores, and cores a known rate and a graph."""
-    with pytest.raises(InvalidSpecError, match=message):
-        train(**{**STEP, **fields})
-
-
-@pytest.mark.parametrize(
     ("model", "elements"),
     [
         ("vit-large-16", 197 * 1024),  # tokens x width, read by every layer

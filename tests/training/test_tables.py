@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.quantities import InfeasibleError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, UnsupportedError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part
@@ -108,20 +108,6 @@ def test_the_bound_is_a_lower_limit() -> None:
             for tier in ("bound", "physics")
         )
         assert bound <= own
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"ep": 4}, "ep x expert_tp = 4 x 1 must equal dp = 8: all ranks divide the"),
-        ({"gpus": 32, "ep": 32}, "has 26 embedding tables; ep is at most 26, and expert_tp"),
-        ({"tp": 2}, "tp = 2: graphs of operators are not divided over GPUs"),
-        ({"model": "resnet-50", "ep": 8}, "ep = 8: graphs of operators are not divided"),
-    ],
-)
-def test_other_layouts_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(PerfatlasError, match=message):
-        train(**{**DLRM, "gpus": 8, **change})
 
 
 def test_tables_that_do_not_fit_are_to_be_divided() -> None:

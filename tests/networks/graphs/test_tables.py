@@ -228,20 +228,6 @@ def test_a_small_gpu_needs_divided_tables() -> None:
     assert found.results["memory"]["weights_bytes"] < 14e9
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"attention_dp": 8, "ep": 3}, "tp x attention_dp = 1 x 8 = 8 must equal ep x moe_tp = 3"),
-        ({"attention_dp": 32, "ep": 32}, "dlrm-dcnv2 has 26 embedding tables; ep is at most 26"),
-        ({"tp": 8}, "set dp = 8 for copies, or attention_dp for ranks that share its tables"),
-        ({"model": "resnet-50", "attention_dp": 8}, "in a dense model it only replicates"),
-    ],
-)
-def test_other_plans_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.estimate(**DLRM | fields)
-
-
 def test_too_many_tables_are_refused() -> None:
     rows = [BAGS["operators"][0] | {"count": 10_001}]
     with pytest.raises(InvalidSpecError, match=r"10,001 .*table_rows"):

@@ -99,7 +99,7 @@ class InputFields:
     __slots__ = ("fields_set",)
     # Readers of fields that the table cannot read, by name
     readers: ClassVar[Mapping[str, Callable[[object], Any]]] = {}
-    rules: ClassVar[Sequence[Rule]] = ()  # What `ask` refuses
+    rules: ClassVar[Sequence[Rule[Columns]]] = ()  # What `ask` refuses
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Store typed values of the fields that are set."""

@@ -6,42 +6,45 @@ Shape legend: N rows.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields.columns import distinct_rows
+from perfatlas.scenario.fields.columns import Columns, distinct_rows
 from perfatlas.vocabulary.fields import is_set, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.fields.columns import BoolArray, Columns
+    from perfatlas.scenario.fields.columns import BoolArray
     from perfatlas.vocabulary.fields import Field, Missing
 
     Facts = Mapping[str, Callable[[], Missing | None]]
 
 
-class Rule(NamedTuple):
+Rows = TypeVar("Rows")  # what a rule reads: `Columns`, or what is resolved from them
+
+
+class Rule(NamedTuple, Generic[Rows]):
     """What some rows of a table must not be."""
 
-    applies: Callable[[Columns], BoolArray]  # Which rows break it (N,)
+    applies: Callable[[Rows], BoolArray]  # Which rows it refuses (N,)
     # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row
-    message: str | Callable[[Columns, int], str]
+    message: str | Callable[[Rows, int], str]
     remedy: str = ""  # What to change, with fields to fill in
     error: type[PerfatlasError] = InvalidSpecError
 
-    def broken_by(self, columns: Columns, row: int) -> PerfatlasError:
+    def broken_by(self, rows: Rows, row: int) -> PerfatlasError:
         """Return the error of a row."""
         if not isinstance(self.message, str):
-            return self.error(self.message(columns, row))
-        template = "; ".join(filter(None, (self.message, self.remedy)))
-        return self.error(template.format_map(columns.row(row)))
+            return self.error(self.message(rows, row))
+        text = "; ".join(filter(None, (self.message, self.remedy)))
+        return self.error(text.format_map(rows.row(row)) if isinstance(rows, Columns) else text)
 
 
-def broken_rules(rules: Iterable[Rule], columns: Columns) -> dict[int, PerfatlasError]:
+def broken_rules(rules: Iterable[Rule[Columns]], columns: Columns) -> dict[int, PerfatlasError]:
     """Return the error of each row that contradicts a rule, by the first of them.
 
     Example:

@@ -33,9 +33,11 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.scenario.fields import BoolArray, Columns
 
-SHARED_HEADS: Final = (
+SHARED_HEADS: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: c.numbers("q_len") > c.numbers("kv_len"),
         "q_len = {q_len} exceeds kv_len = {kv_len}: kv_len includes the cached prefix and the"
@@ -85,7 +87,7 @@ class AttentionInputs(
     """The attention of one layer on one device."""
 
     half_formats = ("format", "kv_format")
-    rules = (
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
         *SHARED_HEADS,
         Rule(
             lambda c: c.equals("mask", "none") & (c.numbers("window") > 0.0),
@@ -104,7 +106,7 @@ class AttentionInputs(
 class MoeInputs(HalfFormats, PricedOperator, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
-    rules = (
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
         Rule(
             lambda c: c.numbers("top_k") > c.numbers("experts"),
             "top_k = {top_k} exceeds experts = {experts}",
@@ -138,7 +140,7 @@ def _kernel_message(kernel: str, size: str, c: Columns, row: int) -> str:
 class ConvInputs(HalfFormats, PricedOperator, ConvShape, SystemChoice):
     """A convolution on one device."""
 
-    rules = (
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
         Rule(
             lambda c: c.equals("tier", "measured"),
             "tier = measured: there are no measured tables of convolutions",
@@ -164,7 +166,7 @@ class ConvInputs(HalfFormats, PricedOperator, ConvShape, SystemChoice):
 class NormInputs(InputFields, PricedOperator, RowShape, NormShape, SystemChoice):
     """A norm on one device."""
 
-    rules = (
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
         Rule(
             lambda c: c.equals("kind", "group") & (c.numbers("width") % c.numbers("groups") > 0.0),
             "groups = {groups} must divide width = {width}",
@@ -193,7 +195,7 @@ class AttentionDesignInputs(
 ):
     """An attention kernel under design."""
 
-    rules = (
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
         Rule(  # in prefill, keys and values are expanded
             lambda c: c.equals("kind", "mla") & ~c.equals("phase", "decode"),
             "kernel design attention models kind = mla in decode",

@@ -78,15 +78,6 @@ def unknown_power(system: System) -> UnsupportedError | None:
     return UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
 
 
-def limit_at_bound_error(name: str, limit_w_N: FloatArray, row: int) -> InvalidSpecError:
-    """Return the error of a power limit in tier bound."""
-    return InvalidSpecError(
-        f"{name} = {limit_w_N[row]:g} W needs measured kernels: the clock under a power limit"
-        " follows from a model, so that a roofline time at that clock is no lower limit; leave"
-        f" {name} out, or choose a tier with measured kernels"
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class LimitedLoad:
     """What default limits depend on."""

@@ -63,7 +63,7 @@ def network_codes(column: FieldColumn) -> IntArray:
     """Return codes (N,) that are equal for equal models, and for graphs that differ in sizes."""
     first: dict[Hashable, int] = {}
     codes_V = np.zeros(len(column.values), np.int64)
-    for code in np.unique(column.codes_N).tolist():
+    for code in dict.fromkeys(column.codes_N.tolist()):
         text = key = column.values[code]
         if is_graph(text):
             with suppress(PerfatlasError):  # whose row is refused

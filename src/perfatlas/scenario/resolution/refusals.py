@@ -5,19 +5,21 @@ Shape legend: N rows, R some of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from perfatlas.operators import IntArray
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.fields import BoolArray
+    from perfatlas.scenario.fields import BoolArray, Rule
 
     Reason = Callable[[int], PerfatlasError]
 
+Rows = TypeVar("Rows")
 ANSWERED: Final = 99  # stage of accepted rows
 
 
@@ -52,6 +54,18 @@ class Refusals:
             self._stage_N[rows_R] = stage
             self._reason_N[rows_R] = len(self._reasons)
             self._reasons.append(reason)
+
+    def refuse_by(
+        self, rules: Iterable[Rule[Rows]], rows: Rows, rows_C: IntArray, stage: int
+    ) -> None:
+        """Refuse those of some rows that contradict rules.
+
+        Args:
+            rows: What the rules read, of all rows (N).
+        """
+        for rule in rules:
+            refused_C = rows_C[rule.applies(rows)[rows_C]]
+            self.refuse(refused_C, partial(rule.broken_by, rows), stage)
 
     def refuse_each(self, problems: Mapping[int, PerfatlasError], stage: int = 0) -> None:
         """Refuse rows for errors of their own, by row."""

@@ -6,28 +6,23 @@ Shape legend: N rows, C candidates.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfatlas.answer import require_engine, require_tier
-from perfatlas.engines import engine_names, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.machines import device_peak
-from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
+from perfatlas.networks import INDEX_FORMAT, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import (
-    OF_TOKENS,
     columns_of,
     distinct_rows,
-    generation_error,
-    graph_error,
-    tokens_error,
 )
 from perfatlas.scenario.resolution import default_limits, default_plans, resolved_names
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
+from perfatlas.scenario.resolution.deployment_rules import DEPLOYMENTS, SIZES, Deployed
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import PARTS
 from perfatlas.scenario.resolution.refusals import Refusals, always
@@ -80,18 +75,14 @@ def candidates_of(
         refusals.refuse(rows_C, always(error), workers.stage)
         return None
 
-    _refuse_limits(workers, rows_C, fields["tier"], refusals)
-    _refuse_engine(workers, rows_C, (model, profile), refusals)
-    _refuse_format(workers, rows_C, (model, profile, formats[0].gemm), refusals)
-    _refuse_decode(workers, rows_C, model, refusals)
-    _refuse_long_prompts(workers, rows_C, model, refusals)
-    _refuse_stages(workers, rows_C, profile, refusals)
-    _refuse_striping(workers, rows_C, (model, profile), fields, refusals)
+    deployed = Deployed(
+        workers=workers, model=model, profile=profile, gemm=formats[0].gemm, fields=fields
+    )
+    refusals.refuse_by(DEPLOYMENTS, deployed, rows_C, workers.stage)
     needed = _needed_formats(formats[0], model.network)
     systems = _systems(workers, rows_C, (profile, fields, needed), refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
-    for broken_N, reason in workers.rules:
-        refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
+    refusals.refuse_by(SIZES, deployed, rows_C, workers.stage)
     kept_X = np.flatnonzero(refusals.kept(rows_C, workers.stage))
     rows_C = rows_C[kept_X]
     if not rows_C.size:
@@ -141,199 +132,6 @@ def _inside_domains(
     refusals.refuse(rows_C[wide_C], too_wide, workers.stage)
     kept = np.flatnonzero(~wide_C)
     return (rows_C[kept], found.take(kept.tolist())) if kept.size else None
-
-
-def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refusals) -> None:
-    """Refuse power limits in tier bound."""
-    for name in default_limits.LIMITS_OF_POWER if tier == "bound" else ():
-        limit_w_N = workers.columns.numbers(name, np.inf)
-        limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
-        refusals.refuse(
-            limited_C, partial(default_limits.limit_at_bound_error, name, limit_w_N), workers.stage
-        )
-
-
-# Deployments with dcp above 1 that an engine does not start: engine, fact, why, source
-STRIPING_REFUSALS: Final = (
-    (
-        *("vllm", "windows", "does not stripe the keys of sliding windows"),
-        "vLLM 0.30, v1/kv_cache_interface.py, SlidingWindowSpec.max_memory_usage_bytes",
-    ),
-    (
-        *("vllm", "dspark", "does not run DSpark drafters with striped keys"),
-        "vLLM 0.28, and its pull requests 48392 and 52188",
-    ),
-    (
-        *("sglang", "windows", "does not stripe the keys of sliding windows"),
-        'SGLang documentation, "Decode Context Parallelism", Current boundaries',
-    ),
-    (
-        *("trtllm", "one_pool", "runs Helix on generation workers of two pools alone"),
-        'TensorRT-LLM 1.3 documentation, "Helix Parallelism"',
-    ),
-)
-# fields that nothing of a graph reads
-_RUNS: Final = {"graphs": "graphs of operators", "language_models": "language models"}
-
-
-def _refuse_engine(
-    workers: Workers, rows_C: IntArray, chosen: tuple[Model, EngineProfile], refusals: Refusals
-) -> None:
-    """Refuse an engine that runs other networks: language models, or graphs of operators."""
-    model, profile = chosen
-    needed = "graphs" if model.network.item else "language_models"
-    if profile.runs in (needed, "all"):
-        return
-    others = (resolve_engine(name) for name in engine_names())
-    names = dict.fromkeys(other.name for other in others if other.runs in (needed, "all"))
-    what = "a graph of operators" if model.network.item else "a language model"
-    error = UnsupportedError(
-        f"{profile.name} runs {_RUNS[profile.runs]}, and {model.name} is {what}; set engine ="
-        f" {', '.join(names)}"
-    )
-    refusals.refuse(rows_C, always(error), workers.stage)
-
-
-def _refuse_format(
-    workers: Workers,
-    rows_C: IntArray,
-    chosen: tuple[Model, EngineProfile, str],
-    refusals: Refusals,
-) -> None:
-    """Refuse formats in which an engine does not run graphs."""
-    model, profile, gemm = chosen
-    if not (model.network.item and profile.graph_formats) or gemm in profile.graph_formats:
-        return
-    own = profile.runs_on
-    others = (resolve_engine(name) for name in sorted(engine_names(), key="ideal".__eq__))
-    names = [
-        other.name
-        for other in others
-        if other.runs in ("graphs", "all")
-        and not other.graph_formats
-        and (own is None or other.runs_on is None or {*own.vendors} & {*other.runs_on.vendors})
-    ]
-    error = UnsupportedError(
-        f"{profile.name} runs graphs in {', '.join(profile.graph_formats)}, not in {gemm}; set"
-        f" engine = {' or '.join(names)}, or another format"
-    )
-    refusals.refuse(rows_C, always(error), workers.stage)
-
-
-def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
-    """Refuse further outputs of networks that run one pass, and of graphs what they do not read."""
-    if model.network.decodes and not model.network.item:
-        return
-    isl_N, osl_N = workers.load.isl, workers.load.osl
-
-    def sized(row: int) -> InvalidSpecError:
-        return InvalidSpecError(
-            f"isl = {isl_N[row]:g}: {model.name} runs over items of one size; leave isl out, and"
-            f" change its sizes as in {model.base}{{name=value}}"
-        )
-
-    if model.network.item:
-        refusals.refuse(rows_C[isl_N[rows_C] > 1.0], sized, workers.stage)
-        _refuse_queues(workers, rows_C, model, refusals)
-        for name in OF_TOKENS:
-            given_C = workers.columns[name].differs[rows_C]
-            error = tokens_error(name, model.name)
-            refusals.refuse(rows_C[given_C], always(error), workers.stage)
-
-    most = model.network.longest_output
-    why = (
-        f"generates at most {most:,} tokens; set osl = {most} or less"
-        if model.network.decodes
-        else "runs one pass per request and decodes nothing; set osl = 1"
-    )
-
-    def reason(row: int) -> InvalidSpecError:
-        return InvalidSpecError(f"osl = {osl_N[row]:g}: {model.name} {why}")
-
-    refusals.refuse(rows_C[osl_N[rows_C] > most], reason, workers.stage)
-
-
-def _refuse_long_prompts(
-    workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals
-) -> None:
-    """Refuse images whose tokens exceed the context length of the model."""
-    images, longest = model.network.images, model.network.max_position_embeddings
-    if images is None or not longest:
-        return
-    total_N = workers.load.isl + workers.load.osl
-
-    def reason(row: int) -> InvalidSpecError:
-        return InvalidSpecError(
-            f"images = {images.number}: a prompt with {images.number:,} x {images.tokens:,} tokens"
-            f" of images and its output have {total_N[row]:,.0f} tokens, and the context length of"
-            f" {model.name} is {longest:,}; set fewer or smaller images"
-        )
-
-    refusals.refuse(rows_C[total_N[rows_C] > longest], reason, workers.stage)
-
-
-def _refuse_queues(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
-    """Refuse queues of graphs outside simulations, and those without a largest batch."""
-    queued_C = rows_C[workers.aggregated_N[rows_C] | workers.pooled]
-    if model.network.decodes:
-        refusals.refuse(queued_C, always(generation_error(model.name)), workers.stage)
-    elif workers.pooled or not workers.queues:
-        unsupported = graph_error(model.name, pools=workers.pooled)
-        refusals.refuse(queued_C, always(unsupported), workers.stage)
-    limited_N = workers.columns.is_set("max_num_seqs") | workers.columns.is_set("concurrency")
-    error = InvalidSpecError(
-        f"a queue of {model.name} needs the largest batch of a pass; set max_num_seqs, such as 16"
-    )
-    refusals.refuse(queued_C[~limited_N[queued_C]], always(error), workers.stage)
-    batch_C = rows_C[~workers.aggregated_N[rows_C] & workers.columns.is_set("max_num_seqs")[rows_C]]
-    error = InvalidSpecError(
-        "max_num_seqs is the largest batch of a queue, and mode = static runs one batch; set batch,"
-        " or ask simulate"
-    )
-    refusals.refuse(batch_C, always(error), workers.stage)
-
-
-def _refuse_stages(
-    workers: Workers, rows_C: IntArray, profile: EngineProfile, refusals: Refusals
-) -> None:
-    """Refuse pipeline stages of workers that hand over the KV cache, where the engine does."""
-    if not workers.pooled or profile.disaggregation.stages:
-        return
-    pp_N = workers.plan.pp
-
-    def reason(row: int) -> UnsupportedError:
-        return UnsupportedError(
-            f"pp = {pp_N[row]:g}: {profile.id} does not start workers of prefill and decode pools"
-            " with pipeline stages; set pp = 1, or another engine"
-        )
-
-    refusals.refuse(rows_C[pp_N[rows_C] > 1.0], reason, workers.stage)
-
-
-def _refuse_striping(
-    workers: Workers,
-    rows_C: IntArray,
-    chosen: tuple[Model, EngineProfile],
-    fields: Mapping[str, Any],
-    refusals: Refusals,
-) -> None:
-    """Refuse decode context parallelism where the engine itself does."""
-    (model, profile), dcp_N = chosen, workers.plan.dcp
-    curve = resolved_names.curve_of_drafts(fields)
-    facts = {
-        "windows": any(
-            layout.token_limit and layout.kind == "attention"
-            for layout in model.network.cache_layouts(1.0)
-        ),
-        "dspark": curve is not None and curve.drafter == "DSpark",
-        "one_pool": not workers.pooled,
-    }
-    for engine, fact, sentence, source in STRIPING_REFUSALS:
-        if profile.name == engine and facts[fact]:
-            error = UnsupportedError(
-                f"dcp: {profile.name} {sentence} ({source}); set dcp = 1, or another engine"
-            )
-            refusals.refuse(rows_C[dcp_N[rows_C] > 1.0], always(error), workers.stage)
 
 
 def _refuse_node_limits(

@@ -204,7 +204,7 @@ def _flight_message(name: str, c: Columns, row: int) -> str:
     )
 
 
-LOADS: Final = (
+LOADS: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: c.is_set("batch") & c.is_set("concurrency"),
         "batch = {batch} and concurrency = {concurrency} exclude each other: batch is per replica,"
@@ -222,7 +222,7 @@ LOADS: Final = (
     ),
     Rule(_of_other_depth, _depth_message),
 )
-SPLIT: Final = (
+SPLIT: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: _is_split(c) & c.is_set("gpus"),
         "gpus = {gpus} does not say how many machines attention and feed-forward networks have",
@@ -234,14 +234,14 @@ SPLIT: Final = (
         "set feed_forward_tp and feed_forward_ep instead",
     ),
 )
-QUEUED_SPLIT: Final = (
+QUEUED_SPLIT: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: _is_split(c) & ((c.numbers("pp") > 1.0) | (c.numbers("cp") > 1.0)),
         "pp = {pp}, cp = {cp}: simulate runs all layers of attention on each of its replicas",
         "set pp and cp to 1, and feed_forward_pp for stages of the other machine",
     ),
 )
-STEADY_SPLIT: Final = (
+STEADY_SPLIT: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         _on_fewer_sequences,
         "micro_batches = {micro_batches} divides the batch of each of attention_dp = {attention_dp}"
@@ -249,14 +249,14 @@ STEADY_SPLIT: Final = (
         "raise batch",
     ),
 )
-STEADY: Final = (
+STEADY: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: c.equals("method", "simulate") & c.equals("mode", "static"),
         "method = simulate has no effect here: mode = static uses closed forms",
         "set mode = aggregated, or leave method out",
     ),
 )
-POOLS: Final = (
+POOLS: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: _two_pools(c) & c.is_set("batch"),
         "batch = {batch} has no effect in mode disaggregated",
@@ -269,7 +269,7 @@ POOLS: Final = (
     ),
     Rule(_of_other_sum, _sum_message),
 )
-IN_FLIGHT: Final = tuple(
+IN_FLIGHT: Final[tuple[Rule[Columns], ...]] = tuple(
     Rule(
         partial(_beyond_flight, name=name),
         partial(_flight_message, name),

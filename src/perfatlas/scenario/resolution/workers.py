@@ -12,16 +12,12 @@ import numpy as np
 
 from perfatlas.energy import ZEROS
 from perfatlas.parallelism import PlanColumns, default_moe_split
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import Scenario
-from perfatlas.scenario.resolution.default_plans import has_free_plan
 from perfatlas.scenario.resolution.prompt_lengths import prompt_tokens
 from perfatlas.step import EngineLimits, Load
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.fields import BoolArray, Columns
-    from perfatlas.scenario.resolution.refusals import Reason
 
 
 LIMITS: Final = tuple(field.name for field in fields(EngineLimits))
@@ -41,8 +37,6 @@ class Workers:
     aggregated_N: BoolArray  # Whether batching is continuous (N,)
     pooled: bool  # Whether they are workers of a prefill or decode pool
     part: str  # Part of the layers that they run, of `PARTS`, "" for all
-    # Rows with contradictory sizes (N,), and the error of a row
-    rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int  # Stage of its refusals
     queues: bool = False  # Whether requests queue: they are simulated
 
@@ -73,7 +67,6 @@ def workers_of(
         aggregated_N=columns.equals("mode", "aggregated"),
         pooled=pooled,
         part=part,
-        rules=_size_rules(columns, plan),
         stage=stage,
     )
 
@@ -127,46 +120,4 @@ def load_of(columns: Columns, replicas_N: FloatArray) -> Load:
         rounds=columns.numbers("requests_per_client"),
         isl=prompt_tokens(columns),
         **{name: columns.numbers(name) for name in same_names},
-    )
-
-
-def _size_rules(columns: Columns, plan: PlanColumns) -> tuple[tuple[BoolArray, Reason], ...]:
-    """Return plans that do not match gpus, and static batches above the engine's limit."""
-    total_N = plan.tp * plan.pp * plan.cp * plan.attention_dp * plan.dp
-    batch_N, concurrency_N = columns.numbers("batch"), columns.numbers("concurrency", 1.0)
-    batch_N = np.where(np.isnan(batch_N), np.ceil(concurrency_N / plan.dp), batch_N)
-    most_N, gpus_N = columns.numbers("max_num_seqs", np.inf), columns.numbers("gpus")
-    remainder_N = np.where(has_free_plan(columns), np.mod(gpus_N, total_N), gpus_N - total_N)
-    too_many_N = np.ceil(batch_N / plan.attention_dp) > most_N
-
-    def false_product(row: int) -> InvalidSpecError:
-        sizes = int(plan.tp[row]), int(plan.dp[row])
-        return InvalidSpecError(product_message(Scenario(columns.given(row)), *sizes))
-
-    def too_many(row: int) -> InvalidSpecError:
-        return InvalidSpecError(sequences_message(Scenario(columns.given(row)), int(batch_N[row])))
-
-    return (
-        (columns.is_set("gpus") & (remainder_N != 0.0), false_product),
-        (columns.equals("mode", "static") & too_many_N, too_many),
-    )
-
-
-def product_message(s: Scenario, tp: int, dp: int) -> str:
-    """Return the message that a plan does not match gpus."""
-    total = tp * s.pp * s.cp * s.attention_dp * dp
-    return (
-        f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
-        f" {tp} x {s.pp} x {s.cp} x {s.attention_dp} x {dp} = {total};"
-        " leave gpus out, or make the product match"
-    )
-
-
-def sequences_message(s: Scenario, batch: int) -> str:
-    """Return the message that a static batch exceeds max_num_seqs."""
-    ranks, most = s.attention_dp, s.max_num_seqs or 0
-    return (
-        f"max_num_seqs = {most}, but a batch of {batch} needs {-(-batch // ranks)}"
-        f" concurrent sequences; use a batch of at most {most * ranks} per replica,"
-        " raise max_num_seqs, or use mode aggregated, in which requests queue"
     )
