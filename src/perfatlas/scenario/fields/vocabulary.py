@@ -122,13 +122,13 @@ def system_engine(model: object, system: object) -> str:
 
 def _engines_of_systems(fields: Mapping[str, Any]) -> dict[str, str]:
     """Return the engines that no field names: of the system, and of pools on other systems."""
-    if fields.get("engine"):
+    if fields.get("engine") is not None:
         return {}
     engine = system_engine(fields.get("model"), fields.get("system"))
     found = {} if engine == Scenario.fields()["engine"].default else {"engine": engine}
     for pool in WORKER_POOLS:
         system, name = fields.get(f"{pool}_system"), f"{pool}_engine"
-        if system and not fields.get(name):
+        if isinstance(system, str) and fields.get(name) is None:
             own = system_engine(fields.get("model"), system)
             found |= {} if own == engine else {name: own}
     return found

@@ -228,13 +228,13 @@ def _text_of(value: object, at_most: int) -> object:
     return value
 
 
-def _choice(value: object, choices: tuple[Any, ...]) -> object:
+def _choice(value: object, choices: tuple[str, ...]) -> str:
     """Return a value that is one of the choices."""
-    value = value.strip() if isinstance(value, str) else value
-    if not any(value == choice and type(value) is type(choice) for choice in choices):
-        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-        raise ValueError(f"expected one of {', '.join(map(str, choices))}{hint}")
-    return value
+    word = value.strip() if isinstance(value, str) else ""
+    if word not in choices:
+        hint = did_you_mean(word, choices) if word else ""
+        raise ValueError(f"expected one of {', '.join(choices)}{hint}")
+    return word
 
 
 def _typed(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a type, and a value of it
