@@ -113,7 +113,7 @@ def system_engine(model: object, system: object) -> str:
 
     runs = "graphs" if is_graph(model) else "language_models"
     try:
-        device = resolve_system(str(system or "")).device
+        device = resolve_system(str("" if system is None else system)).device
         graph = resolve_model(str(model)).network if runs == "graphs" else None
     except PerfatlasError:
         return PREFERRED[runs]

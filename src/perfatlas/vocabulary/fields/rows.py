@@ -253,8 +253,8 @@ def _typed(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a type, and a value 
     if kind is float:
         return _NUMBER.checked(_NUMBER.read(value), whole=False)
     if get_origin(kind) is tuple:
-        if not isinstance(value, tuple | list):
-            raise ValueError("expected a list")
+        if not isinstance(value, tuple | list) or not value:
+            raise ValueError("expected a list of one or more")
         return tuple(_typed(get_args(kind)[0], item) for item in value)
     if not isinstance(value, dict):
         raise ValueError("expected a table")  # noqa: TRY004 - as all readers
