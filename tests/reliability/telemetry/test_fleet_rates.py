@@ -21,7 +21,7 @@ from perfatlas.reliability.telemetry.history import (
     ObservationWindow,
     with_service_starts,
 )
-from perfatlas.reliability.telemetry.reading import Tally
+from perfatlas.reliability.telemetry.reading import FileCounts
 from tests.reliability.telemetry.test_sacct import DAY, log, row
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def history_of(rows: Iterable[tuple[str, float, float]], cause: str = "dead") ->
     builder, count = HistoryBuilder(), 0
     for count, (node, start_s, back_s) in enumerate(sorted(rows, key=lambda one: one[1]), 1):
         builder.add(Event(start_s, "host", cause, "failure", count, node=node, recovered_s=back_s))
-    tally = Tally(path=f"{cause}.log", unit="lines", parsed=count)
-    builder.end_file(tally.close(total=count, data_hash=f"sha256:{cause}"))
+    builder.end_file(
+        FileCounts(path=f"{cause}.log", data_hash=f"sha256:{cause}", total=count, parsed=count)
+    )
     return builder.close()
 
 

@@ -20,7 +20,7 @@ from perfatlas.reliability.telemetry.history import (
     joined,
     repair_times,
 )
-from perfatlas.reliability.telemetry.reading import Tally
+from perfatlas.reliability.telemetry.reading import FileCounts
 
 
 def history_of(
@@ -30,8 +30,10 @@ def history_of(
     builder = HistoryBuilder()
     for line, (node, start_s, recovered_s) in enumerate(events, 1):
         builder.add(Event(start_s, "gpu", cause, kind, line, node=node, recovered_s=recovered_s))
-    tally = Tally(path=f"{cause}.log", unit="lines", parsed=len(events))
-    builder.end_file(tally.close(total=len(events), data_hash="sha256:0"))
+    count = len(events)
+    builder.end_file(
+        FileCounts(path=f"{cause}.log", data_hash="sha256:0", total=count, parsed=count)
+    )
     return builder.close()
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.reliability.telemetry import history
-from perfatlas.reliability.telemetry.formats.json_log import JsonLog
+from perfatlas.reliability.telemetry import history, reading
+from perfatlas.reliability.telemetry.formats.json_log import json_records
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.reasons import reason_of
 
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.formats.json_log import JsonRecord
-    from perfatlas.reliability.telemetry.reading import Tally
-
 FORMAT_NAME: Final = "kubernetes"
 _READY: Final = "NodeReady"
 _TIMES: Final = ("firstTimestamp", "eventTime", "lastTimestamp")
+_STATES: Final = tuple(product(("lastState", "state"), ("terminated", "running")))
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
@@ -47,8 +46,8 @@ def read_kubernetes(paths: Sequence[str | Path]) -> history.History:
     """
     reader = _Reader()
     for reader.file, path in enumerate(paths):
-        log = JsonLog(path, "items")
-        for item in log.items():
+        log = reading.LogFile(path)
+        for item in json_records(log, "items"):
             reader.add(item, log.tally)
         reader.end_file(log)
     return reader.close()
@@ -85,7 +84,7 @@ class _Reader:
     seen: set[tuple[str, str, float]] = field(default_factory=set)
     away: dict[str, tuple[int, float]] = field(default_factory=dict)
 
-    def add(self, item: JsonRecord, tally: Tally) -> None:
+    def add(self, item: reading.LogRecord, tally: reading.FileCounts) -> None:
         kind = item.text("kind") or ("Event" if item.get("involvedObject") else "")
         if kind == "Event":
             self._event(item, tally)
@@ -96,14 +95,13 @@ class _Reader:
         else:
             tally.ignore(f"object of kind {kind or 'none'}", item.number)
 
-    def _event(self, item: JsonRecord, tally: Tally) -> None:
+    def _event(self, item: reading.LogRecord, tally: reading.FileCounts) -> None:
         target = item.inner("involvedObject") or item.inner("regarding")
         if target is None:
             raise item.wrong("missing", "involvedObject")
         reason, kind = item.text("reason"), target.text("kind")
         name = target.text("name", required=True)
-        stamp = next((key for key in _TIMES if item.get(key)), _TIMES[0])
-        time_s = item.time_s(stamp, None)
+        time_s = _time_s(item, next((key for key in _TIMES if item.get(key)), _TIMES[0]))
         if kind == "Node" and reason == _READY:
             self._returns(name, time_s, item.number, tally)
             return
@@ -111,69 +109,56 @@ class _Reader:
         if entry is None or kind not in ("Node", "Pod"):
             tally.ignore(f"reason {reason or 'none'} of a {kind or 'nameless object'}", item.number)
             return
-        source = item.inner("source")
-        node = name if kind == "Node" else (source.text("host") if source else "")
-        component = history.NODE_STATE if kind == "Node" else history.JOB
-        job = "" if kind == "Node" else f"{target.text('namespace') or 'default'}/{name}"
         event = history.Event(
-            time_s, component, entry.cause, entry.kind, item.number, node=node, job=job,
+            time_s, history.NODE_STATE, entry.cause, entry.kind, item.number, node=name,
             detected_s=time_s, action=entry.action,
         )  # fmt: skip
-        if kind == "Pod" and not node:
-            self.waiting.append(event)
-        else:
+        if kind == "Pod":
+            source = item.inner("source")
+            node = source.text("host") if source else ""
+            job = f"{target.text('namespace') or 'default'}/{name}"
+            event = event._replace(component=history.JOB, node=node, job=job)
+        if event.node:
             self._keep(event, tally)
+        else:
+            self.waiting.append(event)
 
-    def _node(self, item: JsonRecord, tally: Tally) -> None:
+    def _node(self, item: reading.LogRecord, tally: reading.FileCounts) -> None:
         name = _name(item)
-        ready = next(
-            (condition for condition in _conditions(item) if condition.text("type") == "Ready"),
-            None,
-        )
+        conditions = _listed(item, "conditions", "a condition", required=True)
+        ready = next((row for row in conditions if row.text("type") == "Ready"), None)
         if ready is None:
             tally.ignore("node without the condition Ready", item.number)
             return
-        time_s = ready.time_s("lastTransitionTime", None)
+        time_s = _time_s(ready, "lastTransitionTime")
         if ready.text("status") == "True":
             self._returns(name, time_s, item.number, tally)
             return
         entry = reason_of("kubernetes", ready.text("reason") or "NodeNotReady")
-        cause = entry.cause if entry else "not_ready"
-        action = entry.action if entry else ""
+        cause, action = (entry.cause, entry.action) if entry else ("not_ready", "")
         event = history.Event(
-            time_s, history.NODE_STATE, cause, "failure", item.number, node=name, detected_s=time_s,
-            action=action,
+            time_s, history.NODE_STATE, cause, history.FAILURE, item.number, node=name,
+            detected_s=time_s, action=action,
         )  # fmt: skip
         self._keep(event, tally)
 
-    def _pod(self, item: JsonRecord, tally: Tally) -> None:
+    def _pod(self, item: reading.LogRecord, tally: reading.FileCounts) -> None:
         """Read when containers of a pod ran, and why they ended."""
         spec, metadata = item.inner("spec"), item.inner("metadata")
         node = spec.text("nodeName") if spec else ""
         space = metadata.text("namespace") if metadata else ""
-        job, events = f"{space or 'default'}/{_name(item)}", []
+        job = f"{space or 'default'}/{_name(item)}"
         self.pods[job] = _Seen(node, self.file, item.number)
-        self.spans.setdefault(job, {}).update(_spans(item))
-        for ended in _terminations(item):
-            code, reason = ended.get("exitCode"), ended.text("reason")
-            if code in (0, None):
-                continue
-            entry = reason_of("kubernetes", reason)
-            cause = entry.cause if entry and reason != "Error" else f"exit_{code}"
-            kind = entry.kind if entry else "unclear"
-            time_s = ended.time_s("finishedAt", None)
-            events.append(
-                history.Event(
-                    time_s,
-                    history.JOB,
-                    cause,
-                    kind,
-                    item.number,
-                    node=node,
-                    job=job,
-                    action="process",
-                )
-            )
+        spans, events = self.spans.setdefault(job, {}), []
+        for container in _listed(item, "containerStatuses", "a container"):
+            for key, text in _STATES:
+                state = container.inner(key)
+                ran = state.inner(text) if state else None
+                if ran is not None and ran.get("startedAt") is not None:
+                    span = _span(ran, text)
+                    spans[container.text("name"), span.start_s] = span
+                if ran is not None and text == "terminated" and ran.get("exitCode"):
+                    events.append(_end(ran, node, job))
         new = [e for e in events if (e.job, e.cause, e.start_s) not in self.seen]
         for event in new:
             self.seen.add((event.job, event.cause, event.start_s))
@@ -185,7 +170,7 @@ class _Reader:
         else:
             tally.ignore("pod without a failed container", item.number)
 
-    def end_file(self, log: JsonLog) -> None:
+    def end_file(self, log: reading.LogFile) -> None:
         """Add the events of pods that name no node, with the node of their pod."""
         for event in self.waiting:
             pod = self.pods.get(event.job)
@@ -210,7 +195,7 @@ class _Reader:
                 run = span
         return self.builder.close(runs.close())
 
-    def _keep(self, event: history.Event, tally: Tally) -> None:
+    def _keep(self, event: history.Event, tally: reading.FileCounts) -> None:
         key = (event.job or event.node, event.cause, event.start_s)
         if key in self.seen or self._is_away(event):
             tally.merge("already reported", event.line)
@@ -228,7 +213,7 @@ class _Reader:
             event.component == history.NODE_STATE or away[1] <= event.start_s
         )
 
-    def _returns(self, node: str, time_s: float, number: int, tally: Tally) -> None:
+    def _returns(self, node: str, time_s: float, number: int, tally: reading.FileCounts) -> None:
         away = self.away.get(node)
         if away is None or time_s < away[1]:
             tally.ignore("node that was ready", number)
@@ -237,60 +222,52 @@ class _Reader:
         tally.merge("return of a node", number)
 
 
-def _name(item: JsonRecord) -> str:
+def _name(item: reading.LogRecord) -> str:
     metadata = item.inner("metadata")
     if metadata is None:
         raise item.wrong("missing", "metadata")
     return metadata.text("name", required=True)
 
 
-def _conditions(item: JsonRecord) -> Iterator[JsonRecord]:
-    status = item.inner("status")
-    listed = status.get("conditions") if status else None
-    if not isinstance(listed, list):
-        raise item.wrong("missing or not a list", "status.conditions")
-    for row in listed:
-        if not isinstance(row, dict):
-            raise item.wrong("has an item that is not a condition", "status.conditions")
-        yield item.part(row)
+def _time_s(item: reading.LogRecord, name: str) -> float:
+    """Return a time [s since 1970-01-01 UTC]."""
+    if item.get(name) is None:
+        raise item.wrong("missing", name)
+    return item.read(name, reading.epoch_seconds, None)
 
 
-def _terminations(item: JsonRecord) -> Iterator[JsonRecord]:
-    """Yield the current and last ends of the containers of a pod."""
-    for container in _containers(item):
-        for key in ("lastState", "state"):
-            state = container.inner(key)
-            ended = state.inner("terminated") if state else None
-            if ended is not None:
-                yield ended
-
-
-def _spans(item: JsonRecord) -> Iterator[tuple[tuple[str, float], _Span]]:
-    """Yield when each container of a pod ran, by its name and start, where the object has it."""
-    for container in _containers(item):
-        for key in ("lastState", "state"):
-            state = container.inner(key)
-            for text in ("terminated", "running"):
-                ran = state.inner(text) if state else None
-                if ran is None or ran.get("startedAt") is None:
-                    continue
-                start_s, end_s = ran.time_s("startedAt", None), math.inf
-                if text == "terminated":
-                    end_s = ran.time_s("finishedAt", None)
-                    if end_s < start_s:
-                        raise ran.wrong("is before startedAt", "finishedAt")
-                yield (container.text("name"), start_s), _Span(start_s, end_s, text)
-
-
-def _containers(item: JsonRecord) -> Iterator[JsonRecord]:
-    """Yield the states of the containers of a pod."""
-    status = item.inner("status")
-    listed = status.get("containerStatuses") if status else None
-    if listed is None:
+def _listed(
+    item: reading.LogRecord, name: str, noun: str, *, required: bool = False
+) -> Iterator[reading.LogRecord]:
+    """Yield the objects of a list in the status, none where it is missing."""
+    status, column = item.inner("status"), f"status.{name}"
+    rows = status.get(name) if status else None
+    if rows is None and not required:
         return
-    if not isinstance(listed, list):
-        raise item.wrong("is not a list", "status.containerStatuses")
-    for row in listed:
+    if not isinstance(rows, list):
+        raise item.wrong("missing or not a list" if required else "is not a list", column)
+    for row in rows:
         if not isinstance(row, dict):
-            raise item.wrong("has an item that is not a container", "status.containerStatuses")
-        yield item.part(row)
+            raise item.wrong(f"has an item that is not {noun}", column)
+        yield item._replace(fields=row)
+
+
+def _span(ran: reading.LogRecord, state: str) -> _Span:
+    """Return when a container ran."""
+    start_s = _time_s(ran, "startedAt")
+    end_s = _time_s(ran, "finishedAt") if state == "terminated" else math.inf
+    if end_s < start_s:
+        raise ran.wrong("is before startedAt", "finishedAt")
+    return _Span(start_s, end_s, state)
+
+
+def _end(ended: reading.LogRecord, node: str, job: str) -> history.Event:
+    """Return the failure of a container."""
+    reason = ended.text("reason")
+    entry = reason_of("kubernetes", reason)
+    cause = entry.cause if entry and reason != "Error" else f"exit_{ended.get('exitCode')}"
+    kind = entry.kind if entry else history.UNCLEAR
+    return history.Event(
+        _time_s(ended, "finishedAt"), history.JOB, cause, kind, ended.number, node=node, job=job,
+        action=history.PROCESS,
+    )  # fmt: skip

@@ -7,26 +7,21 @@ gcm/tests/data, MIT) and on hand-written rows.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry import history
+from perfatlas.reliability.telemetry import history, reading
 from perfatlas.reliability.telemetry.formats import slurm_fields
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
 from perfatlas.reliability.telemetry.formats.sacct_records import sacct_records
-from perfatlas.reliability.telemetry.reading import LogFile, Tally, refuse, zone_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from perfatlas.reliability.telemetry.formats.sacct_records import SacctRecord
-
 
 FORMAT_NAME: Final = "sacct"
 REQUIRED: Final = ("JobID", "State", "Start", "End")
-_Value = TypeVar("_Value")
 _ZONE_ASKED: Final = (
     "sacct writes local times without time zone; set zone, --zone UTC, or a name such as"
     " 'Europe/Berlin'"
@@ -58,42 +53,37 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> history.JobR
     """
     if zone is None:
         raise InvalidSpecError(_ZONE_ASKED)
-    zone_of(zone)
+    reading.zone_of(zone)
     runs = history.RunsBuilder()
     for path in paths:
-        file = LogFile(path)
-        tally = Tally(path=path, unit="lines")
-        for record in sacct_records(file, REQUIRED, tally):
-            run = _run(path, record, zone, tally)
+        file = reading.LogFile(path)
+        for record in sacct_records(file, REQUIRED):
+            run = _run(record, zone, file.tally)
             if run is not None:
-                runs.add(run, record.line, tally)
-        runs.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+                runs.add(run, record.number, file.tally)
+        runs.end_file(file.close())
     return runs.close()
 
 
-def _run(path: str | Path, record: SacctRecord, zone: str, tally: Tally) -> history.JobRun | None:
+def _run(record: reading.LogRecord, zone: str, tally: reading.FileCounts) -> history.JobRun | None:
     """Return the run of a record, or None and count the reason."""
-    field = _Fields(path, record)
-    name = field.read("JobID", slurm_fields.job_name)
+    name = record.read("JobID", slurm_fields.job_name)
     state = slurm_fields.state_name(record.fields["State"])
     reason = history.why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
-    start = field.read("Start", lambda text: slurm_fields.local_time(text, zone))
-    if not reason and start is None:
-        reason = "job that never started"
+    start = record.read("Start", slurm_fields.local_time, zone)
     if reason or start is None:
-        tally.ignore(reason, record.line)
+        tally.ignore(reason or "job that never started", record.number)
         return None
-    end = field.read("End", lambda text: slurm_fields.local_time(text, zone))
+    end = record.read("End", slurm_fields.local_time, zone)
     if state in history.UNFINISHED:
         end = None
-    elapsed_s = field.read(
-        "ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", slurm_fields.duration_s
-    )
-    start_s, end_s = _unambiguous(start, end, elapsed_s, tally, record.line)
+    elapsed = "ElapsedRaw" if "ElapsedRaw" in record.fields else "Elapsed"
+    elapsed_s = record.read(elapsed, slurm_fields.duration_s)
+    start_s, end_s = _unambiguous(start, end, elapsed_s, tally, record.number)
     if end_s < start_s:
-        raise refuse(path, record.line, "is before the column 'Start'", column="End")
-    submit = field.read("Submit", lambda text: slurm_fields.local_time(text, zone))
-    host_count = field.read("NodeList", history.count_hosts)
+        raise record.wrong("is before the column 'Start'", "End")
+    submit = record.read("Submit", slurm_fields.local_time, zone)
+    host_count = record.read("NodeList", history.count_hosts)
     return history.JobRun(
         job=name.job,
         state=state,
@@ -102,36 +92,17 @@ def _run(path: str | Path, record: SacctRecord, zone: str, tally: Tally) -> hist
         end_s=end_s,
         hosts=record.fields["NodeList"] if host_count else "",
         host_count=host_count,
-        gpus=field.read("AllocTRES", slurm_fields.gpus_of),
-        failed_node=field.read("FailedNode", history.lone_host),
-        run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
+        gpus=record.read("AllocTRES", slurm_fields.gpus_of),
+        failed_node=record.read("FailedNode", history.lone_host),
+        run=record.get("SLUID") or record.get("Restarts") or "",
     )
-
-
-class _Fields:
-    """The fields of a record; invalid fields raise an error with their position."""
-
-    def __init__(self, path: str | Path, record: SacctRecord) -> None:
-        self.path = path
-        self.record = record
-
-    def has(self, name: str) -> bool:
-        """Return whether the output has a column."""
-        return name in self.record.fields
-
-    def read(self, name: str, parse: Callable[[str], _Value]) -> _Value:
-        """Return a field, empty where the column is missing."""
-        try:
-            return parse(self.record.fields.get(name, ""))
-        except InvalidSpecError as problem:
-            raise refuse(self.path, self.record.line, str(problem), column=name) from problem
 
 
 def _unambiguous(
     start: slurm_fields.LocalTime,
     end: slurm_fields.LocalTime | None,
     elapsed_s: float,
-    tally: Tally,
+    tally: reading.FileCounts,
     line: int,
 ) -> tuple[float, float]:
     """Return unambiguous start and end [s since 1970-01-01 UTC], NaN for no end."""

@@ -8,37 +8,25 @@ a free-text field where only one way is consistent with all other fields.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.reliability.telemetry.formats.slurm_fields import UNKNOWN_TIMES, duration_s, job_name
-from perfatlas.reliability.telemetry.reading import refuse
+from perfatlas.reliability.telemetry.reading import INVALID_UTF8, LogRecord, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfatlas.reliability.telemetry.reading import LogFile, LogLine, Tally
+    from perfatlas.reliability.telemetry.reading import LogFile, LogLine
 
 MAX_LINES: Final = 2_000  # lines of one record
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
 # Free text of users or programs.
 FREE_TEXT: Final = (
-    "SubmitLine",
-    "Comment",
-    "AdminComment",
-    "SystemComment",
-    "JobName",
-    "WorkDir",
-    "Extra",
-    "Container",
-    "StdOut",
-    "StdErr",
-    "StdIn",
-    "Constraints",
-    "WCKey",
-    "Account",
-    "Reservation",
-)
+    "SubmitLine", "Comment", "AdminComment", "SystemComment", "JobName", "WorkDir", "Extra",
+    "Container", "StdOut", "StdErr", "StdIn", "Constraints", "WCKey", "Account", "Reservation",
+)  # fmt: skip
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?|\d{9,12}", re.ASCII)
 _STATE: Final = re.compile(r"[A-Z][A-Z_]+\+?( by \S+)?")
 _NO_RECORD: Final = "text that belongs to no record"
@@ -46,13 +34,6 @@ _NO_DELIMITER: Final = (
     "the first line has no delimited column names; write the log with 'sacct -P' (or -p) and"
     " without -n"
 )
-
-
-class SacctRecord(NamedTuple):
-    """The fields of one job or step."""
-
-    line: int  # Number of its first line
-    fields: dict[str, str]  # Text by name; of duplicate names, the first
 
 
 class Header(NamedTuple):
@@ -63,16 +44,16 @@ class Header(NamedTuple):
     closed: bool  # Whether a delimiter ends each row, as with -p
 
 
-def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[SacctRecord]:
+def sacct_records(file: LogFile, required: Sequence[str]) -> Iterator[LogRecord]:
     """Yield the records of a file in its order; other lines are counted."""
     lines = file.lines()
-    assembler = _Assembler(file, _header(file, next(lines), required, tally), tally)
+    assembler = _Assembler(file, _header(file, next(lines), required))
     for line in lines:
         yield from assembler.add(line)
     assembler.end()
 
 
-def _header(file: LogFile, line: LogLine, required: Sequence[str], tally: Tally) -> Header:
+def _header(file: LogFile, line: LogLine, required: Sequence[str]) -> Header:
     match = _HEADER.match(line.text)
     if match is None:
         raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {repr_for_error(line.text)}")
@@ -82,35 +63,31 @@ def _header(file: LogFile, line: LogLine, required: Sequence[str], tally: Tally)
     lacking = [name for name in required if name not in names]
     if lacking:
         ask = ",".join(dict.fromkeys((*required, "Submit", "NodeList", "AllocTRES", "ElapsedRaw")))
-        raise refuse(
-            file.path,
-            1,
-            f"no column {', '.join(lacking)} among {len(names)}; run sacct with at least"
-            f" --format={ask}",
-        )
-    tally.ignore("header", 1)
+        problem = f"no column {', '.join(lacking)} among {len(names)}"
+        raise refuse(file.path, 1, f"{problem}; run sacct with at least --format={ask}")
+    file.tally.ignore("header", 1)
     return Header(names, bar, closed)
 
 
 class _Assembler:
     """Joins the lines of a record."""
 
-    def __init__(self, file: LogFile, header: Header, tally: Tally) -> None:
+    def __init__(self, file: LogFile, header: Header) -> None:
         self.file = file
+        self.tally = file.tally
         self.header = header
-        self.tally = tally
         self.pending: list[LogLine] = []
         self.bars: list[int] = []  # delimiters of each pending line
         self.checks = [(i, _CHECKS[name]) for i, name in enumerate(header.names) if name in _CHECKS]
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
-    def add(self, line: LogLine) -> Iterator[SacctRecord]:
+    def add(self, line: LogLine) -> Iterator[LogRecord]:
         """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
             return
         if not line.valid:
-            self.tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
+            self.tally.repair(INVALID_UTF8, line.number)
         self.pending.append(line)
         self.bars.append(line.text.count(self.header.bar))
         if len(self.pending) > MAX_LINES:
@@ -177,7 +154,7 @@ class _Assembler:
                     )
         return ""
 
-    def _record(self, skipped: int, cells: list[str]) -> SacctRecord:
+    def _record(self, skipped: int, cells: list[str]) -> LogRecord:
         self.tally.ignore(_NO_RECORD, self.pending[0].number, skipped)
         line = self.pending[skipped].number
         joined = len(self.pending) - skipped - 1
@@ -187,7 +164,7 @@ class _Assembler:
         fields: dict[str, str] = {}
         for name, cell in zip(self.header.names, cells, strict=True):
             fields.setdefault(name, cell)
-        return SacctRecord(line, fields)
+        return LogRecord(self.file.path, line, fields)
 
     def _split(self, lines: Sequence[LogLine]) -> list[str]:
         text = "\n".join(line.text for line in lines)
@@ -223,29 +200,22 @@ class _Assembler:
         return [cells[index] for index, _ in self.checks]
 
 
-def _is_job(text: str) -> bool:
-    try:
-        job_name(text)
-    except InvalidSpecError:
-        return False
-    return True
-
-
 def _is_time(text: str) -> bool:
     return text.strip().lower() in UNKNOWN_TIMES or _STAMP.fullmatch(text.strip()) is not None
 
 
-def _is_duration(text: str) -> bool:
+def _readable(parse: Callable[[str], object], text: str) -> bool:
     try:
-        duration_s(text)
+        parse(text)
     except InvalidSpecError:
         return False
     return True
 
 
+# Whether a text fits a column, by which ways to split a record are told apart.
 _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
-    "JobID": _is_job,
+    "JobID": partial(_readable, job_name),
     "State": lambda text: _STATE.fullmatch(text.strip()) is not None,
     **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
-    **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
+    **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), partial(_readable, duration_s)),
 }

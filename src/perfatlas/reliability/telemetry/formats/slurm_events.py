@@ -12,26 +12,24 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.reliability.telemetry import history
+from perfatlas.quantities import repr_for_error
+from perfatlas.reliability.telemetry import history, reading
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.reasons import reason_of
 from perfatlas.reliability.telemetry.formats.slurm_fields import UNKNOWN_TIMES
-from perfatlas.reliability.telemetry.reading import LogFile, Tally, iso_seconds, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.reading import LogLine
-
 FORMAT_NAME: Final = "slurm_events"
+# Columns by the name that sacctmgr gives them, with other names.
 _COLUMNS: Final = {
-    "node": ("NodeName", "Node"),
-    "start": ("TimeStart", "Start"),
-    "end": ("TimeEnd", "End"),
-    "state": ("State",),
-    "reason": ("Reason",),
+    "NodeName": ("NodeName", "Node"),
+    "TimeStart": ("TimeStart", "Start"),
+    "TimeEnd": ("TimeEnd", "End"),
+    "State": ("State",),
+    "Reason": ("Reason",),
 }
 _ASK: Final = (
     "write the log with: sacctmgr -P show event all_time"
@@ -49,95 +47,77 @@ def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> histo
     builder = history.HistoryBuilder()
     seen: dict[tuple[str, float], int] = {}
     for path in paths:
-        file = LogFile(path)
-        tally = Tally(path=path, unit="lines")
-        lines = file.lines()
-        index_of, width = _header(path, next(lines), tally)
-        for line in lines:
-            if not line.text.strip():
-                tally.ignore("blank", line.number)
+        file = reading.LogFile(path)
+        tally = file.tally
+        for record in _records(file):
+            event = _event(record, zone, tally)
+            if event is None:
                 continue
-            if not line.valid:
-                tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
-            _add(builder, seen, _Row(path, line, index_of, width, zone), tally)
-        builder.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+            key = (event.node, event.start_s)
+            if key not in seen:
+                seen[key] = builder.add(event)
+                tally.parsed += 1
+                continue
+            tally.merge("newer record of an earlier state", record.number)
+            if not math.isnan(event.recovered_s):
+                builder.recover(seen[key], event.recovered_s)
+        builder.end_file(file.close())
     return builder.close()
 
 
-def _header(path: str | Path, line: LogLine, tally: Tally) -> tuple[dict[str, int], int]:
-    """Return the index of each column, and the number of columns."""
-    names = line.text.rstrip("|").split("|")
+def _records(file: reading.LogFile) -> Iterator[reading.LogRecord]:
+    """Yield the rows, with delimiters inside the reason restored."""
+    lines = file.lines()
+    names = next(lines).text.rstrip("|").split("|")
     index_of = {}
-    for key, spelled in _COLUMNS.items():
-        columns = [names.index(name) for name in spelled if name in names]
-        if not columns:
-            raise refuse(path, 1, f"no column {spelled[0]} in the first line; {_ASK}")
-        index_of[key] = columns[0]
-    tally.ignore("header", 1)
-    return index_of, len(names)
-
-
-class _Row:
-    """A row, with delimiters inside the reason restored."""
-
-    def __init__(
-        self,
-        path: str | Path,
-        line: LogLine,
-        index_of: dict[str, int],
-        width: int,
-        zone: str | None,
-    ) -> None:
-        self.path = path
-        self.line = line
-        self.zone = zone
+    for name, spellings in _COLUMNS.items():
+        found = [names.index(spelling) for spelling in spellings if spelling in names]
+        if not found:
+            raise reading.refuse(file.path, 1, f"no column {name} in the first line; {_ASK}")
+        index_of[name] = found[0]
+    file.tally.ignore("header", 1)
+    reason = index_of["Reason"]
+    for line in lines:
+        if not line.text.strip():
+            file.tally.ignore("blank", line.number)
+            continue
+        if not line.valid:
+            file.tally.repair(reading.INVALID_UTF8, line.number)
         cells = line.text.split("|")
-        extra = len(cells) - width
+        extra = len(cells) - len(names)
         if extra == 1 and not cells[-1]:  # -p ends each row with a delimiter
             cells, extra = cells[:-1], 0
-        if extra < 0 or (extra and index_of["reason"] < max(index_of.values())):
-            problem = f"a row of {len(cells)} fields where the header has {width}; {_ASK}"
-            raise refuse(path, line.number, problem)
-        at = index_of["reason"]
-        cells[at : at + extra + 1] = ["|".join(cells[at : at + extra + 1])]
-        self.cells = {key: cells[index].strip() for key, index in index_of.items()}
-
-    def time_s(self, key: str) -> float:
-        """Return a time [s since 1970-01-01 UTC], NaN where not recorded."""
-        text = self.cells[key]
-        if text.lower() in UNKNOWN_TIMES:
-            return history.NOT_TOLD
-        try:
-            return iso_seconds(text, self.zone)
-        except InvalidSpecError as problem:
-            column = _COLUMNS[key][0]
-            raise refuse(self.path, self.line.number, str(problem), column=column) from problem
+        if extra < 0 or (extra and reason < max(index_of.values())):
+            problem = f"a row of {len(cells)} fields where the header has {len(names)}; {_ASK}"
+            raise reading.refuse(file.path, line.number, problem)
+        cells[reason : reason + extra + 1] = ["|".join(cells[reason : reason + extra + 1])]
+        fields = {name: cells[index].strip() for name, index in index_of.items()}
+        yield reading.LogRecord(file.path, line.number, fields)
 
 
-def _add(
-    builder: history.HistoryBuilder, seen: dict[tuple[str, float], int], row: _Row, tally: Tally
-) -> None:
-    number, node = row.line.number, row.cells["node"]
+def _event(
+    record: reading.LogRecord, zone: str | None, tally: reading.FileCounts
+) -> history.Event | None:
+    """Return the event of a row, or None and count the reason."""
+    node, state = record.fields["NodeName"], record.fields["State"]
     if not node:
-        tally.ignore("event of the whole cluster", number)
-        return
-    start_s, end_s = row.time_s("start"), row.time_s("end")
-    if not start_s >= 0.0:
-        raise refuse(row.path, number, "is missing", column="TimeStart")
+        tally.ignore("event of the whole cluster", record.number)
+        return None
+    start_s = record.read("TimeStart", _time_s, zone)
+    end_s = record.read("TimeEnd", _time_s, zone)
+    if math.isnan(start_s):
+        raise record.wrong("is missing", "TimeStart")
     if end_s < start_s:
-        raise refuse(row.path, number, "is before the column 'TimeStart'", column="TimeEnd")
-    event = node_event(node, start_s, end_s, row.cells["state"], row.cells["reason"], number)
+        raise record.wrong("is before the column 'TimeStart'", "TimeEnd")
+    event = node_event(node, start_s, end_s, state, record.fields["Reason"], record.number)
     if event is None:
-        tally.ignore(f"state {repr_for_error(row.cells['state'])} is usable", number)
-        return
-    key = (node, start_s)
-    if key in seen:
-        tally.merge("newer record of an earlier state", number)
-        if not math.isnan(end_s):
-            builder.recover(seen[key], end_s)
-        return
-    seen[key] = builder.add(event)
-    tally.parsed += 1
+        tally.ignore(f"state {repr_for_error(state)} is usable", record.number)
+    return event
+
+
+def _time_s(text: str, zone: str | None) -> float:
+    """Return a time [s since 1970-01-01 UTC], NaN where not recorded."""
+    return history.NOT_TOLD if text.lower() in UNKNOWN_TIMES else reading.iso_seconds(text, zone)
 
 
 # Source: sinfo(1), NODE STATE CODES: a suffix (*, ~, #, !, %, $, @, ^, -) and flags joined by +.

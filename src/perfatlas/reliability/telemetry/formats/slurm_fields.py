@@ -13,28 +13,10 @@ from perfatlas.reliability.telemetry.reading import checked_s, moment_of
 
 # Source: sacct(1), JOB STATE CODES, Slurm 25.11, with LAUNCH_FAILED and RECONFIG_FAIL of 24.05 on.
 STATES: Final = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "COMPLETING",
-    "CONFIGURING",
-    "DEADLINE",
-    "FAILED",
-    "LAUNCH_FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PENDING",
-    "PREEMPTED",
-    "RECONFIG_FAIL",
-    "REQUEUED",
-    "RESIZING",
-    "REVOKED",
-    "RUNNING",
-    "STAGE_OUT",
-    "STOPPED",
-    "SUSPENDED",
-    "TIMEOUT",
-)
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "CONFIGURING", "DEADLINE", "FAILED",
+    "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "PREEMPTED", "RECONFIG_FAIL",
+    "REQUEUED", "RESIZING", "REVOKED", "RUNNING", "STAGE_OUT", "STOPPED", "SUSPENDED", "TIMEOUT",
+)  # fmt: skip
 UNKNOWN_TIMES: Final = ("", "unknown", "none", "n/a", "invalid", "(null)")
 MAX_GPUS: Final = 10**9  # limit of the GPUs of a job
 _DURATION: Final = re.compile(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Text, file_hash, read_table, write_table
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.reliability.telemetry.history.history import (
     ACTIONS,
     KINDS,
@@ -17,7 +20,7 @@ from perfatlas.reliability.telemetry.history.history import (
 )
 from perfatlas.reliability.telemetry.history.hostlist import count_hosts
 from perfatlas.reliability.telemetry.history.occupancy import OccupancyBuilder
-from perfatlas.reliability.telemetry.reading import FileCounts, epoch_seconds, refuse
+from perfatlas.reliability.telemetry.reading import FileCounts, LogRecord, epoch_seconds, refuse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 _TIMES: Final = ("start_s", "detected_s", "recovered_s")
 _NAMES: Final = ("component", "cause", "kind", "node", "device", "job", "action")
 RUN: Final = "run"  # kind of the rows that say when nodes ran jobs; they are no events
-_KIND: Final = Text(choices=KINDS)
 _NAMED: Final = Text(empty=False, longest=10_000, expected="a name")
+_RULES: Final = {"kind": Text(choices=KINDS), "component": _NAMED, "cause": _NAMED}
 _REQUIRED: Final = ("start_s", "component", "cause", "kind")
 
 
@@ -89,106 +92,73 @@ def read_history(path: str | Path) -> History:
             hint = did_you_mean(name, table.columns)
             raise refuse(path, 0, f"no column {name!r}{hint}; needed: {', '.join(_REQUIRED)}")
     cells = {name: table.cells(name) for name in table.columns}
+    for name in (*_NAMES, "source", "source_hash"):
+        column = cells.get(name, [None] * table.rows)
+        cells[name] = ["" if cell is None else str(cell) for cell in column]
+
+    def record(row: int) -> LogRecord:
+        return LogRecord(path, row + 1, {name: cells[name][row] for name in cells}, "row")
+
     whole_hash = file_hash(path)
     by_source: dict[tuple[str, str], list[int]] = {}
     for row in range(table.rows):
-        source = _text(cells, "source", row) or str(path)
-        data_hash = _text(cells, "source_hash", row)
-        data_hash = data_hash or (whole_hash if source == str(path) else "")
-        by_source.setdefault((source, data_hash), []).append(row)
+        source = cells["source"][row] or str(path)
+        own_hash = whole_hash if source == str(path) else ""
+        by_source.setdefault((source, cells["source_hash"][row] or own_hash), []).append(row)
     builder, runs = HistoryBuilder(), OccupancyBuilder()
     for file, ((source, data_hash), rows) in enumerate(by_source.items()):
-        of_runs = [row for row in rows if cells["kind"][row] == RUN]
-        for row in of_runs:
-            start_s, end_s = (_time(path, cells, name, row) for name in ("start_s", "recovered_s"))
-            if math.isnan(start_s):
-                raise refuse(path, row + 1, "is empty", column="start_s", unit="row")
-            if end_s < start_s:
-                raise refuse(path, row + 1, "is before start_s", column="recovered_s", unit="row")
-            hosts = _text(cells, "node", row)
-            try:
-                count_hosts(hosts)
-            except InvalidSpecError as problem:
-                raise refuse(path, row + 1, str(problem), column="node", unit="row") from problem
-            names = (hosts, _text(cells, "job", row), _text(cells, "cause", row).upper())
-            runs.add((start_s, end_s), names, file, _line(cells, row))
-        for row in rows:
-            if cells["kind"][row] != RUN:
-                builder.add(_event(path, cells, row))
-        builder.end_file(_counts(source, data_hash, len(rows), of_runs))
+        counts = FileCounts(path=source, data_hash=data_hash, unit="events", total=len(rows))
+        is_run = [cells["kind"][row] == RUN for row in rows]
+        for run in map(record, compress(rows, is_run)):
+            start_s, end_s = _times(run, ("start_s", "recovered_s"))
+            run.read("node", count_hosts)
+            names = (run.fields["node"], run.fields["job"], run.fields["cause"].upper())
+            runs.add((start_s, end_s), names, file, _line(run))
+            counts.ignore("run of a job", run.number)
+        for event in map(record, compress(rows, map(not_, is_run))):
+            builder.add(_event(event))
+            counts.parsed += 1
+        builder.end_file(counts)
     return builder.close(runs.close())
 
 
-def _counts(source: str, data_hash: str, rows: int, runs: list[int]) -> FileCounts:
-    added = {"run of a job": len(runs)} if runs else {}
-    return FileCounts(
-        path=source,
-        data_hash=data_hash,
-        unit="events",
-        total=rows,
-        parsed=rows - len(runs),
-        merged={},
-        ignored=added,
-        repaired={},
-        first={"run of a job": runs[0] + 1} if runs else {},
-    )
+def _line(record: LogRecord) -> int:
+    line = record.get("line")
+    return line if isinstance(line, int) else record.number
 
 
-def _line(cells: dict[str, list[Any]], row: int) -> int:
-    line = cells["line"][row] if "line" in cells else row + 1
-    return line if isinstance(line, int) else row + 1
-
-
-def _event(path: str | Path, cells: dict[str, list[Any]], row: int) -> Event:
-    where = f"log '{path}', row {row + 1}, column"
-    kind = _KIND.read(_text(cells, "kind", row), f"{where} 'kind'")
-    for name in ("component", "cause"):
-        _NAMED.read(_text(cells, name, row), f"{where} '{name}'")
-    start_s, detected_s, recovered_s = (_time(path, cells, name, row) for name in _TIMES)
-    if math.isnan(start_s):
-        raise refuse(path, row + 1, "is empty", column="start_s", unit="row")
-    for name, time_s in (("detected_s", detected_s), ("recovered_s", recovered_s)):
-        if time_s < start_s:
-            raise refuse(path, row + 1, "is before start_s", column=name, unit="row")
-    action = _text(cells, "action", row)
+def _event(record: LogRecord) -> Event:
+    names: dict[str, Any] = {name: record.fields[name] for name in _NAMES}
+    for name, rule in _RULES.items():
+        rule.read(names[name], f"log '{record.path}', row {record.number}, column '{name}'")
+    start_s, detected_s, recovered_s = _times(record, _TIMES)
+    action = names["action"]
     if action and action not in ACTIONS:
         problem = f"{repr_for_error(action)} is not one of {', '.join(ACTIONS)}"
-        problem += did_you_mean(action, ACTIONS)
-        raise refuse(path, row + 1, problem, column="action", unit="row")
+        raise record.wrong(problem + did_you_mean(action, ACTIONS), "action")
     return Event(
         start_s=start_s,
-        component=_text(cells, "component", row),
-        cause=_text(cells, "cause", row),
-        kind=kind,
-        line=_line(cells, row),
-        node=_text(cells, "node", row),
-        device=_text(cells, "device", row),
-        job=_text(cells, "job", row),
         detected_s=detected_s,
         recovered_s=recovered_s,
-        action=action,
+        line=_line(record),
+        **names,
     )
 
 
-def _text(cells: dict[str, list[Any]], name: str, row: int) -> str:
-    value = cells[name][row] if name in cells else None
-    return "" if value is None else str(value)
+def _times(record: LogRecord, names: tuple[str, ...]) -> list[float]:
+    """Return times [s since 1970-01-01 UTC], the start first; NaN where not recorded."""
+    times = [NOT_TOLD if record.get(name) is None else record.read(name, _time_s) for name in names]
+    if math.isnan(times[0]):
+        raise record.wrong("is empty", "start_s")
+    for name, time_s in zip(names, times, strict=True):
+        if time_s < times[0]:
+            raise record.wrong("is before start_s", name)
+    return times
 
 
-def _time(path: str | Path, cells: dict[str, list[Any]], name: str, row: int) -> float:
-    value = cells[name][row] if name in cells else None
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+def _time_s(cell: Any) -> float:  # noqa: ANN401 - any cell
+    if isinstance(cell, float) and math.isnan(cell):
         return NOT_TOLD
-    try:
-        number = float(value) if isinstance(value, str) and _is_number(value) else value
-        return epoch_seconds(number, None)
-    except InvalidSpecError as problem:
-        raise refuse(path, row + 1, str(problem), column=name, unit="row") from problem
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    with contextlib.suppress(ValueError):
+        cell = float(cell) if isinstance(cell, str) else cell
+    return epoch_seconds(cell, None)

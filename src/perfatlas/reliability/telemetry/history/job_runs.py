@@ -20,7 +20,7 @@ from perfatlas.reliability.telemetry.history.occupancy import Occupancy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.reading import FileCounts, Tally
+    from perfatlas.reliability.telemetry.reading import FileCounts
 
     Float = NDArray[np.float64]
     Int = NDArray[np.int64]
@@ -97,7 +97,7 @@ class RunsBuilder:
         self._rows: dict[tuple[str, str, float, float], int] = {}
         self._files: list[FileCounts] = []
 
-    def add(self, run: JobRun, line: int, tally: Tally) -> None:
+    def add(self, run: JobRun, line: int, tally: FileCounts) -> None:
         """Add a record, or merge it with an earlier one."""
         submit_s = -1.0 if math.isnan(run.submit_s) else run.submit_s
         key = (run.job, run.run, submit_s, run.start_s)

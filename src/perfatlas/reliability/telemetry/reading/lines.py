@@ -10,18 +10,21 @@ import gzip
 import hashlib
 import io
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry.reading.line_tally import FileCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from _typeshed import WriteableBuffer
 
 MAX_LINE_BYTES: Final = 1 << 24
+INVALID_UTF8: Final = "invalid UTF-8 shown as U+FFFD"  # a repair of a line
 _BLOCK_BYTES: Final = 1 << 18
 _GZIP: Final = b"\x1f\x8b"
 _START_BYTES: Final = 4096
@@ -52,7 +55,7 @@ class LogLine(NamedTuple):
 
 
 class LogFile:
-    """A log, read once by lines or by blocks of text.
+    """A log, read once by lines or by blocks of text, with the counts of its lines.
 
     Args:
         path: The file, or a pipe.
@@ -61,16 +64,16 @@ class LogFile:
     def __init__(self, path: str | Path) -> None:
         """Store the path."""
         self.path = path
-        self.count = 0
+        self.tally = FileCounts(path=str(path))
         self._digest = hashlib.sha256()
 
-    @property
-    def data_hash(self) -> str:
-        """The text "sha256:" and the digest of the bytes read so far, as on disk."""
-        return f"sha256:{self._digest.hexdigest()}"
+    def close(self) -> FileCounts:
+        """Return the counts of the file that was read, with the hash of its bytes on disk."""
+        self.tally.data_hash = f"sha256:{self._digest.hexdigest()}"
+        return self.tally
 
     def lines(self) -> Iterator[LogLine]:
-        """Yield the lines; `count` is their number so far.
+        """Yield the lines; the total of `tally` counts those of the blocks read.
 
         Raises:
             InvalidSpecError: The file cannot be read, is empty, has an unsupported or truncated
@@ -83,7 +86,7 @@ class LogFile:
                 first_end = block.find(b"\n")
                 if (len(block) if first_end < 0 else first_end) >= MAX_LINE_BYTES:
                     problem = f"longer than {MAX_LINE_BYTES >> 20} MiB; is this a text log?"
-                    raise refuse(self.path, self.count + 1, problem)
+                    raise refuse(self.path, self.tally.total + 1, problem)
                 end = block.rfind(b"\n") + 1
                 rest = block[end:]
                 yield from self._whole(block[:end])
@@ -99,14 +102,14 @@ class LogFile:
             return
         if not raw:
             return
-        if not self.count:
+        if not self.tally.total:
             text = text.removeprefix(_BYTE_ORDER_MARK)
         texts = text.removesuffix("\n").split("\n")
-        total = self.count + len(texts)
-        for written in texts:
-            self.count += 1
-            is_ended = self.count < total or raw.endswith(b"\n")
-            yield LogLine(self.count, written.rstrip("\r"), valid, is_ended)
+        before = self.tally.total
+        total = self.tally.total = before + len(texts)
+        for number, written in enumerate(texts, before + 1):
+            is_ended = number < total or raw.endswith(b"\n")
+            yield LogLine(number, written.rstrip("\r"), valid, is_ended)
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8."""
@@ -116,22 +119,27 @@ class LogFile:
                 yield block
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[io.BufferedReader[io.RawIOBase]]:
+    def _opened(self) -> Iterator[io.BufferedReader[_Stream]]:
         check_regular(self.path, "log", once=True)
         try:
             with Path(self.path).open("rb", buffering=0) as file:
-                stream: io.BufferedReader[io.RawIOBase] = io.BufferedReader(
-                    _Hashed(file, self._digest), _BLOCK_BYTES
-                )
+                stream = io.BufferedReader(_Stream(partial(self._hashed, file)), _BLOCK_BYTES)
                 if stream.peek(2).startswith(_GZIP):
-                    stream = io.BufferedReader(_Unzipped(stream), _BLOCK_BYTES)
+                    unzipped = gzip.GzipFile(fileobj=stream)  # reports truncation at its end
+                    stream = io.BufferedReader(_Stream(unzipped.read1), _BLOCK_BYTES)
                 self._check_start(stream.peek(_START_BYTES)[:_START_BYTES])
                 yield stream
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            line = self.tally.total and self.tally.total + 1
             text = f"truncated or damaged gzip compression ({problem}); copy it again"
-            raise refuse(self.path, self.count + 1 if self.count else 0, text) from problem
+            raise refuse(self.path, line, text) from problem
         except OSError as problem:
             raise refuse(self.path, 0, f"cannot be read: {problem.strerror}") from problem
+
+    def _hashed(self, file: io.FileIO, size: int) -> bytes:
+        data = file.read(size) or b""
+        self._digest.update(data)
+        return data
 
     def _check_start(self, start: bytes) -> None:
         if not start:
@@ -141,46 +149,24 @@ class LogFile:
                 raise refuse(self.path, 0, f"is {reason}")
         odd = len(start.translate(None, _PRINTED))
         if odd > _MAX_ODD * len(start):
-            raise refuse(
-                self.path,
-                0,
-                f"not a text file: {odd} of its first {len(start)} bytes are control characters;"
-                " expected the original log, plain or gzip-compressed",
-            )
+            problem = f"not a text file: {odd} of its first {len(start)} bytes are control"
+            problem += " characters; expected the original log, plain or gzip-compressed"
+            raise refuse(self.path, 0, problem)
 
 
-class _Hashed(io.RawIOBase):
-    """A file with a running hash of the bytes read."""
+class _Stream(io.RawIOBase):
+    """The bytes that a function reads."""
 
-    def __init__(self, file: io.RawIOBase | io.FileIO, digest: hashlib._Hash) -> None:
+    def __init__(self, read: Callable[[int], bytes]) -> None:
         super().__init__()
-        self._file = file
-        self._digest = digest
+        self._read = read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer)
-        data = self._file.read(len(view)) or b""
-        self._digest.update(data)
-        view[: len(data)] = data
-        return len(data)
-
-
-class _Unzipped(io.RawIOBase):
-    """The readable content of a gzip file; truncation is reported at its end."""
-
-    def __init__(self, stream: io.BufferedReader[io.RawIOBase]) -> None:
-        super().__init__()
-        self._file = gzip.GzipFile(fileobj=stream)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        data = self._file.read1(len(view))
+        data = self._read(len(view))
         view[: len(data)] = data
         return len(data)
 

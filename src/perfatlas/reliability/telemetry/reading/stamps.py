@@ -134,3 +134,94 @@ def epoch_seconds(value: object, zone: str | None) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidSpecError(f"{repr_for_error(value)} is not a time")
     return checked_s(value, value)
+
+
+_MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_FACILITY: Final = r"(?:kern\s*:\s*\w+\s*:\s*)?"
+# The start of a line of a kernel log, by the tool that wrote it; the first match applies.
+_STARTS: Final = {
+    "journalctl -o short-iso, RFC 5424": re.compile(
+        r"(?:<\d+>(?:\d+ )?)?(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
+        r"(?:Z|[+-]\d\d:?\d\d)?)(?: (?P<host>[\w.-]+)(?= \S*kernel))?"
+    ),
+    "classic syslog": re.compile(
+        rf"(?:<\d+>)?(?P<month>{_MONTHS}) +(?P<day>\d{{1,2}}) "
+        r"(?P<syslog>\d\d:\d\d:\d\d(?:\.\d+)?) (?P<host>[\w.-]+) "
+    ),
+    "dmesg -T": re.compile(
+        rf"{_FACILITY}\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<ctime>[A-Z][a-z]{{2}} +\d{{1,2}} "
+        r"\d\d:\d\d:\d\d \d{4})\]"
+    ),
+    "/dev/kmsg": re.compile(r"\d+,\d+,(?P<boot_us>[0-9]{1,18}),[^;]*;"),
+    "dmesg": re.compile(rf"{_FACILITY}(?:<\d+>)?\[ *(?P<boot_s>\d+\.\d+)\]"),
+}
+
+
+class LineClock:
+    """Reader of time and host of the lines of a log, in order.
+
+    Args:
+        clock: Information that the lines omit.
+    """
+
+    def __init__(self, clock: LogClock) -> None:
+        """Start before the first line."""
+        self._clock = clock
+        self._year = clock.year
+        self._month = 0
+
+    def stamp(self, text: str) -> tuple[float, str]:
+        """Return time [s since 1970-01-01 UTC] and host of a line."""
+        for pattern in _STARTS.values():
+            if match := pattern.match(text):
+                parts = match.groupdict()
+                time_s = self._time_s(parts)
+                node = parts.get("host") or self._clock.node
+                if not node:
+                    raise InvalidSpecError(
+                        "the line has no host; set the node (node, --node NAME), or write the log"
+                        " with journalctl -k -o short-iso"
+                    )
+                return checked_s(time_s, time_s), node
+        raise InvalidSpecError(f"no time at the start of {repr_for_error(text)}")
+
+    def _time_s(self, parts: dict[str, str]) -> float:
+        zone = self._clock.zone
+        if "iso" in parts:
+            return iso_seconds(parts["iso"], zone)
+        if "syslog" in parts:
+            year, month = self._year_of(parts["month"])
+            return iso_seconds(f"{year}-{month:02}-{int(parts['day']):02}T{parts['syslog']}", zone)
+        if "ctime" in parts:
+            written = repr_for_error(parts["ctime"])
+            if zone is None:
+                raise InvalidSpecError(f"{written} has no time zone; set zone (--zone UTC)")
+            try:
+                moment = dt.datetime.strptime(parts["ctime"], "%b %d %H:%M:%S %Y")  # noqa: DTZ007
+            except ValueError as problem:
+                raise InvalidSpecError(f"{written} is not a time") from problem
+            return moment.replace(tzinfo=zone_of(zone)).timestamp()
+        if self._clock.boot_s is None:
+            raise InvalidSpecError(
+                "the time counts from boot; set boot_s (--boot), the boot time [s since 1970 UTC]"
+                " (the line btime of /proc/stat), or write the log with journalctl -k -o short-iso"
+            )
+        since_boot_s = (
+            int(parts["boot_us"]) * 1e-6 if "boot_us" in parts else float(parts["boot_s"])
+        )
+        return self._clock.boot_s + since_boot_s
+
+    def _year_of(self, name: str) -> tuple[int, int]:
+        """Return year and month of a line; the year advances where months decrease."""
+        if self._year is None:
+            raise InvalidSpecError(
+                "the time has no year; set the year of the first line (year, --year 2026)"
+            )
+        month = _MONTHS.split("|").index(name) + 1
+        # A line late by a day does not advance the year, December before January does.
+        if self._month == 12 and month == 1:
+            self._year += 1
+        elif self._month == 1 and month == 12:
+            self._year -= 1
+        self._month = month
+        return self._year, month

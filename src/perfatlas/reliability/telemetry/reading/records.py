@@ -1,0 +1,62 @@
+"""Fields of one line or record of a log; errors name the position and the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry.reading.lines import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_Value = TypeVar("_Value")
+
+
+class LogRecord(NamedTuple):
+    """Named fields at one position of a log.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.reading import LogRecord
+        >>> record = LogRecord("a.log", 7, {"End": "soon"})
+        >>> str(record.wrong("not a time", "End"))
+        "log 'a.log', line 7, column 'End': not a time"
+    """
+
+    path: str | Path
+    number: int  # Number of the line or record; the first is 1
+    fields: Mapping[str, Any]  # Cells by column, or the members of a JSON object
+    unit: str = "line"  # What `number` counts
+
+    def get(self, name: str) -> Any:  # noqa: ANN401 - a cell or any JSON value
+        """Return a field, None where it is missing."""
+        return self.fields.get(name)
+
+    def read(self, name: str, parse: Callable[..., _Value], *options: object) -> _Value:
+        """Return the parsed text of a column, of "" where the column is missing."""
+        try:
+            return parse(self.fields.get(name, ""), *options)
+        except InvalidSpecError as problem:
+            raise self.wrong(str(problem), name) from problem
+
+    def text(self, name: str, *, required: bool = False) -> str:
+        """Return a name of a JSON object, "" where it is missing."""
+        value = self.get(name)
+        if value is None and not required:
+            return ""
+        if isinstance(value, str) and (value or not required):
+            return value
+        raise self.wrong(
+            f"{repr_for_error(value)} is not a name" if value is not None else "missing", name
+        )
+
+    def inner(self, name: str) -> LogRecord | None:
+        """Return a field that is an object, None where it is missing."""
+        value = self.get(name)
+        return self._replace(fields=value) if isinstance(value, Mapping) else None
+
+    def wrong(self, problem: str, name: str = "") -> InvalidSpecError:
+        """Return an error for a field, "" for the whole record."""
+        return refuse(self.path, self.number, problem, column=name, unit=self.unit)
