@@ -40,20 +40,20 @@ class NumberCells(Sequence[Any]):
 
     def plain(self) -> list[Any]:
         """Return the cells as Python values, None if empty."""
-        if self.kind is float:
-            cells: list[Any] = self.values_N.tolist()
-        else:
-            cells = np.where(self.empty, 0.0, self.values_N).astype(self.kind).tolist()
+        cells: list[Any] = self._filled().tolist()
         for row in np.flatnonzero(self.empty).tolist():
             cells[row] = None
         return cells
 
     def arrow(self) -> Any:  # noqa: ANN401 - an Arrow array
         """Return the cells as an Arrow array of 64-bit numbers or booleans, null if empty."""
-        empty_N = self.empty
+        return arrow_numbers(self._filled(), self.empty)
+
+    def _filled(self) -> NDArray[Any]:
+        """Return the numbers as their kind, with any value in empty cells (N,)."""
         if self.kind is float:
-            return arrow_numbers(self.values_N, empty_N)
-        return arrow_numbers(np.where(empty_N, 0.0, self.values_N).astype(self.kind), empty_N)
+            return self.values_N
+        return np.where(self.empty, 0.0, self.values_N).astype(self.kind)
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.files.arrow_buffers import arrow_dictionary, arrow_list, load_arrow
+from perfatlas.files.arrow_buffers import arrow_list, load_arrow
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
@@ -82,11 +82,11 @@ def _opened(path: str | Path) -> Iterator[Any]:
     except (pa.ArrowException, UnicodeDecodeError) as problem:
         raise InvalidSpecError(f"table '{path}' is not Parquet: {problem}") from problem
     except OSError as problem:
-        if problem.errno:  # of the system, which names the file
-            raise
-        raise InvalidSpecError(
-            f"table '{path}' is damaged: {problem}; copy or write it again"
-        ) from problem
+        if problem.errno:  # of the system
+            text = f"cannot read table '{path}': {problem.strerror}"
+        else:
+            text = f"table '{path}' is damaged: {problem}; copy or write it again"
+        raise InvalidSpecError(text) from problem
 
 
 def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
@@ -126,10 +126,8 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
 def _arrow_type(name: str, cells: Any) -> Any:  # noqa: ANN401 - an Arrow type
     """Return the type of cells as an Arrow column."""
     if isinstance(cells, NumberCells):
-        cells = cells[:0]
-    elif isinstance(cells, DictionaryCells):
-        cells = cells.values
-    return arrow_column(name, cells).type
+        return cells[:0].arrow().type
+    return arrow_column(name, cells.values if isinstance(cells, DictionaryCells) else cells).type
 
 
 def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
@@ -149,11 +147,10 @@ def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: AN
     if isinstance(cells, NumberCells):
         return cells.arrow()
     try:
-        coded = isinstance(cells, DictionaryCells)
-        array = arrow_dictionary(cells) if coded else arrow_list(cells)
+        array = arrow_list(cells)
         if array is not None and kind in (None, array.type):
             return array
-        if all(cell is None for cell in (cells.values if coded else cells)):
+        if all(cell is None for cell in cells):
             return pa.nulls(len(cells), kind)
         return pa.array(list(cells), kind)
     except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8

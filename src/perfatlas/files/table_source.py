@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.files.arrow_buffers import dictionary_codes, load_arrow
+import numpy as np
+
+from perfatlas.files.arrow_buffers import load_arrow
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.parquet import parquet_blocks, parquet_names, sized_tables
 from perfatlas.files.regular import check_regular
@@ -67,9 +69,8 @@ def unquoted_blocks(
 
 def _coded(column: Any) -> DictionaryCells:  # noqa: ANN401 - an Arrow column
     coded = column.combine_chunks().dictionary_encode()
-    return DictionaryCells(
-        values=tuple(coded.dictionary.to_pylist()), codes_N=dictionary_codes(coded)
-    )
+    codes_N = np.asarray(np.from_dlpack(coded.indices), np.int32)
+    return DictionaryCells(values=tuple(coded.dictionary.to_pylist()), codes_N=codes_N)
 
 
 Item = TypeVar("Item")
@@ -152,90 +153,64 @@ def scan_table(path: Path, suffix: str) -> TableSource:
         suffix: Its format: .csv, .jsonl or .parquet.
     """
     check_regular(path, "table")
-    scan = _Scan()
+    kinds: dict[str, set[type]] = {}  # types of the JSON cells of each column
+    readers: dict[str, CellReader] = {}
+    unquoted = False
     if suffix == ".parquet":
-        try:
-            names, scan.rows = parquet_names(path)
-        except OSError as problem:
-            raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
-        scan.kinds = {name: set() for name in names}
+        names, rows = parquet_names(path)
+    elif suffix == ".jsonl":
+        rows = 0
+        with opened_table(path) as text:
+            for row in jsonl_rows(text, path):
+                rows += 1
+                for name, cell in row.items():
+                    kinds.setdefault(name, set()).update({type(cell)} - {type(None)})
+        names = list(kinds)
     else:
         with opened_table(path) as text:
-            if suffix == ".jsonl":
-                scan.read_jsonl(jsonl_rows(text, path))
-            elif not scan.read_unquoted(path):
-                scan.read_csv(csv_rows(text, path))
-    if not scan.kinds:
+            records = csv_rows(text, path)
+            names = next(records, [])
+            if is_unquoted(path):
+                with contextlib.suppress(ValueError):  # Python says what is wrong
+                    blocks = unquoted_blocks(path, names, SCANNED_ROWS)
+                    rows, readers = _number_readers(names, map(_distinct, blocks))
+                    unquoted = True
+            if not unquoted:
+                chunks = _chunks(records, SCANNED_ROWS)
+                columns = ((len(chunk), zip(*chunk, strict=True)) for chunk in chunks)
+                rows, readers = _number_readers(names, columns)
+    if not names:
         raise InvalidSpecError(f"table '{path}' has no columns; the first line names them")
     numbers = ({int, float}, {int}, {float})
-    mixed = {n for n, kinds in scan.kinds.items() if len(kinds) > 1 and kinds not in numbers}
     return TableSource(
         path=path,
         suffix=suffix,
-        names=tuple(scan.kinds),
-        rows=scan.rows,
-        readers=scan.readers,
-        mixed=frozenset(mixed),
-        unquoted=scan.unquoted,
+        names=tuple(names),
+        rows=rows,
+        readers=readers,
+        mixed=frozenset(n for n, kind in kinds.items() if len(kind) > 1 and kind not in numbers),
+        unquoted=unquoted,
     )
 
 
-class _Scan:
-    """What the first pass finds.
+def _distinct(block: Mapping[str, DictionaryCells]) -> tuple[int, Iterable[Sequence[str]]]:
+    """Return the number of rows, and the texts of each column."""
+    columns = list(block.values())
+    return len(columns[0]), (cells.values for cells in columns)
 
-    Attributes:
-        rows: Number of rows.
-        kinds: Types of the JSON cells of each column, empty for other formats.
-        readers: As in `TableSource`.
-        unquoted: As in `TableSource`.
-    """
 
-    def __init__(self) -> None:
-        self.rows = 0
-        self.kinds: dict[str, set[type]] = {}
-        self.readers: dict[str, CellReader] = {}
-        self.unquoted = False
-
-    def read_unquoted(self, path: Path) -> bool:
-        """Read a CSV file with Arrow; return whether it could."""
-        with opened_table(path) as text:
-            header = next(csv_rows(text, path), [])
-        if not is_unquoted(path):
-            return False
-        fitting: dict[str, list[CellReader]] = {name: [_plain_int, _plain_float] for name in header}
-        rows = 0
-        try:
-            for block in unquoted_blocks(path, header, SCANNED_ROWS):
-                rows += len(block[header[0]])
-                for name, cells in block.items():
-                    fitting[name] = _fitting(cells.values, fitting[name])
-        except ValueError:  # Python says what is wrong
-            return False
-        self.rows, self.unquoted = rows, True
-        self._found(fitting)
-        return True
-
-    def _found(self, fitting: Mapping[str, Sequence[CellReader]]) -> None:
-        self.kinds = {name: set() for name in fitting}
-        self.readers = {name: readers[0] for name, readers in fitting.items() if readers}
-
-    def read_csv(self, rows: Iterator[list[str]]) -> None:
-        header = next(rows, [])
-        fitting: dict[str, list[CellReader]] = {name: [_plain_int, _plain_float] for name in header}
-        for block in _chunks(rows, SCANNED_ROWS):
-            self.rows += len(block)
-            for name, cells in zip(header, zip(*block, strict=True), strict=True):
-                if fitting[name]:
-                    fitting[name] = _fitting(cells, fitting[name])
-        self._found(fitting)
-
-    def read_jsonl(self, rows: Iterator[dict[str, Any]]) -> None:
-        for row in rows:
-            self.rows += 1
-            for name, cell in row.items():
-                kinds = self.kinds.setdefault(name, set())
-                if cell is not None:
-                    kinds.add(type(cell))
+def _number_readers(
+    names: Sequence[str], blocks: Iterable[tuple[int, Iterable[Sequence[str]]]]
+) -> tuple[int, dict[str, CellReader]]:
+    """Return the number of rows, and what reads the columns whose cells are all numbers."""
+    fitting: dict[str, list[CellReader]] = {name: [_plain_int, _plain_float] for name in names}
+    rows = 0
+    for count, columns in blocks:
+        rows += count
+        for name, texts in zip(names, columns, strict=True):
+            if fitting[name]:
+                fitting[name] = _fitting(texts, fitting[name])
+    return rows, {name: readers[0] for name, readers in fitting.items() if readers}
 
 
 def csv_columns(

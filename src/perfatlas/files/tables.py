@@ -1,7 +1,7 @@
 """Tables in CSV, Parquet and JSON Lines; unknown columns survive reading and writing unchanged.
 
 The text is the one that Python's `csv` and `repr` give, so that a table does not depend on its
-length. Shape legend: N rows.
+length.
 
 Shape legend: N rows.
 """
@@ -14,6 +14,7 @@ import json
 import math
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,26 +84,12 @@ def _texts(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array of lar
     if isinstance(cells, NumberCells):
         return _float_texts(cells.values_N) if cells.kind is float else _arrow_texts(cells.arrow())
     if isinstance(cells, DictionaryCells):
-        return _taken([_quoted(value) for value in cells.values], cells.codes_N)
-    quoted: dict[tuple[type, Any], str] = {}
-    texts = []
-    for cell in plain_cells(cells):
-        key = (type(cell), cell if not isinstance(cell, (dict, list)) else id(cell))
-        text = quoted.get(key)
-        if text is None:
-            text = quoted[key] = _quoted(cell)
-        texts.append(text)
-    return arrow_texts(texts)
-
-
-def _taken(texts: Sequence[str], codes_N: NDArray[np.integer[Any]]) -> Any:  # noqa: ANN401 - an Arrow array
-    """Return the text of each code."""
-    return arrow_texts(texts).take(_numbers(codes_N.astype(np.int64)))
-
-
-def _numbers(values_N: NDArray[Any]) -> Any:  # noqa: ANN401 - an Arrow array
-    """Return numbers or booleans, none of them empty."""
-    return arrow_numbers(values_N, np.zeros(values_N.shape, np.bool_))
+        texts = arrow_texts([_quoted(value) for value in cells.values])
+        return texts.take(arrow_numbers(cells.codes_N.astype(np.int64)))
+    plain = plain_cells(cells)
+    nested = any(issubclass(kind, (dict, list)) for kind in set(map(type, plain)))
+    quoted = _quoted if nested else lru_cache(None, typed=True)(_quoted)
+    return arrow_texts(list(map(quoted, plain)))
 
 
 def _arrow_texts(numbers: Any) -> Any:  # noqa: ANN401 - Arrow arrays
@@ -121,12 +108,12 @@ def _float_texts(values_N: NDArray[np.float64]) -> Any:  # noqa: ANN401 - an Arr
     whole_N &= ~((size_N == 0.0) & np.signbit(kept_N))
     texts = _arrow_texts(arrow_numbers(values_N, ~finite_N | whole_N))
     if whole_N.any():
-        whole = _arrow_texts(_numbers(np.where(whole_N, kept_N, 0.0).astype(np.int64)))
-        texts = pc.if_else(_numbers(whole_N), _joined([whole], ".0"), texts)
+        whole = _arrow_texts(arrow_numbers(np.where(whole_N, kept_N, 0.0).astype(np.int64)))
+        texts = pc.if_else(arrow_numbers(whole_N), _joined([whole], ".0"), texts)
     apart_N = finite_N & ~whole_N & ((size_N < MIN_PLAIN_NUMBER) | (size_N >= MAX_PLAIN_NUMBER))
     if apart_N.any():
         others = arrow_texts([repr(value) for value in values_N[apart_N].tolist()])
-        texts = pc.replace_with_mask(texts, _numbers(apart_N), others)
+        texts = pc.replace_with_mask(texts, arrow_numbers(apart_N), others)
     return texts
 
 
@@ -215,10 +202,7 @@ def read_table(path: str | Path) -> Table:
     suffix = table_format(unpacked_name(path))
     check_regular(path, "table")
     if suffix == ".parquet":
-        try:
-            columns = read_parquet(path)
-        except OSError as problem:
-            raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
+        columns = read_parquet(path)
     else:
         with opened_table(path) as text:
             if suffix == ".csv":
@@ -292,26 +276,21 @@ def scan_source(path: str | Path) -> TableSource:
 
 
 def _finite_or_arrow(columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: c if _is_typed(c) else _finite_cells(c) for n, c in columns.items()}
-
-
-def _is_typed(cells: Sequence[Any]) -> bool:
-    return is_arrow(cells) or isinstance(cells, (NumberCells, DictionaryCells))
+    return {
+        name: cells
+        if is_arrow(cells) or isinstance(cells, (NumberCells, DictionaryCells))
+        else _finite_cells(cells)
+        for name, cells in columns.items()
+    }
 
 
 def _finite_cells(cells: Sequence[Any]) -> list[Any]:
-    if isinstance(cells, (NumberCells, DictionaryCells)):
-        return cells.plain()
-    if not any(issubclass(kind, float) for kind in set(map(type, cells))):
-        return list(cells)
-    return [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
-
-
-def _plain_columns(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {
-        name: _finite_cells(plain_cells(column) if is_arrow(column) else column)
-        for name, column in columns.items()
-    }
+    """Return plain cells, None for floats that are not finite."""
+    plain = plain_cells(cells)
+    typed = isinstance(cells, (NumberCells, DictionaryCells))
+    if typed or not any(issubclass(kind, float) for kind in set(map(type, plain))):
+        return plain
+    return [None if isinstance(c, float) and not math.isfinite(c) else c for c in plain]
 
 
 def _jsonl_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -328,19 +307,13 @@ def _csv_texts(blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if is_long(block):
             yield text.getvalue() + csv_rows_text(block)
             continue
-        cells = [_csv_cells(column) for column in _plain_columns(block).values()]
+        cells = [map(csv_cell, _finite_cells(column)) for column in block.values()]
         writer.writerows(zip(*cells, strict=True))
         yield text.getvalue()
 
 
-def _csv_cells(column: Sequence[Any]) -> list[Any]:
-    return [csv_cell(cell) for cell in column]
-
-
 def _jsonl_text(block: Mapping[str, Any]) -> str:
-    columns = _plain_columns(block)
-    names = list(columns)
     # ASCII: some readers treat U+2028 and similar characters as line ends
     encode = json.JSONEncoder(default=str).encode
-    rows = zip(*columns.values(), strict=True)
-    return "".join(encode(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    rows = zip(*map(_finite_cells, block.values()), strict=True)
+    return "".join(encode(dict(zip(block, row, strict=True))) + "\n" for row in rows)
