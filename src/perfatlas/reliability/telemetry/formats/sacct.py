@@ -68,11 +68,14 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> history.JobR
 def _run(record: reading.LogRecord, zone: str, tally: reading.FileCounts) -> history.JobRun | None:
     """Return the run of a record, or None and count the reason."""
     name = record.read("JobID", slurm_fields.job_name)
-    state = slurm_fields.state_name(record.fields["State"])
-    reason = history.why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
+    written = record.fields["State"]
+    state = slurm_fields.state_name(written)
     start = record.read("Start", slurm_fields.local_time, zone)
-    if reason or start is None:
-        tally.ignore(reason or "job that never started", record.number)
+    if name.step or not state or name.waiting or state == "PENDING" or start is None:
+        reason = "step of a job" if name.step else "job that never started"
+        if not (name.step or state):
+            reason = f"state {(written.split() or ['?'])[0]} is unknown"
+        tally.ignore(reason, record.number)
         return None
     end = record.read("End", slurm_fields.local_time, zone)
     if state in history.UNFINISHED:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         count_hosts, expand_hosts, lone_host,
     )
     from perfatlas.reliability.telemetry.history.job_runs import (
-        UNFINISHED, JobRuns, JobRun, RunsBuilder, why_no_run,
+        UNFINISHED, JobRuns, JobRun, RunsBuilder,
     )
     from perfatlas.reliability.telemetry.history.labels import Labels
     from perfatlas.reliability.telemetry.history.lifetime_columns import Lifetimes, lifetimes

@@ -5,11 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.files import read_table
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.history.history import NODE_STATE
 from perfatlas.reliability.telemetry.history.survival_intervals import ObservationWindow
-from perfatlas.reliability.telemetry.reading import epoch_seconds, refuse
+from perfatlas.reliability.telemetry.reading import LogRecord, epoch_seconds, read_log_table, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,28 +93,21 @@ def with_service_starts(
         InvalidSpecError: The table cannot be read, lacks a column, repeats a unit, has no observed
             component, or a cell is invalid; the message names the row.
     """
-    table = read_table(path)
-    for name in _REQUIRED:
-        if name not in table.columns:
-            hint = did_you_mean(name, table.columns)
-            raise refuse(path, 0, f"no column {name!r}{hint}; needed: {', '.join(_REQUIRED)}")
-    cells = {name: table.cells(name) for name in table.columns}
-    devices = cells.get("device", [None] * table.rows)
+    table = read_log_table(path, _REQUIRED)
+    rows = zip(*(table.cells(name) for name in table.columns), strict=True)
     starts: dict[str, dict[str, float]] = {}  # by component and unit [s since 1970-01-01 UTC]
-    for row in range(table.rows):
-        component, node, start = (cells[name][row] for name in _REQUIRED)
+    for number, row in enumerate(rows, 1):
+        record = LogRecord(path, number, dict(zip(table.columns, row, strict=True)), "row")
+        component, node, device = (record.get(name) for name in ("component", "node", "device"))
         for name, value in (("component", component), ("node", node)):
             if value in (None, ""):
-                raise refuse(path, row + 1, "is empty", column=name, unit="row")
-        unit = f"{node}/{devices[row]}" if devices[row] not in (None, "") else str(node)
+                raise record.wrong("is empty", name)
+        unit = f"{node}/{device}" if device not in (None, "") else str(node)
         of_component = starts.setdefault(str(component), {})
         if unit in of_component:
             problem = f"{component} {unit} has two rows: expected one service start per unit"
-            raise refuse(path, row + 1, problem, unit="row")
-        try:
-            of_component[unit] = epoch_seconds(start, None)
-        except InvalidSpecError as error:
-            raise refuse(path, row + 1, str(error), column="start", unit="row") from error
+            raise record.wrong(problem)
+        of_component[unit] = record.read("start", epoch_seconds, None)
     if not starts.keys() & watches.keys():
         text = ", ".join(starts) or "none"
         problem = (

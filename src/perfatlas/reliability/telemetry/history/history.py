@@ -8,18 +8,22 @@ Shape legend: E events.
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from perfatlas.reliability.telemetry.history.labels import LabelBuilder, Labels, joined_labels
+from perfatlas.reliability.telemetry.history.labels import (
+    NAME,
+    ColumnBuilder,
+    Labels,
+    joined_columns,
+)
 from perfatlas.reliability.telemetry.history.occupancy import joined_occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from perfatlas.reliability.telemetry.history.occupancy import Occupancy
@@ -102,7 +106,12 @@ class History:
         return f"{self.files[self.file_E[event]].path}:{self.line_E[event]}"
 
 
-_NAMED: Final = ("node", "device", "component", "cause", "kind", "job", "action")
+# Columns of a history, in the order of the values of an event and of its file.
+_COLUMNS: Final = {
+    "start_s_E": "d", "component": NAME, "cause": NAME, "kind": NAME, "line_E": "q", "node": NAME,
+    "device": NAME, "job": NAME, "detected_s_E": "d", "recovered_s_E": "d", "action": NAME,
+    "file_E": "i",
+}  # fmt: skip
 
 
 class HistoryBuilder:
@@ -110,28 +119,16 @@ class HistoryBuilder:
 
     def __init__(self) -> None:
         """Start without events."""
-        self._start = array("d")
-        self._detected = array("d")
-        self._recovered = array("d")
-        self._file = array("i")
-        self._line = array("q")
-        self._named = {name: LabelBuilder() for name in _NAMED}
+        self._events = ColumnBuilder(_COLUMNS)
         self._files: list[FileCounts] = []
 
     def add(self, event: Event) -> int:
         """Append an event of the current file, and return its index."""
-        self._start.append(event.start_s)
-        self._detected.append(event.detected_s)
-        self._recovered.append(event.recovered_s)
-        self._file.append(len(self._files))
-        self._line.append(event.line)
-        for name, column in self._named.items():
-            column.add(getattr(event, name))
-        return len(self._start) - 1
+        return self._events.append(*event, len(self._files))
 
     def recover(self, event: int, recovered_s: float) -> None:
         """Set the recovery time of an event."""
-        self._recovered[event] = recovered_s
+        self._events.columns["recovered_s_E"][event] = recovered_s
 
     def end_file(self, counts: FileCounts) -> None:
         """End a file: further events belong to the next one."""
@@ -143,19 +140,8 @@ class HistoryBuilder:
         Args:
             occupancy: When nodes ran jobs, with the same files.
         """
-        start_s_E = np.array(self._start, np.float64)
-        order_E = np.argsort(start_s_E, kind="stable")
-        named = {name: column.close(order_E) for name, column in self._named.items()}
-        return History(
-            start_s_E=start_s_E[order_E],
-            detected_s_E=np.array(self._detected, np.float64)[order_E],
-            recovered_s_E=np.array(self._recovered, np.float64)[order_E],
-            file_E=np.array(self._file, np.int32)[order_E],
-            line_E=np.array(self._line, np.int64)[order_E],
-            files=tuple(self._files),
-            occupancy=occupancy,
-            **named,
-        )
+        columns = self._events.close("start_s_E")
+        return History(**columns, files=tuple(self._files), occupancy=occupancy)
 
 
 def joined(histories: Sequence[History]) -> History:
@@ -165,18 +151,9 @@ def joined(histories: Sequence[History]) -> History:
         histories: At least one. A failure in two logs remains two events: do not join kernel lines
             and exporter metrics of the same GPUs.
     """
-    shift = np.cumsum([0, *(len(h.files) for h in histories)])
-    start_s_E = np.concatenate([h.start_s_E for h in histories])
-    order_E = np.argsort(start_s_E, kind="stable")
-    named = {name: joined_labels([getattr(h, name) for h in histories], order_E) for name in _NAMED}
-    files = [h.file_E + np.int32(first) for h, first in zip(histories, shift, strict=False)]
+    shift = [0, *accumulate(len(h.files) for h in histories[:-1])]
     return History(
-        start_s_E=start_s_E[order_E],
-        detected_s_E=np.concatenate([h.detected_s_E for h in histories])[order_E],
-        recovered_s_E=np.concatenate([h.recovered_s_E for h in histories])[order_E],
-        file_E=np.concatenate(files)[order_E].astype(np.int32),
-        line_E=np.concatenate([h.line_E for h in histories])[order_E],
+        **joined_columns(histories, _COLUMNS, "start_s_E", "file_E", shift),
         files=tuple(file for h in histories for file in h.files),
-        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist()),
-        **named,
+        occupancy=joined_occupancy([h.occupancy for h in histories], shift),
     )

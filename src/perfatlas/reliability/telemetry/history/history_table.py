@@ -8,7 +8,7 @@ from itertools import compress
 from operator import not_
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import Text, file_hash, read_table, write_table
+from perfatlas.files import Text, file_hash, write_table
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.reliability.telemetry.history.history import (
     ACTIONS,
@@ -20,7 +20,12 @@ from perfatlas.reliability.telemetry.history.history import (
 )
 from perfatlas.reliability.telemetry.history.hostlist import count_hosts
 from perfatlas.reliability.telemetry.history.occupancy import OccupancyBuilder
-from perfatlas.reliability.telemetry.reading import FileCounts, LogRecord, epoch_seconds, refuse
+from perfatlas.reliability.telemetry.reading import (
+    FileCounts,
+    LogRecord,
+    epoch_seconds,
+    read_log_table,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,11 +91,7 @@ def read_history(path: str | Path) -> History:
         InvalidSpecError: The table cannot be read, lacks a column, or a cell is invalid; the
             message names the row and column.
     """
-    table = read_table(path)
-    for name in _REQUIRED:
-        if name not in table.columns:
-            hint = did_you_mean(name, table.columns)
-            raise refuse(path, 0, f"no column {name!r}{hint}; needed: {', '.join(_REQUIRED)}")
+    table = read_log_table(path, _REQUIRED)
     cells = {name: table.cells(name) for name in table.columns}
     for name in (*_NAMES, "source", "source_hash"):
         column = cells.get(name, [None] * table.rows)

@@ -8,18 +8,17 @@ Shape legend: R runs.
 from __future__ import annotations
 
 import math
-from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from perfatlas.reliability.telemetry.history.labels import LabelBuilder, Labels
+from perfatlas.reliability.telemetry.history.labels import NAME, ColumnBuilder
 from perfatlas.reliability.telemetry.history.occupancy import Occupancy
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
+    from perfatlas.reliability.telemetry.history.labels import Labels
     from perfatlas.reliability.telemetry.reading import FileCounts
 
     Float = NDArray[np.float64]
@@ -80,9 +79,11 @@ class JobRuns:
         )
 
 
-_LABELS: Final = ("job", "state", "hosts", "failed_node")
-_TIMES: Final = ("submit_s", "start_s", "end_s")
-_COUNTS: Final = ("host_count", "gpus")
+# Columns of runs, in the order of the values of a run, its file and its line.
+_COLUMNS: Final = {
+    "job": NAME, "state": NAME, "submit_s_R": "d", "start_s_R": "d", "end_s_R": "d", "hosts": NAME,
+    "host_count_R": "q", "gpus_R": "q", "failed_node": NAME, "file_E": "i", "line_E": "q",
+}  # fmt: skip
 
 
 class RunsBuilder:
@@ -90,10 +91,7 @@ class RunsBuilder:
 
     def __init__(self) -> None:
         """Start without runs."""
-        self._labels = {name: LabelBuilder() for name in _LABELS}
-        self._times = {name: array("d") for name in _TIMES}
-        self._counts = {name: array("q") for name in _COUNTS}
-        self._file, self._line = array("i"), array("q")
+        self._runs = ColumnBuilder(_COLUMNS)
         self._rows: dict[tuple[str, str, float, float], int] = {}
         self._files: list[FileCounts] = []
 
@@ -104,13 +102,17 @@ class RunsBuilder:
         row = self._rows.get(key)
         if row is None:
             tally.parsed += 1
-            self._rows[key] = len(self._line)
-            self._append(run, line)
-        elif self._same(row, run):
+            self._rows[key] = self._runs.append(*run[:-1], len(self._files), line)
+            return
+        columns = self._runs.columns
+        known_s, state = columns["end_s_R"][row], columns["state"]
+        same_end = known_s == run.end_s or (math.isnan(known_s) and math.isnan(run.end_s))
+        if same_end and state.codes[row] == state.code_of.get(run.state):
             tally.merge("identical to an earlier record", line)
-        elif math.isnan(self._times["end_s"][row]) or run.end_s > self._times["end_s"][row]:
+        elif math.isnan(known_s) or run.end_s > known_s:
             tally.merge("newer record of an earlier run", line)
-            self._replace(row, run)
+            for column, value in zip(columns.values(), run[:-1], strict=False):
+                column[row] = value
         else:
             tally.merge("older record of an earlier run", line)
 
@@ -119,59 +121,5 @@ class RunsBuilder:
         self._files.append(counts)
 
     def close(self) -> JobRuns:
-        """Return the runs sorted by start; nothing can be added afterwards."""
-        self._rows.clear()
-        start_s_R = np.array(self._times["start_s"], np.float64)
-        order_R = np.argsort(start_s_R, kind="stable")
-        labels = {name: column.close(order_R) for name, column in self._labels.items()}
-        times = {f"{n}_R": np.array(c, np.float64)[order_R] for n, c in self._times.items()}
-        counts = {f"{n}_R": np.array(c, np.int64)[order_R] for n, c in self._counts.items()}
-        columns: dict[str, Any] = {**labels, **times, **counts}
-        return JobRuns(
-            **columns,
-            file_E=np.array(self._file, np.int32)[order_R],
-            line_E=np.array(self._line, np.int64)[order_R],
-            files=tuple(self._files),
-        )
-
-    def _append(self, run: JobRun, line: int) -> None:
-        for name, labels in self._labels.items():
-            labels.add(getattr(run, name))
-        for name, times in self._times.items():
-            times.append(getattr(run, name))
-        for name, counts in self._counts.items():
-            counts.append(getattr(run, name))
-        self._file.append(len(self._files))
-        self._line.append(line)
-
-    def _same(self, row: int, run: JobRun) -> bool:
-        state = self._labels["state"]
-        end_s = self._times["end_s"][row]
-        same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
-        return same_end and state.codes[row] == state.code_of.get(run.state, -1)
-
-    def _replace(self, row: int, run: JobRun) -> None:
-        for name, labels in self._labels.items():
-            value = getattr(run, name)
-            labels.codes[row] = labels.code_of.setdefault(value, len(labels.code_of))
-        for name, times in self._times.items():
-            times[row] = getattr(run, name)
-        for name, counts in self._counts.items():
-            counts[row] = getattr(run, name)
-
-
-def why_no_run(step: str, state: str, written: str, *, waiting: bool) -> str:
-    """Return why an accounting record is not a job run, "" where it is one.
-
-    Args:
-        step: Step of the job, "" for the job itself.
-        state: State, "" where unknown.
-        waiting: Whether the record represents pending tasks.
-    """
-    if step:
-        return "step of a job"
-    if not state:
-        return f"state {(written.split() or ['?'])[0]} is unknown"
-    if waiting or state == "PENDING":
-        return "job that never started"
-    return ""
+        """Return the runs sorted by start."""
+        return JobRuns(**self._runs.close("start_s_R"), files=tuple(self._files))

@@ -1,4 +1,4 @@
-"""Columns of names, each name stored once.
+"""Typed columns while they grow; columns of names store each name once.
 
 Shape legend: E rows.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,20 +46,77 @@ class LabelBuilder:
     codes: array[int] = field(default_factory=lambda: array("i"))
     code_of: dict[str, int] = field(default_factory=dict)
 
-    def add(self, name: str) -> None:
+    def append(self, name: str) -> None:
         """Append one row."""
-        self.codes.append(self.code_of.setdefault(name, len(self.code_of)))
+        self.codes.append(self.code(name))
 
-    def close(self, order_E: NDArray[np.int64]) -> Labels:
-        """Return the column."""
-        return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.code_of))
+    def __setitem__(self, row: int, name: str) -> None:
+        """Replace the name of a row."""
+        self.codes[row] = self.code(name)
+
+    def code(self, name: str) -> int:
+        """Return the code of a name, which may be new."""
+        return self.code_of.setdefault(name, len(self.code_of))
 
 
-def joined_labels(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labels:
-    """Return several columns of names as one."""
-    code_of: dict[str, int] = {}
-    parts = []
-    for column in columns:
-        codes = [code_of.setdefault(name, len(code_of)) for name in column.names]
-        parts.append(np.array(codes, np.int32)[column.code_E] if codes else column.code_E)
-    return Labels(np.concatenate(parts)[order_E].astype(np.int32), tuple(code_of))
+NAME: Final = "name"  # type of a column of names; other types are those of `array`
+
+
+class ColumnBuilder:
+    """Rows of typed columns while they grow.
+
+    Args:
+        types: Type of each column by its name in the result, in the order of the values of a row.
+    """
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        """Start without rows."""
+        self.columns: dict[str, Any] = {
+            name: LabelBuilder() if kind == NAME else array(kind) for name, kind in types.items()
+        }
+        self.rows = 0
+
+    def append(self, *values: object) -> int:
+        """Append a row, and return its index."""
+        for column, value in zip(self.columns.values(), values, strict=True):
+            column.append(value)
+        self.rows += 1
+        return self.rows - 1
+
+    def close(self, by: str) -> dict[str, Any]:
+        """Return the columns sorted by one of them; ties keep their order."""
+        order_E = np.argsort(np.array(self.columns[by]), kind="stable")
+        return {
+            name: Labels(np.array(column.codes)[order_E], tuple(column.code_of))
+            if isinstance(column, LabelBuilder)
+            else np.array(column)[order_E]
+            for name, column in self.columns.items()
+        }
+
+
+def joined_columns(
+    parts: Sequence[object], types: Mapping[str, str], by: str, file: str, shift: Sequence[int]
+) -> dict[str, Any]:
+    """Return the rows of several records of columns, sorted by one of them.
+
+    Args:
+        file: The column of file indices.
+        shift: What is added to the file indices of each part.
+    """
+    columns: dict[str, list[Any]] = {name: [getattr(p, name) for p in parts] for name in types}
+    columns[file] = [c + np.int32(n) for c, n in zip(columns[file], shift, strict=True)]
+    order_E = np.argsort(np.concatenate(columns[by]), kind="stable")
+    return {
+        name: _joined_labels(column, order_E)
+        if types[name] == NAME
+        else np.concatenate(column)[order_E]
+        for name, column in columns.items()
+    }
+
+
+def _joined_labels(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labels:
+    names = LabelBuilder()
+    codes = [
+        np.array([names.code(n) for n in each.names], np.int32)[each.code_E] for each in columns
+    ]
+    return Labels(np.concatenate(codes)[order_E], tuple(names.code_of))

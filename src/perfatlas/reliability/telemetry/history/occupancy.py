@@ -8,14 +8,13 @@ Shape legend: R runs, I busy intervals of nodes, N nodes.
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.reliability.telemetry.history.hostlist import expand_hosts
-from perfatlas.reliability.telemetry.history.labels import LabelBuilder, joined_labels
+from perfatlas.reliability.telemetry.history.labels import NAME, ColumnBuilder, joined_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,14 +126,19 @@ class OperatingTime:
         return low + int(np.searchsorted(self.start_s_I[low:high], time_s, side="right")) - 1
 
 
+# Columns of the runs, in the order in which a builder gets them.
+_COLUMNS: Final = {
+    "start_s_R": "d", "end_s_R": "d", "hosts": NAME, "job": NAME, "state": NAME, "file_R": "i",
+    "line_R": "q",
+}  # fmt: skip
+
+
 class OccupancyBuilder:
     """Builder of the runs of jobs."""
 
     def __init__(self) -> None:
         """Start without runs."""
-        self._times = (array("d"), array("d"))
-        self._names = (LabelBuilder(), LabelBuilder(), LabelBuilder())
-        self._file, self._line = array("i"), array("q")
+        self._runs = ColumnBuilder(_COLUMNS)
 
     def add(
         self, times_s: tuple[float, float], names: tuple[str, str, str], file: int, line: int
@@ -145,29 +149,11 @@ class OccupancyBuilder:
             times_s: Start and end [s since 1970-01-01 UTC], NaN for no end.
             names: Host list, job and state.
         """
-        for times, time_s in zip(self._times, times_s, strict=True):
-            times.append(time_s)
-        for column, name in zip(self._names, names, strict=True):
-            column.add(name)
-        self._file.append(file)
-        self._line.append(line)
+        self._runs.append(*times_s, *names, file, line)
 
     def close(self) -> Occupancy | None:
         """Return the runs sorted by start, None without runs."""
-        if not self._line:
-            return None
-        start_s_R, end_s_R = (np.array(times, np.float64) for times in self._times)
-        order_R = np.argsort(start_s_R, kind="stable")
-        hosts, job, state = (column.close(order_R) for column in self._names)
-        return Occupancy(
-            start_s_R=start_s_R[order_R],
-            end_s_R=end_s_R[order_R],
-            hosts=hosts,
-            job=job,
-            state=state,
-            file_R=np.array(self._file, np.int32)[order_R],
-            line_R=np.array(self._line, np.int64)[order_R],
-        )
+        return Occupancy(**self._runs.close("start_s_R")) if self._runs.rows else None
 
 
 def _united(names: tuple[str, ...], node_I: Int, start_s_I: Float, end_s_I: Float) -> OperatingTime:
@@ -201,17 +187,8 @@ def _united(names: tuple[str, ...], node_I: Int, start_s_I: Float, end_s_I: Floa
 
 def joined_occupancy(parts: Sequence[Occupancy | None], shift: Sequence[int]) -> Occupancy | None:
     """Return the runs of several histories, with their file indices shifted; None for no runs."""
-    notes = [(part, first) for part, first in zip(parts, shift, strict=False) if part is not None]
-    if not notes:
+    kept = [(part, first) for part, first in zip(parts, shift, strict=True) if part is not None]
+    if not kept:
         return None
-    runs = [part for part, _ in notes]
-    order_R = np.argsort(np.concatenate([part.start_s_R for part in runs]), kind="stable")
-    return Occupancy(
-        start_s_R=np.concatenate([part.start_s_R for part in runs])[order_R],
-        end_s_R=np.concatenate([part.end_s_R for part in runs])[order_R],
-        hosts=joined_labels([part.hosts for part in runs], order_R),
-        job=joined_labels([part.job for part in runs], order_R),
-        state=joined_labels([part.state for part in runs], order_R),
-        file_R=np.concatenate([part.file_R + np.int32(first) for part, first in notes])[order_R],
-        line_R=np.concatenate([part.line_R for part in runs])[order_R],
-    )
+    runs, shifts = zip(*kept, strict=True)
+    return Occupancy(**joined_columns(runs, _COLUMNS, "start_s_R", "file_R", shifts))

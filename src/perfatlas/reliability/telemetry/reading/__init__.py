@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.reading.lines import (
         INVALID_UTF8, LogFile, LogLine, refuse,
     )
-    from perfatlas.reliability.telemetry.reading.records import LogRecord
+    from perfatlas.reliability.telemetry.reading.records import LogRecord, read_log_table
     from perfatlas.reliability.telemetry.reading.stamps import (
         LineClock, LogClock, checked_s, epoch_seconds, iso_seconds, moment_of, zone_of,
     )

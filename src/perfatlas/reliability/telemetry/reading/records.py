@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.reliability.telemetry.reading.lines import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from perfatlas.files import Table
 
 _Value = TypeVar("_Value")
 
@@ -60,3 +63,13 @@ class LogRecord(NamedTuple):
     def wrong(self, problem: str, name: str = "") -> InvalidSpecError:
         """Return an error for a field, "" for the whole record."""
         return refuse(self.path, self.number, problem, column=name, unit=self.unit)
+
+
+def read_log_table(path: str | Path, required: Sequence[str]) -> Table:
+    """Return a table with at least some columns."""
+    table = read_table(path)
+    for name in required:
+        if name not in table.columns:
+            hint = did_you_mean(name, table.columns)
+            raise refuse(path, 0, f"no column {name!r}{hint}; needed: {', '.join(required)}")
+    return table
