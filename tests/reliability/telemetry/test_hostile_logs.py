@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry.formats import read_sacct
-from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
-from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
+from perfatlas.reliability.telemetry.formats import (
+    ImportOptions,
+    kubernetes,
+    read_sacct,
+    slurm_events,
+)
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
 from perfatlas.reliability.telemetry.reading import LogClock
 from perfatlas.reliability.telemetry.reading.lines import MAX_LINE_BYTES
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
     Reader = Callable[[Path], tuple[FileCounts, ...]]
 
 CLOCK = LogClock(zone="UTC", year=2026, boot_s=0.0, node="n")
+OPTIONS = ImportOptions(clock=CLOCK)
 READERS: dict[str, Reader] = {
     "sacct": lambda path: read_sacct([path], zone="UTC").files,
     "xid": lambda path: read_xid_log([path], clock=CLOCK).files,
-    "slurm_events": lambda path: read_slurm_events([path], zone="UTC").files,
-    "kubernetes": lambda path: read_kubernetes([path]).files,
+    "slurm_events": lambda path: slurm_events.read([path], OPTIONS).history.files,
+    "kubernetes": lambda path: kubernetes.read([path], OPTIONS).history.files,
 }
 STARTS = {
     "sacct": b"JobID|State|Start|End\n",

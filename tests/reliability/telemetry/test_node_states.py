@@ -10,8 +10,6 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.fleets import evidence_document, fit_fleet, fleet_document
 from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
-from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
-from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
 from perfatlas.reliability.telemetry.history import ObservationWindow, joined
 from tests.reliability.telemetry.clusters import cluster
 from tests.reliability.telemetry.support import check_law, lines, written
@@ -32,7 +30,7 @@ def test_node_states_have_a_reason_and_an_end(tmp_path: Path) -> None:
         f"n5|{DAY}02:00:00|{DAY}02:30:00|IDLE||root(0)",
         f"|{DAY}02:00:00|{DAY}02:30:00||Cluster registered TRES|root(0)",
     )
-    history = read_slurm_events([path], zone="UTC")
+    history = import_logs("slurm_events", [path], UTC).history
     check_law(history.files)
     assert history.cause.text() == ["not_responding", "drained", "gpu_error", "maintenance"]
     assert history.kind.text() == ["failure", "unclear", "failure", "planned"]
@@ -51,7 +49,7 @@ def test_a_node_that_is_still_down_counts_as_down(tmp_path: Path) -> None:
         "n3|2026-01-15T00:00:00|2026-01-15T04:00:00|DOWN*|Not responding|slurm(64)",
         "n4|2026-01-20T00:00:00|Unknown|DRAIN|burn-in|root(0)",
     )
-    history, start_s = read_slurm_events([path], zone="UTC"), 1767225600.0
+    history, start_s = import_logs("slurm_events", [path], UTC).history, 1767225600.0
     watches = {"node": ObservationWindow(start_s, start_s + 31 * 86400.0, 16)}
     told = evidence_document(fit_fleet(history, watches, 16))["availability"]
     observed = 1.0 - (31 * 24.0 + 2.0 + 4.0) / (16 * 31 * 24.0)
@@ -73,7 +71,7 @@ def test_kubernetes_nodes_return_and_pods_fail(tmp_path: Path) -> None:
         pod,
         {"kind": "Event", "reason": "Pulled", "firstTimestamp": f"{DAY}01:00:00Z", **target},
     )
-    history = read_kubernetes([path])
+    history = import_logs("kubernetes", [path]).history
     check_law(history.files)
     assert history.cause.text() == ["not_ready", "out_of_memory"]
     assert history.kind.text() == ["failure", "effect"]
@@ -106,7 +104,7 @@ def test_pods_say_when_they_ran(tmp_path: Path) -> None:
         pod("w1", "n2", ("main", "04:00:00", "05:00:00", 137)),  # a later snapshot
         pod("w2", "n2", ("main", "06:00:00", "", 0)),
     )
-    history = read_kubernetes([path])
+    history = import_logs("kubernetes", [path]).history
     check_law(history.files)
     assert sorted(history.cause.text()) == ["exit_137", "not_ready"]
     assert history.node.text() == ["n2", "n2"]
@@ -117,7 +115,7 @@ def test_pods_say_when_they_ran(tmp_path: Path) -> None:
     assert runs.job_seconds((start_s, start_s + 7 * 3600.0)) == (3.0 + 1.0 + 1.0) * 3600.0
     late = pod("w3", "n1", ("main", "02:00:00", "01:00:00", 0))
     with pytest.raises(InvalidSpecError, match="'finishedAt': is before startedAt"):
-        read_kubernetes([lines(tmp_path, late)])
+        import_logs("kubernetes", [lines(tmp_path, late)])
 
 
 def test_repairs_come_from_node_states(tmp_path: Path) -> None:

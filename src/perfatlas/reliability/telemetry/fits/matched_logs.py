@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.reliability.telemetry.history import (
     EFFECT,
     FAILURE,
@@ -27,6 +26,7 @@ from perfatlas.reliability.telemetry.history import (
     Labels,
     expand_hosts,
 )
+from perfatlas.reliability.telemetry.reading import check_time_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,10 +73,7 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
     Limits: Two failures of a node within the window are taken as one. A job that ends without a
         recorded host list is not matched.
     """
-    if not 0.0 <= window_s < math.inf:
-        raise InvalidSpecError(
-            f"match_s = {repr_for_error(window_s)}: expected a finite time, 0 s or more"
-        )
+    check_time_span("match_s", window_s)
     ends_E = of_accounting(history)
     states_E = history.component.is_any([NODE_STATE])
     devices_E = ~ends_E & ~states_E & history.kind.is_any([FAILURE])
@@ -204,23 +201,17 @@ class _Matching:
     def close(self) -> History:
         """Return the changed history."""
         history = self.history
-        effects = sorted(self.effects)
-        names = history.kind.names
-        names = names if EFFECT in names else (*names, EFFECT)
-        code_E = history.kind.code_E.copy()
-        code_E[effects] = names.index(EFFECT)
         recovered_s_E = history.recovered_s_E.copy()
         for event, recovered_s in self.recovered_s.items():
             recovered_s_E[event] = max(recovered_s, self.time_s[event])
-        jobs = list(history.job.names)
         job_E = history.job.code_E.copy()
-        code_of = {name: code for code, name in enumerate(jobs)}
+        code_of = {name: code for code, name in enumerate(history.job.names)}
         for event, job in self.job.items():
             if not history.job.at(event):
                 job_E[event] = code_of[job]
         return replace(
             history,
-            kind=Labels(code_E, names),
+            kind=history.kind.replaced(sorted(self.effects), EFFECT),
             recovered_s_E=recovered_s_E,
             job=Labels(job_E, history.job.names),
         )
@@ -260,10 +251,7 @@ def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[His
     Limits: The first line is taken as the cause, which may be wrong within a second. Events without
         a node are unchanged; devices of the same node are separate.
     """
-    if not 0.0 <= window_s < math.inf:
-        raise InvalidSpecError(
-            f"cascade_s = {repr_for_error(window_s)}: expected a finite time, 0 s or more"
-        )
+    check_time_span("cascade_s", window_s)
     first: dict[str, tuple[float, int]] = {}
     follows_E = np.zeros(history.size, bool)
     cause_E = history.cause.code_E
@@ -278,7 +266,5 @@ def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[His
             follows_E[event] = cause != root
     if not follows_E.any():
         return history, 0
-    names = history.kind.names
-    names = names if EFFECT in names else (*names, EFFECT)
-    code_E = np.where(follows_E, names.index(EFFECT), history.kind.code_E).astype(np.int32)
-    return replace(history, kind=Labels(code_E, names)), int(np.count_nonzero(follows_E))
+    kind = history.kind.replaced(follows_E, EFFECT)
+    return replace(history, kind=kind), int(np.count_nonzero(follows_E))

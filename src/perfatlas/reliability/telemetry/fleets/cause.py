@@ -136,15 +136,10 @@ def _intervals(
     history, operating = observed.history, observed.operating
     if row.component == JOB and under_jobs and history.occupancy is not None:
         check_window(history, events_E, watch)
-        failures = int(np.count_nonzero(events_E))
         return SurvivalIntervals(
             seen=None,
-            failures=failures,
+            failures=int(np.count_nonzero(events_E)),
             exposure_s=history.occupancy.job_seconds((watch.start_s, watch.end_s)),
-            ageless=0,
-            unplaced=0,
-            during_repair=0,
-            recovery_not_told=0,
         )
     if operating is None or not under_jobs:
         return failure_intervals(
@@ -251,37 +246,22 @@ def _scaled_to_rate(
     """
     seen_s = 1.0 / rate.observed_per_s
     text = f"the {law.family} fit has a mean of {significant(law.mean / DAY_S, 4)} d"
+    seen = f"{significant(seen_s / DAY_S, 4)} d"
     if is_long_in_use:
-        return fits.with_mean(law, seen_s), [
-            f"{text}, scaled to the observed {significant(seen_s / DAY_S, 4)} d"
-        ]
-    return law, [
-        (
-            f"{text}; the observed units, at their ages, had one failure in"
-            f" {significant(seen_s / DAY_S, 4)} d"
-        )
-    ]
+        return fits.with_mean(law, seen_s), [f"{text}, scaled to the observed {seen}"]
+    return law, [f"{text}; the observed units, at their ages, had one failure in {seen}"]
 
 
 def _remarks(intervals: SurvivalIntervals) -> list[str]:
-    remarks = []
-    if intervals.ageless:
-        is_mixed = intervals.seen is not None and intervals.seen.mixed is not None
-        use = "assumed in steady state" if is_mixed else "used for the rate only"
-        remarks.append(f"{counted(intervals.ageless, 'survival interval')} of unknown age, {use}")
-    if intervals.unplaced:
-        remarks.append(
-            f"{counted(intervals.unplaced, 'failure')} without a recorded unit, used for the rate"
-            " only"
-        )
-    if intervals.during_repair:
-        remarks.append(
-            f"{counted(intervals.during_repair, 'failure')} of units already down excluded"
-        )
-    if intervals.recovery_not_told:
-        text = counted(intervals.recovery_not_told, "failure")
-        remarks.append(f"{text} without a recovery: assumed up again at once")
-    return remarks
+    is_mixed = intervals.seen is not None and intervals.seen.mixed is not None
+    use = "assumed in steady state" if is_mixed else "used for the rate only"
+    rows = (
+        (intervals.ageless, "survival interval", f"of unknown age, {use}"),
+        (intervals.unplaced, "failure", "without a recorded unit, used for the rate only"),
+        (intervals.during_repair, "failure", "of units already down excluded"),
+        (intervals.recovery_not_told, "failure", "without a recovery: assumed up again at once"),
+    )
+    return [f"{counted(count, noun)} {text}" for count, noun, text in rows if count]
 
 
 def _lemons(

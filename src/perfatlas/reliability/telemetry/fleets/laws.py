@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.reliability.telemetry.history import JOB, PROCESS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfatlas.reliability.telemetry.fits import Fit
     from perfatlas.reliability.telemetry.fleets.fit import FleetFit
     from perfatlas.reliability.telemetry.fleets.records import Durations
@@ -46,6 +48,28 @@ def short(value: float) -> float:
     return float(f"{value:.8g}")
 
 
+class _Parameter(NamedTuple):
+    """A parameter of a law of the simulator."""
+
+    name: str
+    fitted: str  # Parameter of the fit that determines it
+    convert: Callable[[float], float]
+    show: Callable[[float], str | float]
+
+
+_LAWS: Final = {
+    "exponential": (_Parameter("mean", "rate", lambda v: 1.0 / v if v else math.inf, time_text),),
+    "weibull": (
+        _Parameter("shape", "shape", float, short),
+        _Parameter("scale", "scale", float, time_text),
+    ),
+    "lognormal": (
+        _Parameter("median", "mu", math.exp, time_text),
+        _Parameter("sigma", "sigma", float, short),
+    ),
+}
+
+
 def fit_law(fit: Fit) -> dict[str, Any]:
     """Return a distribution with the parameter names of the simulator.
 
@@ -60,17 +84,8 @@ def fit_law(fit: Fit) -> dict[str, Any]:
         >>> fit_law(fit_family(EXPONENTIAL, lifetimes([2.0, 6.0], [True, False])))
         {'law': 'exponential', 'mean': '8 s'}
     """
-    value = fit.parameters
-    if fit.family == "exponential":
-        return {"law": "exponential", "mean": time_text(1.0 / value["rate"])}
-    if fit.family == "weibull":
-        return {
-            "law": "weibull",
-            "shape": short(value["shape"]),
-            "scale": time_text(value["scale"]),
-        }
-    median = time_text(math.exp(value["mu"]))
-    return {"law": "lognormal", "median": median, "sigma": short(value["sigma"])}
+    values = {p.name: p.show(p.convert(fit.parameters[p.fitted])) for p in _LAWS[fit.family]}
+    return {"law": fit.family, **values}
 
 
 def law_interval(fit: Fit) -> dict[str, Any]:
@@ -79,15 +94,10 @@ def law_interval(fit: Fit) -> dict[str, Any]:
     Args:
         fit: Fit to times [s].
     """
-    low, high = fit.low, fit.high
-    if fit.family == "exponential":
-        longest = 1.0 / low["rate"] if low["rate"] else math.inf
-        return {"mean": ends_text(1.0 / high["rate"], longest)}
-    if fit.family == "weibull":
-        scale = ends_text(low["scale"], high["scale"])
-        return {"shape": [short(low["shape"]), short(high["shape"])], "scale": scale}
-    median = ends_text(math.exp(low["mu"]), math.exp(high["mu"]))
-    return {"median": median, "sigma": [short(low["sigma"]), short(high["sigma"])]}
+    return {
+        p.name: [p.show(v) for v in sorted(p.convert(end[p.fitted]) for end in (fit.low, fit.high))]
+        for p in _LAWS[fit.family]
+    }
 
 
 def duration_law(durations: Durations) -> dict[str, Any]:

@@ -33,24 +33,19 @@ _STATES: Final = tuple(product(("lastState", "state"), ("terminated", "running")
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the history in logs of this format."""
-    del options
-    return Imported(read_kubernetes(paths))
-
-
-def read_kubernetes(paths: Sequence[str | Path]) -> history.History:
     """Return failures that events and node conditions report, with their ends, and runs of pods.
 
     Args:
         paths: Lists ({"items": [...]}), or one object per line (.jsonl), in time order.
     """
+    del options
     reader = _Reader()
     for reader.file, path in enumerate(paths):
         log = reading.LogFile(path)
         for item in json_records(log, "items"):
             reader.add(item, log.tally)
         reader.end_file(log)
-    return reader.close()
+    return Imported(reader.close())
 
 
 class _Span(NamedTuple):
@@ -86,12 +81,9 @@ class _Reader:
 
     def add(self, item: reading.LogRecord, tally: reading.FileCounts) -> None:
         kind = item.text("kind") or ("Event" if item.get("involvedObject") else "")
-        if kind == "Event":
-            self._event(item, tally)
-        elif kind == "Node":
-            self._node(item, tally)
-        elif kind == "Pod":
-            self._pod(item, tally)
+        readers = {"Event": self._event, "Node": self._node, "Pod": self._pod}
+        if kind in readers:
+            readers[kind](item, tally)
         else:
             tally.ignore(f"object of kind {kind or 'none'}", item.number)
 

@@ -49,7 +49,9 @@ def sacct_records(file: LogFile, required: Sequence[str]) -> Iterator[LogRecord]
     lines = file.lines()
     assembler = _Assembler(file, _header(file, next(lines), required))
     for line in lines:
-        yield from assembler.add(line)
+        record = assembler.add(line)
+        if record is not None:
+            yield record
     assembler.end()
 
 
@@ -81,11 +83,11 @@ class _Assembler:
         self.checks = [(i, _CHECKS[name]) for i, name in enumerate(header.names) if name in _CHECKS]
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
-    def add(self, line: LogLine) -> Iterator[LogRecord]:
-        """Yield the record completed by a line, if any."""
+    def add(self, line: LogLine) -> LogRecord | None:
+        """Return the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
-            return
+            return None
         if not line.valid:
             self.tally.repair(INVALID_UTF8, line.number)
         self.pending.append(line)
@@ -94,65 +96,38 @@ class _Assembler:
             problem = f"a record of more than {MAX_LINES} lines; is the delimiter right?"
             raise refuse(self.file.path, self.pending[0].number, problem)
         wanted = len(self.header.names) - 1
-        if sum(self.bars) < wanted:
-            return
-        for skipped in self._starts(wanted):
-            cells = self._split(self.pending[skipped:])
-            if len(cells) == wanted + 1 and self._fits(cells):
-                yield self._record(skipped, cells)
-                return
-        for skipped in self._starts(wanted):
-            mended = self._restored(self.pending[skipped:])
-            if mended is not None:
-                yield self._record(skipped, mended)
-                return
+        for fields_of in (self._whole, self._restored):
+            left = sum(self.bars)
+            for skipped, bars in enumerate(self.bars):  # unrelated lines before the record
+                if left < wanted:
+                    break
+                cells = fields_of(self.pending[skipped:])
+                if cells is not None:
+                    return self._record(skipped, cells)
+                left -= bars
         while sum(self.bars) > 2 * wanted:
             self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
             self.bars.pop(0)
-
-    def _starts(self, wanted: int) -> Iterator[int]:
-        """Yield possible starts of a record: the first line, or lines after unrelated ones."""
-        left = sum(self.bars)
-        for start, bars in enumerate(self.bars):
-            if left < wanted:
-                return
-            yield start
-            left -= bars
+        return None
 
     def end(self) -> None:
         """Raise for an incomplete record at the end of the file."""
         if not self.pending:
             return
-        count = len(self._split(self.pending))
-        first, last = self.pending[0], self.pending[-1]
         wanted = len(self.header.names)
-        misfit = self._first_invalid()
-        if misfit:
-            problem = f"{misfit} does not fit its column"
-        elif count > wanted:
+        count = len(self._split(self.pending))
+        problem = "the file is truncated, or ends in text of no record"
+        if count > wanted:
             problem = "more fields than columns"
-        else:
-            problem = "the file is truncated, or ends in text of no record"
-        raise refuse(
-            self.file.path,
-            first.number,
-            f"a record of {count} fields up to line {last.number} where the header has {wanted}:"
-            f" {problem}; write the log again, or delete these lines",
-        )
-
-    def _first_invalid(self) -> str:
-        """Return the first invalid field of a line with the right number of fields, or ""."""
-        for line in self.pending:
+        for line in reversed(self.pending):
             cells = self._split([line])
-            if len(cells) != len(self.header.names):
-                continue
-            for index, check in self.checks:
-                if not check(cells[index]):
-                    return (
-                        f"line {line.number}, column '{self.header.names[index]}': "
-                        + repr_for_error(cells[index])
-                    )
-        return ""
+            if len(cells) == wanted and (misfits := self._misfits(cells)):
+                name, text = self.header.names[misfits[0]], repr_for_error(cells[misfits[0]])
+                problem = f"line {line.number}, column '{name}': {text} does not fit its column"
+        first, last = self.pending[0].number, self.pending[-1].number
+        text = f"a record of {count} fields up to line {last} where the header has {wanted}"
+        remedy = "write the log again, or delete these lines"
+        raise refuse(self.file.path, first, f"{text}: {problem}; {remedy}")
 
     def _record(self, skipped: int, cells: list[str]) -> LogRecord:
         self.tally.ignore(_NO_RECORD, self.pending[0].number, skipped)
@@ -172,6 +147,11 @@ class _Assembler:
             text = text.removesuffix(self.header.bar)
         return text.split(self.header.bar)
 
+    def _whole(self, lines: Sequence[LogLine]) -> list[str] | None:
+        """Return the fields, None where they do not fit the columns."""
+        cells = self._split(lines)
+        return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
+
     def _restored(self, lines: Sequence[LogLine]) -> list[str] | None:
         """Return the fields with delimiters restored in free text, if unambiguous."""
         cells = self._split(lines)
@@ -184,20 +164,18 @@ class _Assembler:
             way = [*cells[:index], text, *cells[index + extra + 1 :]]
             if self._fits(way):
                 fitting.append(way)
-        if not fitting or any(self._checked(way) != self._checked(fitting[0]) for way in fitting):
+        if len({tuple(way[index] for index, _ in self.checks) for way in fitting}) != 1:
             return None
         self.tally.repair("delimiters inside free text", lines[0].number)
         return fitting[0]
 
-    def _fits(self, cells: list[str]) -> bool:
-        if not all(check(cells[index]) for index, check in self.checks):
-            return False
-        by_name: dict[str, str] = {}
-        pairs = zip(self.header.names, cells, strict=True)
-        return all(by_name.setdefault(name, cell) == cell for name, cell in pairs)
+    def _misfits(self, cells: list[str]) -> list[int]:
+        return [index for index, check in self.checks if not check(cells[index])]
 
-    def _checked(self, cells: list[str]) -> list[str]:
-        return [cells[index] for index, _ in self.checks]
+    def _fits(self, cells: list[str]) -> bool:
+        """Return whether the cells fit their columns, and those of one name are equal."""
+        named = set(zip(self.header.names, cells, strict=True))
+        return not self._misfits(cells) and len(named) == len(set(self.header.names))
 
 
 def _is_time(text: str) -> bool:

@@ -38,11 +38,6 @@ _ASK: Final = (
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the history in logs of this format."""
-    return Imported(read_slurm_events(paths, zone=options.clock.zone))
-
-
-def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> history.History:
     """Return the states in which nodes were not usable, each with its end as recovery."""
     builder = history.HistoryBuilder()
     seen: dict[tuple[str, float], int] = {}
@@ -50,7 +45,7 @@ def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> histo
         file = reading.LogFile(path)
         tally = file.tally
         for record in _records(file):
-            event = _event(record, zone, tally)
+            event = _event(record, options.clock.zone, tally)
             if event is None:
                 continue
             key = (event.node, event.start_s)
@@ -62,7 +57,7 @@ def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> histo
             if not math.isnan(event.recovered_s):
                 builder.recover(seen[key], event.recovered_s)
         builder.end_file(file.close())
-    return builder.close()
+    return Imported(builder.close())
 
 
 def _records(file: reading.LogFile) -> Iterator[reading.LogRecord]:

@@ -126,28 +126,22 @@ def gpus_of(tres: str) -> int:
     typed = 0.0
     for item in tres.split(","):
         name, _, value = item.strip().partition("=")
+        if name.split(":")[0] != "gres/gpu":
+            continue
+        match = _TRES_VALUE.fullmatch(value.strip())
+        if match is None:
+            raise InvalidSpecError(
+                f"resources {repr_for_error(tres)}: {repr_for_error(value)} is not an amount"
+            )
+        amount = float(match[1]) * _SIZES.get(match[2], 1)
         if name == "gres/gpu":
-            whole = tres_amount(value, tres)
-        elif name.startswith("gres/gpu:"):
-            typed += tres_amount(value, tres)
+            whole = amount
+        else:
+            typed += amount
     gpus = typed if whole is None else whole
     if gpus > MAX_GPUS:
         raise InvalidSpecError(f"resources {repr_for_error(tres)}: more than {MAX_GPUS:,} GPUs")
     return int(gpus)
-
-
-def tres_amount(value: str, tres: str) -> float:
-    """Return an amount of a trackable resource: a count, or bytes where it has a suffix.
-
-    Args:
-        value: Such as "8", "62500G", "1.5T".
-    """
-    match = _TRES_VALUE.fullmatch(value.strip())
-    if match is None:
-        raise InvalidSpecError(
-            f"resources {repr_for_error(tres)}: {repr_for_error(value)} is not an amount"
-        )
-    return float(match[1]) * _SIZES.get(match[2], 1)
 
 
 class LocalTime(NamedTuple):

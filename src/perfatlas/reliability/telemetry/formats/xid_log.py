@@ -12,7 +12,6 @@ Missing parts must be specified; they are not guessed.
 
 from __future__ import annotations
 
-import math
 import re
 from array import array
 from collections.abc import Mapping
@@ -78,10 +77,7 @@ def read_xid_log(
     Limits: a steady stream of a code with gaps below `coalesce_s` is one event of any length.
         Timestamps without a year depend on the previous lines, which must be in order.
     """
-    if not 0.0 <= coalesce_s < math.inf:
-        raise InvalidSpecError(
-            f"coalesce_s = {repr_for_error(coalesce_s)}: expected a finite time, 0 s or more"
-        )
+    reading.check_time_span("coalesce_s", coalesce_s)
     code_of: dict[_Fault, int] = {}
     # 24 bytes a line with an Xid (L), and each distinct fault once
     time_s, fault, number = array("d"), array("q"), array("q")

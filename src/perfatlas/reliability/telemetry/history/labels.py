@@ -38,6 +38,13 @@ class Labels(NamedTuple):
         wanted = [code for code, name in enumerate(self.names) if name in names]
         return np.isin(self.code_E, wanted)
 
+    def replaced(self, rows: Any, name: str) -> Labels:  # noqa: ANN401 - an index of rows
+        """Return the column with another name in some rows."""
+        names = self.names if name in self.names else (*self.names, name)
+        code_E = self.code_E.copy()
+        code_E[rows] = names.index(name)
+        return Labels(code_E, names)
+
 
 @dataclass(kw_only=True)
 class LabelBuilder:

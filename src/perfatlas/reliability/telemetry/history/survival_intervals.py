@@ -52,10 +52,11 @@ class SurvivalIntervals:
     seen: Lifetimes | None
     failures: int  # Failures of known or unknown age
     exposure_s: float  # Total time units were observed and up [s]
-    ageless: int  # Intervals of unknown age
-    unplaced: int  # Failures without a recorded unit; they count only for the rate
-    during_repair: int  # Excluded failures of units still down from the previous one
-    recovery_not_told: int  # Failures without a recorded recovery; the next interval starts at once
+    ageless: int = 0  # Intervals of unknown age
+    unplaced: int = 0  # Failures without a recorded unit; they count only for the rate
+    during_repair: int = 0  # Excluded failures of units still down from the previous one
+    # Failures without a recorded recovery; the next interval starts at once
+    recovery_not_told: int = 0
 
 
 def failure_intervals(
@@ -163,7 +164,6 @@ def operating_intervals(
         ageless=cut.ageless,
         unplaced=unplaced,
         during_repair=cut.during_repair,
-        recovery_not_told=0,
     )
 
 

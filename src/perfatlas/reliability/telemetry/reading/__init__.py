@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     )
     from perfatlas.reliability.telemetry.reading.records import LogRecord, read_log_table
     from perfatlas.reliability.telemetry.reading.stamps import (
-        LineClock, LogClock, checked_s, epoch_seconds, iso_seconds, moment_of, zone_of,
+        LineClock, LogClock, check_time_span, checked_s, epoch_seconds, iso_seconds, moment_of,
+        zone_of,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

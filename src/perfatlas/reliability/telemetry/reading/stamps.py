@@ -7,6 +7,7 @@ that of the cluster.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import zoneinfo
 from dataclasses import dataclass
@@ -91,6 +92,14 @@ def checked_s(seconds: float, written: object) -> float:
         f"{repr_for_error(written)} s since 1970 is not between the years 1970 and 2199; is it in"
         " ms or ns?"
     )
+
+
+def check_time_span(name: str, seconds: float) -> None:
+    """Raise for a time span that is negative or not finite."""
+    if not 0.0 <= seconds < math.inf:
+        raise InvalidSpecError(
+            f"{name} = {repr_for_error(seconds)}: expected a finite time, 0 s or more"
+        )
 
 
 def moment_of(text: str, zone: str | None) -> dt.datetime:
