@@ -164,7 +164,9 @@ def scan_table(path: Path, suffix: str) -> TableSource:
             for row in jsonl_rows(text, path):
                 rows += 1
                 for name, cell in row.items():
-                    kinds.setdefault(name, set()).update({type(cell)} - {type(None)})
+                    found = kinds.setdefault(name, set())
+                    if cell is not None:
+                        found.add(type(cell))
         names = list(kinds)
     else:
         with opened_table(path) as text:

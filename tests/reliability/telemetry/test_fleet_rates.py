@@ -41,9 +41,7 @@ def history_of(rows: Iterable[tuple[str, float, float]], cause: str = "dead") ->
     builder, count = HistoryBuilder(), 0
     for count, (node, start_s, back_s) in enumerate(sorted(rows, key=lambda one: one[1]), 1):
         builder.add(Event(start_s, "host", cause, "failure", count, node=node, recovered_s=back_s))
-    builder.end_file(
-        FileCounts(path=f"{cause}.log", data_hash=f"sha256:{cause}", total=count, parsed=count)
-    )
+    builder.end_file(FileCounts(path=cause, data_hash=cause, total=count, parsed=count))
     return builder.close()
 
 

@@ -7,19 +7,14 @@ import os
 import threading
 import tracemalloc
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry.formats import (
-    ImportOptions,
-    kubernetes,
-    read_sacct,
-    slurm_events,
-)
-from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
+from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.reading import LogClock
 from perfatlas.reliability.telemetry.reading.lines import MAX_LINE_BYTES
 from tests.reliability.telemetry.support import check_law
@@ -32,14 +27,15 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Path], tuple[FileCounts, ...]]
 
-CLOCK = LogClock(zone="UTC", year=2026, boot_s=0.0, node="n")
-OPTIONS = ImportOptions(clock=CLOCK)
-READERS: dict[str, Reader] = {
-    "sacct": lambda path: read_sacct([path], zone="UTC").files,
-    "xid": lambda path: read_xid_log([path], clock=CLOCK).files,
-    "slurm_events": lambda path: slurm_events.read([path], OPTIONS).history.files,
-    "kubernetes": lambda path: kubernetes.read([path], OPTIONS).history.files,
-}
+OPTIONS = ImportOptions(clock=LogClock(zone="UTC", year=2026, boot_s=0.0, node="n"))
+
+
+def _files(name: str, path: Path) -> tuple[FileCounts, ...]:
+    return import_logs(name, [path], OPTIONS).history.files
+
+
+FORMATS = ("sacct", "xid", "slurm_events", "kubernetes")
+READERS: dict[str, Reader] = {name: partial(_files, name) for name in FORMATS}
 STARTS = {
     "sacct": b"JobID|State|Start|End\n",
     "xid": b"2026-03-02T01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): ",

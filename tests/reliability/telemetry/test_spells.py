@@ -30,10 +30,8 @@ def history_of(
     builder = HistoryBuilder()
     for line, (node, start_s, recovered_s) in enumerate(events, 1):
         builder.add(Event(start_s, "gpu", cause, kind, line, node=node, recovered_s=recovered_s))
-    count = len(events)
-    builder.end_file(
-        FileCounts(path=f"{cause}.log", data_hash="sha256:0", total=count, parsed=count)
-    )
+    path, count = f"{cause}.log", len(events)
+    builder.end_file(FileCounts(path=path, data_hash="sha256:0", total=count, parsed=count))
     return builder.close()
 
 

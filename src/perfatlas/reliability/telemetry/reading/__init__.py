@@ -7,9 +7,8 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.reading.line_tally import FileCounts, reasons
     from perfatlas.reliability.telemetry.reading.lines import (
-        INVALID_UTF8, LogFile, LogLine, refuse,
+        INVALID_UTF8, LogFile, LogLine, LogRecord, read_log_table, refuse,
     )
-    from perfatlas.reliability.telemetry.reading.records import LogRecord, read_log_table
     from perfatlas.reliability.telemetry.reading.stamps import (
         LineClock, LogClock, check_time_span, checked_s, epoch_seconds, iso_seconds, moment_of,
         zone_of,
