@@ -33,19 +33,24 @@ _STATES: Final = tuple(product(("lastState", "state"), ("terminated", "running")
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format."""
+    del options
+    return Imported(read_kubernetes(paths))
+
+
+def read_kubernetes(paths: Sequence[str | Path]) -> history.History:
     """Return failures that events and node conditions report, with their ends, and runs of pods.
 
     Args:
         paths: Lists ({"items": [...]}), or one object per line (.jsonl), in time order.
     """
-    del options
     reader = _Reader()
     for reader.file, path in enumerate(paths):
         log = reading.LogFile(path)
         for item in json_records(log, "items"):
             reader.add(item, log.tally)
         reader.end_file(log)
-    return Imported(reader.close())
+    return reader.close()
 
 
 class _Span(NamedTuple):

@@ -38,6 +38,11 @@ _ASK: Final = (
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format."""
+    return Imported(read_slurm_events(paths, zone=options.clock.zone))
+
+
+def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> history.History:
     """Return the states in which nodes were not usable, each with its end as recovery."""
     builder = history.HistoryBuilder()
     seen: dict[tuple[str, float], int] = {}
@@ -45,7 +50,7 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
         file = reading.LogFile(path)
         tally = file.tally
         for record in _records(file):
-            event = _event(record, options.clock.zone, tally)
+            event = _event(record, zone, tally)
             if event is None:
                 continue
             key = (event.node, event.start_s)
@@ -57,7 +62,7 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
             if not math.isnan(event.recovered_s):
                 builder.recover(seen[key], event.recovered_s)
         builder.end_file(file.close())
-    return Imported(builder.close())
+    return builder.close()
 
 
 def _records(file: reading.LogFile) -> Iterator[reading.LogRecord]:
