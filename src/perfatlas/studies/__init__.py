@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         runs_folder, versions,
     )
     from perfatlas.studies.layout_search import (
-        SEARCHED, FoundLayouts, LayoutQuestion, Priced, find_layouts,
+        SEARCHED, FoundLayouts, LayoutQuestion, find_layouts,
     )
     from perfatlas.studies.pareto import pareto_points
     from perfatlas.studies.point_columns import PointColumns

@@ -10,6 +10,7 @@ size.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -19,18 +20,17 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO
-from perfatlas.studies.ranking import joined
+from perfatlas.studies.ranking import first_distinct, joined, rank_order
 from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.training import step
 from perfatlas.training.layouts import (
     RECOMPUTE_LEVELS,
-    distinct_rows,
     layout_problems,
     take_layouts,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,7 +51,7 @@ RECIPE: Final = "recipe"
 
 
 # sizes that are searched unless they are given
-SEARCHED: Final = (
+SEARCHED: Final[tuple[str, ...]] = (
     *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
     "expert_overlap",
 )
@@ -286,29 +286,20 @@ PRICED_AT_ONCE: Final = 256
 # choices of which the answer shows the best for each combination of all other sizes
 CHOICES: Final = ("vpp", "micro_batch", "zero", "recompute")
 SLOW_STEP: Final = "max_step_time_s"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Priced:
-    """A layout with its step."""
-
-    question: step.TrainingQuestion  # The layout alone
-    score: tuple[float, ...]  # The objective, smaller is better
-    step_s: float  # Step time [s]
-    memory_bytes: float  # Memory of the fullest GPU [bytes]
-    identity: tuple[float, ...]  # Its sizes in which layouts of the answer differ
+RANKED: Final = ("place", "score")  # columns of priced layouts that are not answered
 
 
 @dataclass(kw_only=True)
 class FoundLayouts:
     """What a search found."""
 
-    best: list[Priced] = field(default_factory=list)  # The best layout of each identity, best first
+    # The best layout of each combination of sizes in which answers differ, best first, each alone
+    best: list[step.TrainingQuestion] = field(default_factory=list)
     space: Space
     priced: int = 0
     excluded: int = 0
     cpu_s: float = 0.0  # CPU time [s]
-    nearest: Priced | None = None  # The layout that needs least memory, where none fits
+    least_bytes: float = math.nan  # What the smallest layout needs per GPU, where none fits [bytes]
     # All priced layouts that fit, as columns
     columns: list[dict[str, Any]] = field(default_factory=list)
 
@@ -342,7 +333,7 @@ def find_layouts(
     if space.families:
         _search(search, query, progress)
         if not search.best:
-            search.nearest = _nearest(space)
+            search.least_bytes = _least_bytes(space)
     search.cpu_s = time.process_time() - started
     return search
 
@@ -360,13 +351,13 @@ def _search(
     fits_C = bounds["memory_bytes"] <= bounds["capacity_bytes"]
     open_C = np.flatnonzero(_counted(space.rejected, query, fits_C, bounds["step_s"]))
     score_C2 = _score_of(query, bounds["step_s"][open_C], bounds["gpus"][open_C])
-    best: dict[tuple[float, ...], Priced] = {}
+    best: dict[str, Any] = {}
     wanted = query.num_layouts + 1
 
     def last() -> tuple[float, ...] | None:
         """Return the score of the last of the wanted layouts; None if there are fewer."""
-        scores = sorted(priced.score for priced in best.values())
-        return scores[wanted - 1] if len(scores) >= wanted else None
+        scores = best.get("score", ())
+        return tuple(scores[wanted - 1]) if len(scores) >= wanted else None
 
     for number, some in enumerate(best_first(score_C2, last, AT_ONCE)):
         if progress is not None:
@@ -377,12 +368,19 @@ def _search(
             step_s_N = step.sharper_step_bounds(family.question, family.costs)
             sharper_N2[own_N] = _score_of(query, step_s_N, family.question.layouts.gpus)
         for priced in best_first(sharper_N2, last, PRICED_AT_ONCE):
-            for family, _ in space.parts(some_N[priced]):
-                _price(search, family, query, best)
+            places = some_N[priced]
+            parts = [
+                _priced(space.rejected, family, query, places[own_N])
+                for family, own_N in space.parts(places)
+            ]
+            best = _best_of([best, *parts] if best else parts, query)
+            search.columns += [{n: part[n] for n in part if n not in RANKED} for part in parts]
             search.priced += priced.size
     search.excluded = int(open_C.size) - search.priced
-    search.best = sorted(best.values(), key=lambda priced: (priced.score, priced.memory_bytes))[
-        :wanted
+    search.best = [
+        family.question
+        for place in best.get("place", ())[:wanted]
+        for family, _ in space.parts(np.array([place]))
     ]
 
 
@@ -396,89 +394,52 @@ def _counted(
     return kept_N
 
 
-def _price(
-    search: FoundLayouts,
-    family: Family,
-    query: LayoutQuestion,
-    best: dict[tuple[float, ...], Priced],
-) -> None:
-    """Price layouts of a family and keep the best of each identity."""
+def _priced(
+    rejected: Counter[str], family: Family, query: LayoutQuestion, places_N: IntArray
+) -> dict[str, Any]:
+    """Return the layouts of a family that fit and are fast enough, as columns; count the others."""
     question = family.question
     steps = step.training_steps(question, family.costs)
-    kept_N = _counted(search.space.rejected, query, steps.memory.fits, steps.step_s_C)
-    feasible = np.flatnonzero(kept_N)
-    for priced in _best_of(question, steps, feasible, query):
-        earlier = best.get(priced.identity)
-        order = (priced.score, priced.memory_bytes)
-        if earlier is None or order < (earlier.score, earlier.memory_bytes):
-            best[priced.identity] = priced
-    layouts = take_layouts(question.layouts, feasible)
-    search.columns.append(
-        {
-            "gpus": layouts.gpus,
-            **vars(layouts),
-            "pipeline_schedule": np.full(feasible.size, question.schedule, dtype=object),
-            "expert_overlap": np.full(feasible.size, question.expert_overlap),
-            "step_time_s": steps.step_s_C[feasible],
-            "memory_total_bytes": steps.memory.total_bytes[feasible],
-        }
-    )
+    kept = np.flatnonzero(_counted(rejected, query, steps.memory.fits, steps.step_s_C))
+    layouts, step_s = take_layouts(question.layouts, kept), steps.step_s_C[kept]
+    return {
+        "gpus": layouts.gpus,
+        **vars(layouts),
+        "pipeline_schedule": np.full(kept.size, question.schedule, dtype=object),
+        "expert_overlap": np.full(kept.size, question.expert_overlap),
+        "step_time_s": step_s,
+        "memory_total_bytes": steps.memory.total_bytes[kept],
+        "place": places_N[kept],
+        "score": _score_of(query, step_s, layouts.gpus),
+    }
 
 
-def _best_of(
-    question: step.TrainingQuestion,
-    steps: step.TrainingSteps,
-    feasible: IntArray,
-    query: LayoutQuestion,
-) -> Iterator[Priced]:
-    """Yield the best layout of each identity among those that are kept."""
-    layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
-    score_N2 = _score_of(query, steps.step_s_C, layouts.gpus)
-    feasible = feasible[np.lexsort((memory_bytes_N[feasible], *score_N2[feasible].T[::-1]))]
-    names = _identity(query, question)
-    identity_N = np.stack([getattr(layouts, name)[feasible] for name in names], axis=1)
-    for index in feasible[distinct_rows(identity_N)[0]].tolist():
-        identity = tuple(float(getattr(layouts, name)[index]) for name in names)
-        yield _priced(question, steps, index, tuple(score_N2[index].tolist()), identity)
+def _best_of(parts: Sequence[dict[str, Any]], query: LayoutQuestion) -> dict[str, Any]:
+    """Return the best layout of each combination of sizes in which answers differ, best first."""
+    columns = joined(parts)
+    first, second = columns["score"].T
+    order = rank_order(first < np.inf, -first, second, columns["memory_total_bytes"])
+    best = first_distinct(order, *(columns[name] for name in _identity(query)))
+    return {name: values[best] for name, values in columns.items()}
 
 
-def _priced(
-    question: step.TrainingQuestion,
-    steps: step.TrainingSteps,
-    index: int,
-    score: tuple[float, ...],
-    identity: tuple[float, ...] = (),
-) -> Priced:
-    """Return one of some layouts with its step."""
-    row = np.array([index])
-    layouts = take_layouts(question.layouts, row)
-    return Priced(
-        question=replace(question, layouts=layouts, index_C=question.index_C[row]),
-        score=score,
-        step_s=float(steps.step_s_C[index]),
-        memory_bytes=float(steps.memory.total_bytes[index]),
-        identity=identity,
-    )
-
-
-def _identity(query: LayoutQuestion, question: step.TrainingQuestion) -> tuple[str, ...]:
+def _identity(query: LayoutQuestion) -> tuple[str, ...]:
     """Return the sizes in which layouts of the answer differ."""
-    names = ("gpus", *vars(question.layouts))
+    names = ("gpus", *vars(query.base.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
-    follow = ("dp",) if question.network.has_experts else ("dp", "ep", "expert_tp")
+    follow = ("dp",) if query.base.network.has_experts else ("dp", "ep", "expert_tp")
     free = set(SEARCHED).intersection(sizes).difference(query.pinned, follow)
     return sizes if free or not query.exact else names
 
 
-def _nearest(space: Space) -> Priced:
-    """Return the layout that needs least memory among those with the lowest bounds."""
+def _least_bytes(space: Space) -> float:
+    """Return the least memory that one of the layouts with the lowest bounds needs [bytes]."""
     beyond_C = space.bounds["memory_bytes"] - space.bounds["capacity_bytes"]
-    tried = []
-    for family, _ in space.parts(np.argsort(beyond_C, kind="stable")[:AT_ONCE]):
-        steps = step.training_steps(family.question, family.costs)
-        index = int(np.argmin(steps.memory.total_bytes))
-        tried.append(_priced(family.question, steps, index, (float(steps.step_s_C[index]),)))
-    return min(tried, key=lambda priced: priced.memory_bytes)
+    parts = space.parts(np.argsort(beyond_C, kind="stable")[:AT_ONCE])
+    return min(
+        float(step.training_steps(family.question, family.costs).memory.total_bytes.min())
+        for family, _ in parts
+    )
 
 
 def best_first(

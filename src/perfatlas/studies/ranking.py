@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.compiled import compiled
+from perfatlas.operators import unique_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +56,23 @@ def rank_order(meets: BoolArray, value: FloatArray, *ties: FloatArray) -> IntArr
     """
     order: IntArray = np.lexsort((*reversed(ties), -value, ~meets))
     return order
+
+
+def first_distinct(order: IntArray, *identity: AnyArray) -> IntArray:
+    """Return the first candidate of each distinct identity, in the given order.
+
+    Args:
+        order: Candidates.
+        *identity: Numbers that are the same for candidates of one identity, each (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.studies.ranking import first_distinct
+        >>> first_distinct(np.array([2, 0, 1]), np.array([8, 4, 8])).tolist()
+        [2, 1]
+    """
+    first, _ = unique_rows(np.column_stack([each[order] for each in identity]).astype(np.float64))
+    return order[np.sort(first)]
 
 
 def best_of_groups(

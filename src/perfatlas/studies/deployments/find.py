@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantization import ACCURACY
 from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
@@ -21,7 +20,7 @@ from perfatlas.studies.deployments.space import chunk_sizes, families
 from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.studies.deployments.limits import Judged
@@ -201,14 +200,6 @@ def ranked(search: Found, inputs: SearchInputs) -> IntArray:
     meets = columns["slo_probability"] >= inputs.min_slo_probability
     value = ranking_values(meets, columns["score"], columns["excess"])
     return rank_order(meets, value, columns["gpus"], columns["request_latency_s"])
-
-
-def distinct_plans(search: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
-    """Return the first candidate of each distinct plan, at most `most`, in the given order."""
-    columns = [search.leading[name][order] for name in ("family", *identity)]
-    first, _ = unique_rows(np.column_stack(columns).astype(np.float64))
-    distinct: list[int] = order[np.sort(first)[:most]].tolist()
-    return distinct
 
 
 def within_slos(search: Found, inputs: SearchInputs) -> int:

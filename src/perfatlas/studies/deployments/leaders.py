@@ -23,7 +23,7 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
 from perfatlas.studies.bisection import bisected
 from perfatlas.studies.deployments import limits
-from perfatlas.studies.deployments.find import PLAN, distinct_plans, ranked, reported
+from perfatlas.studies.deployments.find import PLAN, ranked, reported
 from perfatlas.studies.deployments.groups import LATENCIES
 from perfatlas.studies.deployments.points import LOADS, costs
 from perfatlas.studies.deployments.rows import (
@@ -34,6 +34,7 @@ from perfatlas.studies.deployments.rows import (
     plan_row,
 )
 from perfatlas.studies.deployments.space import REPLICA
+from perfatlas.studies.ranking import first_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -123,7 +124,7 @@ def closed_form_leaders(search: Found, inputs: SearchInputs, most: int) -> list[
     order = order[~np.isnan(columns["score"][order])]  # the objective is not known for each system
     if inputs.availability is not None:
         order = order[columns["spares_fit"][order]]
-    positions = distinct_plans(search, order, most, identity)
+    positions = first_distinct(order, *(columns[name] for name in ("family", *identity)))[:most]
     return [
         Leader(
             index=index,
@@ -133,7 +134,7 @@ def closed_form_leaders(search: Found, inputs: SearchInputs, most: int) -> list[
             probability=float(columns["slo_probability"][index]),
             excess=float(columns["excess"][index]),
         )
-        for rank, index in enumerate(positions, start=1)
+        for rank, index in enumerate(positions.tolist(), start=1)
     ]
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps import TrainInputs
+    from perfatlas.training.step import TrainingQuestion
 
 MIN_S: Final = 1e-9
 MAX_DOUBLINGS: Final = 10
@@ -121,11 +122,11 @@ def search_training(
 
 
 def _answer(inputs: LayoutSearchInputs, found: studies.FoundLayouts) -> Answer:
-    rows = [_row(priced, inputs) for priced in found.best]
+    rows = [_row(question, inputs) for question in found.best]
     shown = rows[: inputs.num_layouts]
     for number, row in enumerate(shown):
         row["why"] = _reason(row, rows[number + 1], inputs) if number + 1 < len(rows) else ""
-    question = found.best[0].question
+    question = found.best[0]
     steps = training_steps(question)
     evidence = evidence_of(question, steps)
     fields = {n: f for n, f in verb_fields("search training").items() if n not in studies.SEARCHED}
@@ -147,9 +148,8 @@ def _answer(inputs: LayoutSearchInputs, found: studies.FoundLayouts) -> Answer:
     )
 
 
-def _row(priced: studies.Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
+def _row(question: TrainingQuestion, inputs: LayoutSearchInputs) -> dict[str, Any]:
     """Return a layout with its results, as `train` answers them."""
-    question = priced.question
     layouts = question.layouts
     results = training_results(question, training_steps(question))[0]
     sizes = {name: int(getattr(layouts, name)[0]) for name in SIZES}
@@ -227,14 +227,7 @@ def _none_fits(
     inputs: LayoutSearchInputs, found: studies.FoundLayouts
 ) -> quantities.InfeasibleError:
     """Return the error of a search whose layouts do not fit, with the GPUs on which one does."""
-    nearest = found.nearest
-    least = (
-        ""
-        if nearest is None
-        else quantities.format_quantity(nearest.memory_bytes, "B", exact=False)
-    )
-    rejected = found.space.rejected
-    slow = rejected["max_step_time_s"]
+    slow = found.space.rejected["max_step_time_s"]
     on = quantities.counted(inputs.most_gpus, "GPU")
     if slow:
         message = (
@@ -242,6 +235,7 @@ def _none_fits(
             f" max_step_time_s = {inputs.max_step_time_s:g} ({slow:,} fit in memory, or could)"
         )
     else:
+        least = quantities.format_quantity(found.least_bytes, "B", exact=False)
         message = (
             f"none of {found.space.size:,} layouts on {on} fits in memory; the least that one needs"
             f" is {least} per GPU"
