@@ -35,6 +35,7 @@ def test_one_session_more_misses_the_slo() -> None:
     [
         ({"slo_ttft_s": 1e-6}, InfeasibleError, "one session misses the SLOs: mean ttft_s is"),
         ({"slo_ttft_s": 1e6}, InvalidSpecError, "met even with all 12 sessions live"),
+        ({"slo_ttft_s": 1, "kv_blocks": 8}, InfeasibleError, "no number of sessions meets .* KV"),
         ({}, InvalidSpecError, "no SLO specified"),
         ({"slo_ttft_s": 1, "sessions": 2}, InvalidSpecError, "sessions = 2: the number of live"),
     ],
@@ -43,4 +44,4 @@ def test_searches_without_an_answer(
     fields: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        max_sessions(**ASKED, **fields)
+        max_sessions(**(ASKED | fields))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Meets = Callable[[int], bool]
     Pair = tuple[int, int]
@@ -64,7 +64,7 @@ def _last_step(meets: Meets, met: int, missed: int) -> int:
 
 
 def cheapest_pair(
-    meets: Callable[[Pair], bool], first: Pair, most: Pair, costs: Pair
+    meets: Callable[[Pair], bool], first: Sequence[int], most: Sequence[int], costs: Sequence[int]
 ) -> Pair | None:
     """Return the pair of numbers of least cost that meets a condition, None if none does.
 
@@ -86,7 +86,7 @@ def cheapest_pair(
         missed.append(pair)
         return False
 
-    best, factor = first, 1
+    best, factor = (first[0], first[1]), 1
     while not met(best):
         if best == most:
             return None

@@ -6,15 +6,14 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.studies.traffic.judged_sizes import (
-        ONE_POOL, TWO_POOLS, Size, SizeSearch, beyond_capacity, judge, load_on, load_on_one,
-        size_at, smallest_size,
+        LIVE, ONE_POOL, PLURALS, TWO_POOLS, Size, SizeSearch, beyond_capacity, judge, load_on,
+        load_on_one, most_sessions, size_at, smallest_size,
     )
     from perfatlas.studies.traffic.request_rates import (
         RateSearch, capacity_of, find_rate, full_rate, rate_at,
     )
-    from perfatlas.studies.traffic.slo_checks import missed_slos, slo_statistics
     from perfatlas.studies.traffic.run_length import (
-        FIRST, TrafficRun, WatchedRuns, sized_run, slow_load,
+        FIRST, TrafficRun, WatchedRuns, served, sized_run, slow_load,
     )
     from perfatlas.studies.traffic.spread_of_draws import (
         Spread, arrival_spread, draws_traffic, widened,

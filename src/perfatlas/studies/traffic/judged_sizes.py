@@ -1,9 +1,9 @@
-"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers.
+"""The smallest deployment within SLOs, of replicas or of two pools; the most sessions on one.
 
 Traffic with a steady rate is judged in steady state: a run is extended until the statistics are
 above or within their SLOs with 95% confidence each. Other traffic, and a fixed number of requests,
 is judged by that sample. All sizes serve the same requests.
-More workers of either pool are taken not to make latencies worse.
+More workers of either pool are taken not to make latencies worse, and more sessions not better.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from perfatlas.scenario import deployments
 from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.studies.bisection import cheapest_pair, smallest_number
-from perfatlas.studies.traffic.run_length import FIRST, Sizing, TrafficRun, extended_run
+from perfatlas.studies.traffic.run_length import FIRST, Sizing, TrafficRun, extended_run, served
 from perfatlas.studies.traffic.slo_checks import (
+    REJECTED,
     checks_text,
     missed_slos,
     slo_checks,
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Latencies, Outcome
     from perfatlas.studies.traffic.run_length import WatchedRuns
 
-Size = tuple[int, ...]  # replicas, or prefill and decode workers
+Size = tuple[int, ...]  # replicas, prefill and decode workers, or sessions
 
 ONE_POOL: Final = ("dp",)
 TWO_POOLS: Final = ("prefill_workers", "decode_workers")
+LIVE: Final = ("sessions",)
+PLURALS: Final = {ONE_POOL: "replicas", TWO_POOLS: "workers", LIVE: "sessions"}
 LABELS: Final = {"dp": "replica", "prefill_workers": "prefill worker"} | {
     "decode_workers": "decode worker"
 }
@@ -49,7 +52,6 @@ UNSTABLE: Final = (
     1.02  # least factor on the capacity of a pool whose workers are doubled, if it limits
 )
 MAX_OTHER_WORKERS: Final = 64  # workers of the pool that does not limit the capacity
-REJECTED: Final = "requests that need more KV cache than available are rejected"
 
 Verdict = Literal["met", "missed", "undecided"]
 
@@ -66,20 +68,16 @@ class Judgement(NamedTuple):
 class SizeSearch:
     """State of a search."""
 
+    names: tuple[str, ...]  # The fields that are searched
     scenario: Scenario  # The deployment, with any number of replicas
-    traffic: Traffic
-    prices: deployments.Priced  # Of earlier calls
+    traffic: Traffic  # With any number of sessions
+    prices: deployments.Priced = field(default_factory=dict)  # Of earlier calls
     # Load of the traffic on one replica, or on one worker of each pool; empty where it has no
     # steady rate
     each: tuple[deployments.OfferedLoad, ...] = ()
     runs: WatchedRuns
     slower: tuple[deployments.StepScale, ...] = ()  # How steps are slower; empty for as priced
     judged: dict[Size, Judgement] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The fields that are searched."""
-        return TWO_POOLS if self.scenario.mode == "disaggregated" else ONE_POOL
 
     @property
     def smallest(self) -> Size:
@@ -94,12 +92,29 @@ class SizeSearch:
 
     def of(self, size: Size) -> Scenario:
         """Return the deployment of a size."""
-        return self.scenario.changed(**dict(zip(self.names, size, strict=True)))
+        numbers = {} if self.names == LIVE else dict(zip(self.names, size, strict=True))
+        return self.scenario.changed(**numbers)
 
-    @property
-    def plural(self) -> str:
-        """What is counted."""
-        return "workers" if len(self.names) > 1 else "replicas"
+    def served(self, size: Size, traffic: Traffic | None = None) -> TrafficRun:
+        """Return the traffic, or other traffic, on a size, and what serves it."""
+        asked = traffic or self.traffic
+        asked = asked.changed(sessions=size[0]) if self.names == LIVE else asked
+        return served(asked, self.of(size), self.prices, self.slower)
+
+    def latencies(self, run: TrafficRun) -> tuple[Latencies, Outcome]:
+        """Return the latencies of all requests of a run, and its outcome.
+
+        Raises:
+            InfeasibleError: Requests are rejected, whatever the size.
+        """
+        outcome = self.runs.run(run.ready, run.resolved)
+        if outcome.rejected().any():
+            raise self.unmeetable(REJECTED)
+        return request_latencies(run.resolved.requests, outcome, run.ready.seen), outcome
+
+    def unmeetable(self, why: str) -> InfeasibleError:
+        """Return that no size meets the SLOs."""
+        return InfeasibleError(f"no number of {PLURALS[self.names]} meets the SLOs: {why}")
 
     def text(self, size: Size) -> str:
         """Return a size in words."""
@@ -169,19 +184,12 @@ def refuse_unmeetable(search: SizeSearch) -> None:
         "burstiness": None,
     }
     alone = search.traffic.changed(**changes)
-    resolved = deployments.resolve_traffic(alone, search.of(search.smallest))
-    ready, outcome = _outcome(search, alone, resolved, search.smallest)
-    if outcome.rejected().any():
-        raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
-    latencies = request_latencies(resolved.requests, outcome, ready.seen)
+    latencies, _ = search.latencies(search.served(search.smallest, alone))
     checks = [
         slo_check for slo_check in slo_checks(latencies, search.traffic, 1) if slo_check.is_missed
     ]
     if checks:
-        raise InfeasibleError(
-            f"no number of {search.plural} meets the SLOs: of requests that run alone, the"
-            f" {checks_text(checks)}"
-        )
+        raise search.unmeetable(f"of requests that run alone, the {checks_text(checks)}")
 
 
 def judge(search: SizeSearch, size: Size) -> Judgement:
@@ -251,7 +259,7 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
     if latencies is None:
         raise KeyboardInterrupt
     if rejected:
-        raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
+        raise search.unmeetable(REJECTED)
     checks = slo_checks(latencies, search.traffic, min(size))
     reason = checks_text(checks)
     if any(check.is_missed for check in checks):
@@ -274,29 +282,15 @@ def _excess(latencies: Latencies, traffic: Traffic, replicas: int) -> float:
 
 
 def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
-    resolved = deployments.resolve_traffic(search.traffic, search.of(size))
     if search.each and load_on(search.each, size).grows:
         return Judgement("missed", beyond_capacity(load_on(search.each, size)))
-    ready, outcome = _outcome(search, search.traffic, resolved, size)
-    if outcome.rejected().any():
-        raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
-    latencies = request_latencies(resolved.requests, outcome, ready.seen)
+    run = search.served(size)
+    latencies, outcome = search.latencies(run)
     message = missed_slos(search.traffic, slo_statistics(latencies, search.traffic))
-    sampled = not search.each and not resolved.concurrency  # else the capacity tells it
+    sampled = not search.each and not run.resolved.concurrency  # else the capacity tells it
     if not message and sampled and saturated(outcome):
         message = "the load exceeds the capacity"
-    return Judgement(
-        "missed" if message else "met", message, TrafficRun(search.traffic, resolved, ready)
-    )
-
-
-def _outcome(
-    search: SizeSearch, traffic: Traffic, resolved: deployments.ResolvedTraffic, size: Size
-) -> tuple[deployments.Service, Outcome]:
-    """Return what serves requests, and their outcome."""
-    ready = deployments.service(search.of(size), traffic, resolved, search.prices)
-    ready = deployments.slowed(ready, search.slower) if search.slower else ready
-    return ready, search.runs.run(ready, resolved)
+    return Judgement("missed" if message else "met", message, run)
 
 
 MAX_SIZE_RATIO: Final = 64  # largest number that is tried / number that the capacity asks for
@@ -316,7 +310,7 @@ def smallest_size(search: SizeSearch) -> Size:
         size = _smallest_met(search, first, most)
         if size is None:
             raise InfeasibleError(
-                f"no number of {search.plural} meets the SLOs, up to {search.text(most)}:"
+                f"no number of {PLURALS[search.names]} meets the SLOs, up to {search.text(most)}:"
                 f" {search.judged[most].reason}"
             )
         if search.slower or confirmed(search, size):
@@ -330,22 +324,11 @@ def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
         return judge(search, size).verdict == "met"
 
     if search.names == TWO_POOLS:
-        resolved = deployments.resolve_traffic(search.traffic, search.of(search.smallest))
-        scenario = search.of(search.smallest)
-        pools = deployments.service(scenario, search.traffic, resolved, search.prices).pools
-        return cheapest_pair(
-            meets,
-            _pair(first),
-            _pair(most),
-            _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools)),
-        )
+        pools = search.served(search.smallest).ready.pools
+        gpus = tuple(int(pool.question.plan.ranks[0]) for pool in pools)
+        return cheapest_pair(meets, first, most, gpus)
     number = smallest_number(lambda number: meets((number,)), first[0], most[0])
     return None if number is None else (number,)
-
-
-def _pair(size: Size) -> tuple[int, int]:
-    first, second = size
-    return first, second
 
 
 def _limits(search: SizeSearch) -> tuple[Size, Size]:
@@ -371,3 +354,16 @@ def size_at(search: SizeSearch, slower: tuple[deployments.StepScale, ...]) -> Si
         return smallest_size(search.at_prices(slower))
     except InfeasibleError:
         return None
+
+
+def most_sessions(search: SizeSearch, first: int, most: int) -> int:
+    """Return the largest number of sessions within the SLOs, one less than the first if none is.
+
+    Raises:
+        InfeasibleError: Requests are rejected, whatever the number.
+        KeyboardInterrupt: The search was stopped.
+    """
+    missing = smallest_number(
+        lambda number: judge(search, (number,)).verdict == "missed", first, most
+    )
+    return most if missing is None else missing - 1

@@ -19,7 +19,8 @@ from perfatlas.scenario import deployments
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.studies.bisection import bisected
-from perfatlas.studies.traffic.slo_checks import missed_slos, slo_statistics
+from perfatlas.studies.traffic.run_length import served
+from perfatlas.studies.traffic.slo_checks import REJECTED, missed_slos, slo_statistics
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
@@ -103,10 +104,7 @@ class RateSearch:
                 " or simulate a request_rate"
             )
         self.traffic = self.traffic.changed(num_requests=requests)
-        resolved = deployments.resolve_traffic(self.traffic, self.scenario)
-        self.ready = deployments.service(self.scenario, self.traffic, resolved)
-        if self.slower:
-            self.ready = deployments.slowed(self.ready, self.slower)
+        self.ready = served(self.traffic, self.scenario, {}, self.slower).ready
         self.met, self.missed, self.reason, self.run = 0.0, math.inf, "", None
 
 
@@ -215,7 +213,7 @@ def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
         outcome = search.runs.run(search.ready, resolved)
         runs.append(RateRun(resolved, outcome))
         if outcome.rejected().any():
-            return "requests that need more KV cache than available are rejected"
+            return REJECTED
         if (outcome.finished_N < 0).any():
             return "requests are lost or never served"
         latencies = request_latencies(resolved.requests, outcome, search.ready.seen)

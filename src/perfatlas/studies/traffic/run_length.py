@@ -42,6 +42,19 @@ class TrafficRun(NamedTuple):
     precise: bool = True  # Whether the precision that was asked for is reached
 
 
+def served(
+    traffic: Traffic,
+    scenario: Scenario,
+    prices: deployments.Priced,
+    slower: tuple[deployments.StepScale, ...] = (),
+) -> TrafficRun:
+    """Return the requests of some traffic, and what serves them with scaled step times."""
+    resolved = deployments.resolve_traffic(traffic, scenario)
+    ready = deployments.service(scenario, traffic, resolved, prices)
+    ready = deployments.slowed(ready, slower) if slower else ready
+    return TrafficRun(traffic, resolved, ready)
+
+
 @dataclass(kw_only=True)
 class WatchedRuns:
     """The simulations of a search, which may be stopped."""
@@ -132,21 +145,21 @@ def sized_run(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    resolved = deployments.resolve_traffic(traffic, scenario)
-    ready = deployments.service(scenario, traffic, resolved, prices)
+    run = served(traffic, scenario, prices)
     default_lengths = traffic.length_distribution is None and traffic.requests is None
     if (
         default_lengths
-        and resolved.concurrency > 1
-        and not deployments.holds_all(ready, resolved.requests)
+        and run.resolved.concurrency > 1
+        and not deployments.holds_all(run.ready, run.resolved.requests)
     ):
         traffic = traffic.changed(length_distribution="fixed")
         resolved = deployments.resolve_traffic(traffic, scenario)
+        run = run._replace(traffic=traffic, resolved=resolved)
     if not deployments.has_steady_rate(traffic, scenario):
-        return TrafficRun(traffic, resolved, ready)
+        return run
     load = load or deployments.offered_load(scenario, traffic, prices, watch=watch).load
     if traffic.num_requests is not None or load is None:
-        return TrafficRun(traffic, resolved, ready, load)
+        return run._replace(load=load)
     sizing = Sizing(
         traffic=traffic, scenario=scenario, load=load, prices=prices, first=first, watch=watch
     )
@@ -163,21 +176,19 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
     count = min(sizing.first, sizing.longest)
     while True:
         sized = sizing.traffic.changed(num_requests=count)
-        resolved = deployments.resolve_traffic(sized, sizing.scenario)
-        ready = deployments.service(sizing.scenario, sized, resolved, sizing.prices)
-        ready = deployments.slowed(ready, sizing.slower) if sizing.slower else ready
+        run = served(sized, sizing.scenario, sizing.prices, sizing.slower)
         outcome = deployments.run_traffic(
-            ready, resolved, Control(watch=sizing.watch, keeps_partial=True)
+            run.ready, run.resolved, Control(watch=sizing.watch, keeps_partial=True)
         )
         if outcome.interrupted:
-            return SizedRun(TrafficRun(sized, resolved, ready, precise=False), None)
-        latencies = request_latencies(resolved.requests, outcome, ready.seen)
+            return SizedRun(run._replace(precise=False), None)
+        latencies = request_latencies(run.resolved.requests, outcome, run.ready.seen)
         window = measured_window(latencies, outcome, grows=sizing.load.grows)
         latencies = latencies.between(window)
         over = excess(latencies)
         precise = over <= 1.0 and window.settled
         if precise or count >= sizing.longest:
-            run = TrafficRun(sized, resolved, ready, sizing.load, window, precise)
+            run = run._replace(load=sizing.load, window=window, precise=precise)
             return SizedRun(run, latencies, int(outcome.rejected().sum()))
         least, most = GROWTH
         factor = over**2 * MARGIN if math.isfinite(over) else most

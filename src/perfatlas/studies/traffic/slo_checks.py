@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Latencies
 
+REJECTED: Final = "requests that need more KV cache than available are rejected"
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 
 

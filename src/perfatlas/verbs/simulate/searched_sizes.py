@@ -15,12 +15,12 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, significant
 from perfatlas.scenario import deployments
 from perfatlas.scenario.fields import plain_values
 from perfatlas.scenario.resolution import split_fields
-from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.studies.bisection import smallest_number
 from perfatlas.studies.traffic import (
     FIRST,
+    LIVE,
     ONE_POOL,
+    PLURALS,
     TWO_POOLS,
     RateSearch,
     SizeSearch,
@@ -32,18 +32,19 @@ from perfatlas.studies.traffic import (
     judge,
     load_on,
     load_on_one,
-    missed_slos,
+    most_sessions,
     rate_at,
+    served,
     size_at,
     sized_run,
-    slo_statistics,
     smallest_size,
 )
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, simulation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from perfatlas.scenario.deployments.traffic_facts import Searched
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.requests import Requests
     from perfatlas.studies.traffic import Size, TrafficRun
@@ -52,13 +53,43 @@ RATE_RUNS: Final = 40  # expected runs of a search for a rate with its interval,
 SIZE_RUNS: Final = 20  # of a search for a size
 SESSION_RUNS: Final = 30  # of a search for a number of sessions
 UNIT: Final = 1.0  # requests/s at which traffic is generated
+
 _SCALED: Final = ("request_rate", "rate_scale")
-_DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
-
-
-_SEARCHED: Final = (*ONE_POOL, *TWO_POOLS, "gpus")
+_SIZES: Final = (*ONE_POOL, *TWO_POOLS, "gpus")
 _RESULTS: Final = {"dp": "required_replicas"} | {name: f"required_{name}" for name in TWO_POOLS}
-_VARYING: Final = ("max_replicas", "replica_events", "replica_kinds")
+# fields, or values of them, that a search refuses, and why
+_REFUSED: Final[Mapping[Searched, Mapping[str, str]]] = {
+    "rate": {
+        **dict.fromkeys(_SCALED, "{name} = {value}: the rate is searched; remove it"),
+        **dict.fromkeys(
+            ("concurrency", "sessions", "arrival = closed"),
+            "a rate search does not support closed loops; remove concurrency, sessions and arrival,"
+            " or find the number of live sessions (--find-sessions)",
+        ),
+        "arrival = ramp": "a rate search does not support arrival = ramp; remove arrival,"
+        " ramp_to_rate and ramp_s",
+    },
+    "sessions": dict.fromkeys(
+        (*LIVE, "concurrency", *_SCALED),
+        "{name} = {value}: the number of live sessions is searched; remove {name}",
+    ),
+    "replicas": {
+        **dict.fromkeys(
+            _SIZES, "{name} = {value}: the number of {plural} is searched; remove {name}"
+        ),
+        **dict.fromkeys(
+            ("max_replicas", "replica_events", "replica_kinds"),
+            "a search for the number of replicas does not support {name}: all replicas are equal"
+            " and always in service; remove it",
+        ),
+        "feed_forward_system": "a search for the number of replicas does not support"
+        " feed_forward_system = {value}: replicas of attention (dp) share one machine of"
+        " feed-forward networks; remove it, or compare several dp",
+        "num_seeds": "num_seeds = {value}: a search for the number of replicas extends runs of one"
+        " seed until they are precise enough; remove num_seeds",
+    },
+}
+_ALLOWED: Final = {"num_seeds": 1}  # values of refused fields that change nothing
 
 
 @signature_of("simulate")
@@ -109,18 +140,17 @@ def max_request_rate(
         if search.run is None:
             raise
         return _stopped(search, fields, _bracket(search), num_requests)
-    rates: dict[str, Any] = {"max_requests_per_s": search.met * search.unit}
-    rates |= {"max_requests_per_s_low": None, "max_requests_per_s_high": None}
-    other = {"low": "high", "high": "low"}
+    rate = search.met * search.unit
     try:
         ends = {
-            f"max_requests_per_s_{other[end]}": rate_at(search, slower)
+            end: rate_at(search, slower)
             for end, slower in deployments.price_ends(search.ready).items()
         }
     except KeyboardInterrupt:
-        return _stopped(search, fields, rates, num_requests)
+        return _stopped(search, fields, _largest("max_requests_per_s", rate, {}), num_requests)
+    rates = _largest("max_requests_per_s", rate, ends)
     done = simulate(progress=search.runs.look, **_inputs_at(fields, search))
-    return _rate_answer(done, fields, rates | ends, _drawn(search, num_requests))
+    return _rate_answer(done, fields, rates, _drawn(search, num_requests))
 
 
 def _bracket(search: RateSearch) -> dict[str, Any]:
@@ -172,21 +202,22 @@ def _rate_answer(
     done: Simulation, fields: dict[str, Any], rates: dict[str, Any], warnings: list[str]
 ) -> Simulation:
     answer = replace(done.answer, warnings=(*warnings, *done.answer.warnings))
-    return _answer(replace(done, answer=answer), "simulate --find-rate", fields, rates, _DRAWN)
+    drawn = (*_SCALED, "num_requests")
+    return _answer(replace(done, answer=answer), "rate", fields, rates, drawn)
 
 
 def _answer(
     done: Simulation,
-    command: str,
+    searched: Searched,
     fields: dict[str, Any],
     found: dict[str, Any],
-    searched: tuple[str, ...],
+    left_out: tuple[str, ...],
 ) -> Simulation:
-    """Return a simulation with the numbers that were found, without the searched fields."""
-    kept = {k: v for k, v in done.answer.scenario.items() if k not in searched}
+    """Return a simulation with the numbers that were found, without the fields of them."""
+    kept = {k: v for k, v in done.answer.scenario.items() if k not in left_out}
     answer = replace(
         done.answer,
-        command=command,
+        command=f"simulate --find-{searched}",
         scenario=plain_values(verb_fields("simulate"), fields) | kept,
         results=deployments.containing_predictions(found) | dict(done.answer.results),
     )
@@ -195,53 +226,61 @@ def _answer(
 
 def _inputs_at(fields: dict[str, Any], search: RateSearch) -> dict[str, Any]:
     """Return the fields of the simulation at the maximum rate."""
-    fields = {name: value for name, value in fields.items() if name != "slo_percentile"}
     if fields.get("requests"):
-        return fields | {"rate_scale": search.met}
-    return fields | {
+        return _without_percentile(fields) | {"rate_scale": search.met}
+    return _without_percentile(fields) | {
         "request_rate": search.met * search.unit,
         "num_requests": search.traffic.num_requests,
     }
 
 
-def _no_slo(scenario: Scenario) -> InvalidSpecError:
-    """Return that a search has no SLO, with those that it may have."""
-    slos = "at least one of slo_ttft_s, slo_tpot_s, slo_itl_s, slo_request_latency_s"
-    end = "them"
-    if is_graph(scenario.model):
-        slos, end = "slo_request_latency_s", "it"
-    return InvalidSpecError(
-        f"no SLO specified: set {slos}; slo_percentile applies {end} to a percentile"
-    )
+def _without_percentile(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a simulation, which has no percentile of SLOs."""
+    return {name: value for name, value in fields.items() if name != "slo_percentile"}
+
+
+def _largest(name: str, value: float, ends: Mapping[str, float]) -> dict[str, Any]:
+    """Return the largest load, with those at the ends of the interval of step times.
+
+    Args:
+        ends: The loads by the end of step times: the slower the steps, the smaller the load.
+    """
+    return {name: value, f"{name}_low": ends.get("high"), f"{name}_high": ends.get("low")}
+
+
+def _question(
+    fields: Mapping[str, Any], searched: Searched, probe: Mapping[str, Any]
+) -> tuple[Traffic, Scenario]:
+    """Return the traffic and the deployment of a search, with first values of what it searches."""
+    plural = "workers" if fields.get("mode") == "disaggregated" else "replicas"
+    for refused, why in _REFUSED[searched].items():
+        name, _, only = refused.partition(" = ")
+        value = fields.get(name)
+        if value not in (None, "", _ALLOWED.get(name)) and only in ("", value):
+            raise InvalidSpecError(why.format(name=name, value=value, plural=plural))
+    traffic, scenario = split_fields({**fields, **probe})
+    if not traffic.objectives():
+        slos = "at least one of slo_ttft_s, slo_tpot_s, slo_itl_s, slo_request_latency_s"
+        end = "them"
+        if is_graph(scenario.model):
+            slos, end = "slo_request_latency_s", "it"
+        raise InvalidSpecError(
+            f"no SLO specified: set {slos}; slo_percentile applies {end} to a percentile"
+        )
+    deployments.refuse_unused_options(traffic, scenario, searched=searched)
+    return traffic, scenario
 
 
 def _rate_search(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> RateSearch:
     """Return the search for named fields, with traffic at a factor of 1."""
-    for name in _SCALED:
-        if fields.get(name) not in (None, ""):
-            raise InvalidSpecError(f"{name} = {fields[name]}: the rate is searched; remove it")
-    loops = any(fields.get(name) not in (None, "") for name in ("concurrency", "sessions"))
-    if loops or fields.get("arrival") == "closed":
-        raise InvalidSpecError(
-            "a rate search does not support closed loops; remove concurrency, sessions and arrival,"
-            " or find the number of live sessions (--find-sessions)"
-        )
-    if fields.get("arrival") == "ramp":
-        raise InvalidSpecError(
-            "a rate search does not support arrival = ramp; remove arrival, ramp_to_rate and ramp_s"
-        )
-    probe = fields if fields.get("requests") else fields | {"request_rate": UNIT}
-    traffic, scenario = split_fields(probe)
-    if not traffic.objectives():
-        raise _no_slo(scenario)
-    deployments.refuse_unused_options(traffic, scenario, searched="rate")
-    resolved = deployments.resolve_traffic(traffic, scenario)
-    ready = deployments.service(scenario, traffic, resolved)
-    unit = _rate(resolved.requests) if traffic.requests is not None else UNIT
+    probe = {} if fields.get("requests") else {"request_rate": UNIT}
+    traffic, scenario = _question(fields, "rate", probe)
+    run = served(traffic, scenario, {})
+    unit = _rate(run.resolved.requests) if traffic.requests is not None else UNIT
     return RateSearch(
         scenario=scenario,
         traffic=traffic,
-        ready=ready,
+        ready=run.ready,
         unit=unit,
         runs=WatchedRuns(watch=watch, expected=RATE_RUNS),
         capacity=capacity_of(traffic, scenario),
@@ -284,57 +323,32 @@ def max_sessions(
         KeyboardInterrupt: It was stopped before the number was known.
         UnsupportedError: There is no model, data or scheduler for the combination.
     """
-    for name in ("sessions", "concurrency", *_SCALED):
-        if fields.get(name) not in (None, ""):
-            raise InvalidSpecError(
-                f"{name} = {fields[name]}: the number of live sessions is searched; remove {name}"
-            )
-    traffic, scenario = split_fields(fields | {"sessions": 1})
-    if not traffic.objectives():
-        raise _no_slo(scenario)
-    deployments.refuse_unused_options(traffic, scenario, searched="sessions")
+    traffic, scenario = _question(fields, "sessions", {"sessions": 1})
     runs = WatchedRuns(watch=progress, expected=SESSION_RUNS)
-    known: deployments.Priced = {}
+    search = SizeSearch(names=LIVE, scenario=scenario, traffic=traffic, runs=runs)
+    ready = search.served(search.smallest).ready
     every = int(deployments.resolve_traffic(traffic, scenario).requests.session_N.max()) + 1
-    reasons: dict[int, str] = {}
-
-    def missed(number: int, slower: Sequence[deployments.StepScale] = ()) -> str:
-        at = traffic.changed(sessions=number)
-        resolved = deployments.resolve_traffic(at, scenario)
-        ready = deployments.service(scenario, at, resolved, known)
-        ready = deployments.slowed(ready, slower) if slower else ready
-        outcome = runs.run(ready, resolved)
-        if outcome.rejected().any():
-            return "requests that need more KV cache than available are rejected"
-        latencies = request_latencies(resolved.requests, outcome, ready.seen)
-        reasons[number] = missed_slos(traffic, slo_statistics(latencies, traffic))
-        return reasons[number]
-
-    def largest(first: int, slower: Sequence[deployments.StepScale] = ()) -> int:
-        fewest = smallest_number(lambda number: bool(missed(number, slower)), first, every)
-        return every if fewest is None else fewest - 1
-
-    found = largest(1)
+    found = most_sessions(search, 1, every)
     if found == 0:
-        raise InfeasibleError(f"one session misses the SLOs: {reasons[1]}")
+        raise InfeasibleError(
+            f"one session misses the SLOs: {search.judged[search.smallest].reason}"
+        )
     if found == every:
         raise InvalidSpecError(
             f"the SLOs are met even with all {every:,} sessions live, so they do not limit their"
             " number; use stricter SLOs or a file of more sessions"
         )
-    at = {name: value for name, value in fields.items() if name != "slo_percentile"}
-    done = simulate(progress=runs.look, **at, sessions=found)
-    resolved = deployments.resolve_traffic(traffic, scenario)
-    ready = deployments.service(scenario, traffic, resolved, known)
-    other = {"low": "high", "high": "low"}
-    ends = {
-        f"max_sessions_{other[end]}": largest(found + 1 if end == "low" else 1, slower)
-        for end, slower in deployments.price_ends(ready).items()
-    }
-    results: dict[str, Any] = {"max_sessions": found}
-    results |= {"max_sessions_low": None, "max_sessions_high": None} | ends
+    done = simulate(progress=runs.look, **_without_percentile(fields), sessions=found)
+    results = _largest(
+        "max_sessions",
+        found,
+        {
+            end: most_sessions(search.at_prices(slower), found + 1 if end == "low" else 1, every)
+            for end, slower in deployments.price_ends(ready).items()
+        },
+    )
     results["max_sessions_per_gpu"] = found / ready.gpus
-    return _answer(done, "simulate --find-sessions", fields, results, ("sessions",))
+    return _answer(done, "sessions", fields, results, LIVE)
 
 
 @signature_of("simulate")
@@ -377,11 +391,11 @@ def required_replicas(
         >>> 2 <= found.answer.results["required_replicas"] <= 20
         True
     """
-    traffic, scenario = _size_question(fields)
+    traffic, scenario = _question(fields, "replicas", {})
     search = SizeSearch(
+        names=TWO_POOLS if scenario.mode == "disaggregated" else ONE_POOL,
         scenario=scenario,
         traffic=traffic,
-        prices={},
         runs=WatchedRuns(watch=progress, expected=SIZE_RUNS),
     )
     search.each = load_on_one(search)
@@ -391,10 +405,21 @@ def required_replicas(
     ends = deployments.price_ends(run.ready)
     results = _numbers(search, size, {end: size_at(search, by) for end, by in ends.items()})
     numbers = dict(zip(search.names, size, strict=True))
-    at = {name: value for name, value in fields.items() if name != "slo_percentile"}
-    done = simulation_of(run, search.of(size), {**at, **numbers}, search.prices, search.runs.look)
+    at = _without_percentile(fields) | numbers
+    done = simulation_of(run, search.of(size), at, search.prices, search.runs.look)
     notes = [f"{search.text(size)}: {decided.reason}"] if decided.reason else []
-    return _size_answer(done, fields, results, (*notes, *_fewer(search, size)))
+    warnings = list(done.answer.warnings)
+    if None in results.values():
+        warnings.append(
+            f"no number of {PLURALS[search.names]} meets the SLOs at the slow end of the step-time"
+            " interval"
+        )
+    evidence = done.answer.evidence
+    assumptions = (*notes, *_fewer(search, size), *evidence.assumptions)
+    answer = replace(
+        done.answer, evidence=replace(evidence, assumptions=assumptions), warnings=tuple(warnings)
+    )
+    return _answer(replace(done, answer=answer), "replicas", fields, results, _SIZES)
 
 
 def _numbers(
@@ -407,38 +432,6 @@ def _numbers(
         for end, moved in ends.items():
             results[f"{_RESULTS[name]}_{end}"] = None if moved is None else moved[pool]
     return results
-
-
-def _size_question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
-    """Return the traffic and the deployment of named fields."""
-    searched = "workers" if fields.get("mode") == "disaggregated" else "replicas"
-    for name in _SEARCHED:
-        if fields.get(name) not in (None, ""):
-            raise InvalidSpecError(
-                f"{name} = {fields[name]}: the number of {searched} is searched; remove {name}"
-            )
-    for name in _VARYING:
-        if fields.get(name) not in (None, ""):
-            raise InvalidSpecError(
-                f"a search for the number of replicas does not support {name}: all replicas are"
-                " equal and always in service; remove it"
-            )
-    if fields.get("feed_forward_system"):
-        raise InvalidSpecError(
-            f"a search for the number of replicas does not support feed_forward_system ="
-            f" {fields['feed_forward_system']}: replicas of attention (dp) share one machine of"
-            " feed-forward networks; remove it, or compare several dp"
-        )
-    if fields.get("num_seeds") not in (None, "", 1):
-        raise InvalidSpecError(
-            f"num_seeds = {fields['num_seeds']}: a search for the number of replicas extends runs"
-            " of one seed until they are precise enough; remove num_seeds"
-        )
-    traffic, scenario = split_fields(fields)
-    if not traffic.objectives():
-        raise _no_slo(scenario)
-    deployments.refuse_unused_options(traffic, scenario, searched="replicas")
-    return traffic, scenario
 
 
 def _final_run(search: SizeSearch, size: Size) -> TrafficRun:
@@ -470,19 +463,3 @@ def _fewer(search: SizeSearch, size: Size) -> list[str]:
         certain = "; the longest run is too short to tell with 95% confidence" if undecided else ""
         notes.append(f"{search.text(fewer)}: {reason}{certain}")
     return notes
-
-
-def _size_answer(
-    done: Simulation, fields: dict[str, Any], results: dict[str, Any], notes: tuple[str, ...]
-) -> Simulation:
-    warnings = list(done.answer.warnings)
-    if None in results.values():
-        searched = "replicas" if "required_replicas" in results else "workers"
-        warnings.append(
-            f"no number of {searched} meets the SLOs at the slow end of the step-time interval"
-        )
-    evidence = done.answer.evidence
-    evidence = replace(evidence, assumptions=(*notes, *evidence.assumptions))
-    answer = replace(done.answer, evidence=evidence, warnings=tuple(warnings))
-    done = replace(done, answer=answer)
-    return _answer(done, "simulate --find-replicas", fields, results, _SEARCHED)
