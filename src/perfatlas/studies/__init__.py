@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         STATS, RunFolder, check_versions, data_hashes, export_run, file_hashes, find_run,
         runs_folder, versions,
     )
-    from perfatlas.studies.layout_search import (
-        SEARCHED, FoundLayouts, LayoutQuestion, find_layouts,
+    from perfatlas.studies.layout_groups import LayoutFailures, LayoutSearch
+    from perfatlas.studies.layout_question import (
+        SEARCHED, LayoutSearchInputs, read_layout_search,
     )
+    from perfatlas.studies.layout_search import FoundLayouts, find_layouts
     from perfatlas.studies.pareto import pareto_points
     from perfatlas.studies.point_columns import PointColumns
     from perfatlas.studies.points import Axis, Points, Sample, SampledName, spread

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.training_steps import ZERO
+from perfatlas.scenario.training_steps import ZERO, refused_by_recipe
+from perfatlas.studies.layout_question import SEARCHED
 from perfatlas.studies.ranking import first_distinct, joined, rank_order
 from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.training import step
@@ -30,11 +31,12 @@ from perfatlas.training.layouts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.studies.layout_question import LayoutSearchInputs
     from perfatlas.training.layouts import Layouts
 
     BoolArray = NDArray[np.bool_]
@@ -48,33 +50,6 @@ MAX_LAYOUTS: Final = 20_000_000
 DUALPIPE: Final = "dualpipe"
 FITS: Final = "fits_in_memory"
 RECIPE: Final = "recipe"
-
-
-# sizes that are searched unless they are given
-SEARCHED: Final[tuple[str, ...]] = (
-    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
-    "expert_overlap",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayoutQuestion:
-    """A search among the layouts of a training job."""
-
-    base: step.TrainingQuestion  # The job without any parallelism
-    counts: tuple[int, ...]  # Numbers of GPUs to search
-    exact: bool  # Whether the job has a given number of GPUs
-    pinned: Mapping[str, Any]  # The sizes that are given, by name
-    schedule: str | None  # The pipeline schedule that is given, None for those of the engine
-    sequence_parallel: bool | None  # Whether sequences are divided, None where layouts have tp > 1
-    sequence_length: int  # Tokens of a sequence
-    global_batch: int
-    # What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or effective_step_time_s
-    objective: str
-    goodput: Callable[[FloatArray], FloatArray]  # Returns the goodput of jobs by their GPUs (C,)
-    refused: Callable[[Layouts], BoolArray]  # Returns the layouts that the recipe refuses (C,)
-    max_step_time_s: float  # Longest step [s]
-    num_layouts: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +99,7 @@ class Space:
             yield family.take(places_N[own_N] - (ends[number] - family.size)), own_N
 
 
-def _space(query: LayoutQuestion) -> Space:
+def _space(query: LayoutSearchInputs) -> Space:
     """Return the layouts of a search."""
     rejected: Counter[str] = Counter()
     base = query.base
@@ -137,7 +112,7 @@ def _space(query: LayoutQuestion) -> Space:
             (layout_problem.rule, layout_problem.broken_C)
             for layout_problem in layout_problems(base.network, layouts, schedule)
         ]
-        rules.append((RECIPE, query.refused(layouts)))
+        rules.append((RECIPE, refused_by_recipe(query, layouts)))
         kept_C, refused = refused_by_rule(rules, layouts.size)
         rejected.update(refused)
         if kept_C.any():
@@ -178,9 +153,9 @@ def _bounds(family: Family) -> dict[str, FloatArray]:
     }
 
 
-def _schedules(query: LayoutQuestion) -> Iterator[tuple[str, bool]]:
+def _schedules(query: LayoutSearchInputs) -> Iterator[tuple[str, bool]]:
     """Yield the schedules of the engine, or the given one, with and without overlapped experts."""
-    schedule_set, base = query.schedule, query.base
+    schedule_set, base = query.pipeline_schedule, query.base
     for schedule in (schedule_set,) if schedule_set else base.engine.schedules:
         if schedule == DUALPIPE or not base.network.has_experts:
             yield schedule, False
@@ -190,7 +165,7 @@ def _schedules(query: LayoutQuestion) -> Iterator[tuple[str, bool]]:
             yield from ((schedule, False), (schedule, True))
 
 
-def _combined(query: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts | None:
+def _combined(query: LayoutSearchInputs, schedule: str, *, overlap: bool) -> Layouts | None:
     """Return all combinations of sizes whose product is a number of GPUs; None without any."""
     sizes = _sizes(query, schedule)
     number = int(np.prod([float(len(values)) for values in sizes.values()]))
@@ -211,7 +186,7 @@ def _combined(query: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts
     if overlap:  # hides transfers of experts, in an interleaved pipeline or without one
         whole_C &= column["ep"] * column["expert_tp"] > 1
         whole_C &= (column["pp"] == 1) | (schedule == "interleaved")
-    if schedule != "interleaved" and query.schedule is None and schedule != "1f1b":
+    if schedule != "interleaved" and query.pipeline_schedule is None and schedule != "1f1b":
         whole_C &= column["pp"] > 1  # without a pipeline all schedules are 1f1b
     column = {name: values[whole_C] for name, values in column.items()}
     size = int(whole_C.sum())
@@ -233,11 +208,11 @@ def _combined(query: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts
     )
 
 
-def _sizes(query: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
+def _sizes(query: LayoutSearchInputs, schedule: str) -> dict[str, list[float]]:
     """Return the values of each size: the given one, or all that can divide model and GPUs."""
-    network, counts = query.base.network, query.counts
+    network, counts = query.base.network, query.gpu_counts()
     domain = query.base.systems[0].device.scale_up.domain_size
-    most = max(counts)
+    most = max(counts, default=1)
     experts = [float(g.experts.num_experts) for g in network.layers if g.experts is not None]
     chunks = _chunks(network.num_layers, schedule)
     searched: dict[str, list[float]] = {
@@ -304,7 +279,7 @@ class FoundLayouts:
     columns: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _score_of(query: LayoutQuestion, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
+def _score_of(query: LayoutSearchInputs, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
     """Return the objective of steps [s], or of their bounds, as pairs; smaller is better (C, 2)."""
     first = {"gpus": gpus, "tokens_per_s_per_gpu": step_s * gpus}.get(query.objective, step_s)
     if query.objective == "effective_step_time_s":
@@ -316,7 +291,7 @@ def _score_of(query: LayoutQuestion, step_s: FloatArray, gpus: FloatArray) -> Fl
 
 
 def find_layouts(
-    query: LayoutQuestion,
+    query: LayoutSearchInputs,
     progress: Callable[[int, int], None] | None = None,
 ) -> FoundLayouts:
     """Return the best layouts.
@@ -340,7 +315,7 @@ def find_layouts(
 
 def _search(
     search: FoundLayouts,
-    query: LayoutQuestion,
+    query: LayoutSearchInputs,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """Price layouts in the order of their bounds until no other can be among the best.
@@ -385,17 +360,17 @@ def _search(
 
 
 def _counted(
-    rejected: Counter[str], query: LayoutQuestion, fits_N: BoolArray, step_s_N: FloatArray
+    rejected: Counter[str], query: LayoutSearchInputs, fits_N: BoolArray, step_s_N: FloatArray
 ) -> BoolArray:
     """Return the layouts that fit and are fast enough (N,), and count the others."""
-    slow_N = step_s_N > query.max_step_time_s
+    slow_N = step_s_N > (query.max_step_time_s or np.inf)
     kept_N, refused = refused_by_rule(((FITS, ~fits_N), (SLOW_STEP, slow_N)), fits_N.size)
     rejected.update(refused)
     return kept_N
 
 
 def _priced(
-    rejected: Counter[str], family: Family, query: LayoutQuestion, places_N: IntArray
+    rejected: Counter[str], family: Family, query: LayoutSearchInputs, places_N: IntArray
 ) -> dict[str, Any]:
     """Return the layouts of a family that fit and are fast enough, as columns; count the others."""
     question = family.question
@@ -414,7 +389,7 @@ def _priced(
     }
 
 
-def _best_of(parts: Sequence[dict[str, Any]], query: LayoutQuestion) -> dict[str, Any]:
+def _best_of(parts: Sequence[dict[str, Any]], query: LayoutSearchInputs) -> dict[str, Any]:
     """Return the best layout of each combination of sizes in which answers differ, best first."""
     columns = joined(parts)
     first, second = columns["score"].T
@@ -423,13 +398,13 @@ def _best_of(parts: Sequence[dict[str, Any]], query: LayoutQuestion) -> dict[str
     return {name: values[best] for name, values in columns.items()}
 
 
-def _identity(query: LayoutQuestion) -> tuple[str, ...]:
+def _identity(query: LayoutSearchInputs) -> tuple[str, ...]:
     """Return the sizes in which layouts of the answer differ."""
     names = ("gpus", *vars(query.base.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
     follow = ("dp",) if query.base.network.has_experts else ("dp", "ep", "expert_tp")
     free = set(SEARCHED).intersection(sizes).difference(query.pinned, follow)
-    return sizes if free or not query.exact else names
+    return sizes if free or not query.gpus is not None else names
 
 
 def _least_bytes(space: Space) -> float:

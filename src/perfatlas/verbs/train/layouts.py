@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import quantities, studies
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.hardware import resolve_system
-from perfatlas.networks import is_graph
-from perfatlas.reliability.fleet.closed_form import best_goodput
-from perfatlas.scenario.fields import InputFields, complete_scenario, refuse_unused
+from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.training_steps import (
     above_measured,
-    check_experts,
     evidence_of,
-    question_of,
-    read_without_layout,
-    refused_by_recipe,
     training_breakdown,
     training_results,
 )
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
-from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
 from perfatlas.verbs.train.metrics import PARTS
-from perfatlas.vocabulary.fields import (
-    ModelChoice,
-    SystemChoice,
-    TierChoice,
-    TrainingBatch,
-    TrainingEngineChoice,
-    TrainingFormats,
-    TrainingLayout,
-    TrainingRecipe,
-    fields_of,
-)
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from perfatlas.operators import FloatArray
-    from perfatlas.scenario.training_steps import TrainInputs
     from perfatlas.training.step import TrainingQuestion
 
 MIN_S: Final = 1e-9
@@ -112,8 +89,8 @@ def search_training(
         >>> best["gpus"], best["memory_total_bytes"] < 85e9
         (8, True)
     """
-    inputs = read_layout_search(fields)
-    found = studies.find_layouts(inputs.layouts(), progress)
+    inputs = studies.read_layout_search(fields)
+    found = studies.find_layouts(inputs, progress)
     if not found.space.families:
         raise _no_layout(inputs, found)
     if not found.best:
@@ -121,7 +98,7 @@ def search_training(
     return TrainingSearch(answer=_answer(inputs, found), found=found)
 
 
-def _answer(inputs: LayoutSearchInputs, found: studies.FoundLayouts) -> Answer:
+def _answer(inputs: studies.LayoutSearchInputs, found: studies.FoundLayouts) -> Answer:
     rows = [_row(question, inputs) for question in found.best]
     shown = rows[: inputs.num_layouts]
     for number, row in enumerate(shown):
@@ -148,7 +125,7 @@ def _answer(inputs: LayoutSearchInputs, found: studies.FoundLayouts) -> Answer:
     )
 
 
-def _row(question: TrainingQuestion, inputs: LayoutSearchInputs) -> dict[str, Any]:
+def _row(question: TrainingQuestion, inputs: studies.LayoutSearchInputs) -> dict[str, Any]:
     """Return a layout with its results, as `train` answers them."""
     layouts = question.layouts
     results = training_results(question, training_steps(question))[0]
@@ -177,7 +154,7 @@ def _row(question: TrainingQuestion, inputs: LayoutSearchInputs) -> dict[str, An
 
 
 def _reason(
-    row: Mapping[str, Any], following: Mapping[str, Any], inputs: LayoutSearchInputs
+    row: Mapping[str, Any], following: Mapping[str, Any], inputs: studies.LayoutSearchInputs
 ) -> str:
     """Return how the next layout is worse, and the parts of its step that make it so."""
     if inputs.objective == "gpus" and following["gpus"] != row["gpus"]:
@@ -210,7 +187,7 @@ def _reason(
 
 
 def _no_layout(
-    inputs: LayoutSearchInputs, found: studies.FoundLayouts
+    inputs: studies.LayoutSearchInputs, found: studies.FoundLayouts
 ) -> quantities.InvalidSpecError:
     """Return the error of a search without any legal layout."""
     rules = studies.rejected_text(found.space.rejected, METRICS["rejected_layouts"].parts)
@@ -224,7 +201,7 @@ def _no_layout(
 
 
 def _none_fits(
-    inputs: LayoutSearchInputs, found: studies.FoundLayouts
+    inputs: studies.LayoutSearchInputs, found: studies.FoundLayouts
 ) -> quantities.InfeasibleError:
     """Return the error of a search whose layouts do not fit, with the GPUs on which one does."""
     slow = found.space.rejected["max_step_time_s"]
@@ -243,162 +220,13 @@ def _none_fits(
     return quantities.InfeasibleError(message, advice=tuple(_more_gpus(inputs)))
 
 
-def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
+def _more_gpus(inputs: studies.LayoutSearchInputs) -> list[str]:
     """Return the fewest GPUs, by doubling, on which a layout fits and is fast enough."""
-    asked = replace(inputs.layouts(), num_layouts=1)
     for doubling in range(1, MAX_DOUBLINGS + 1):
         gpus = inputs.most_gpus * 2**doubling
-        found = studies.find_layouts(replace(asked, counts=(gpus,)))
-        if found.best:
+        if studies.find_layouts(inputs.changed(gpus=gpus, num_layouts=1)).best:
             name = "gpus" if inputs.gpus is not None else "max_gpus"
             return [f"set {name} = {gpus}"]
     if inputs.max_step_time_s is not None:
         return ["raise max_step_time_s, or use faster GPUs, a smaller model or a smaller batch"]
     return ["use a system with more memory, or a smaller model or batch"]
-
-
-MIN_GOODPUT: Final = 1e-9  # a job with less makes no progress
-_OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *studies.SEARCHED)
-_OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
-
-
-# groups in reverse order: Python collects annotations from the last base on
-class LayoutSearchInputs(
-    InputFields,
-    LayoutFailures,
-    TrainingRecipe,
-    TrainingFormats,
-    TrainingLayout,
-    TrainingBatch,
-    LayoutSearch,
-    TierChoice,
-    TrainingEngineChoice,
-    SystemChoice,
-    ModelChoice,
-):
-    """A search among the layouts of a training job."""
-
-    @property
-    def pinned(self) -> dict[str, Any]:
-        """The sizes that are given; the search varies the others."""
-        given = self.fields_set.intersection(studies.SEARCHED)
-        return {
-            name: getattr(self, name)
-            for name in studies.SEARCHED
-            if name in given and getattr(self, name) is not None
-        }
-
-    @property
-    def most_gpus(self) -> int:
-        """The GPUs of the job, or the most it may have."""
-        return self.gpus or self.max_gpus or 0
-
-    def gpu_counts(self) -> tuple[int, ...]:
-        """Return the numbers of GPUs to search: the given one, or powers of two up to the most.
-
-        Jobs that failures leave no progress are left out where goodput is part of the objective.
-        """
-        most = self.most_gpus
-        powers = () if self.gpus is not None else (2**power for power in range(most.bit_length()))
-        counts = tuple(sorted({most, *powers}))
-        if self.objective != "effective_step_time_s":
-            return counts
-        goodputs = self.goodput(counts)
-        return tuple(
-            gpus for gpus, goodput in zip(counts, goodputs, strict=True) if goodput > MIN_GOODPUT
-        )
-
-    def goodput(self, gpus: Sequence[int] | FloatArray) -> FloatArray:
-        """Return the goodput of jobs at their best checkpoint interval (C,).
-
-        Args:
-            gpus: GPUs (C,).
-
-        Source: `perfatlas goodput`, its exact form: nodes fail independently and without memory.
-        """
-        return best_goodput(
-            gpus,
-            devices=resolve_system(self.system).node.devices,
-            node_mtbf_s=float(self.node_mtbf_s or 0.0),
-            write_s=float(self.checkpoint_write_s or 0.0),
-            restart_s=float(self.restart_s or 0.0),
-        )
-
-    def layouts(self) -> studies.LayoutQuestion:
-        """Return the layouts to search, and what ranks them."""
-        return studies.LayoutQuestion(
-            base=question_of([self.on(1)]),
-            counts=self.gpu_counts(),
-            exact=self.gpus is not None,
-            pinned=self.pinned,
-            schedule=self.pipeline_schedule,
-            sequence_parallel=self.sequence_parallel,
-            sequence_length=self.sequence_length,
-            global_batch=self.global_batch,
-            objective=self.objective,
-            goodput=self.goodput,
-            refused=partial(refused_by_recipe, self),
-            max_step_time_s=self.max_step_time_s or math.inf,
-            num_layouts=self.num_layouts,
-        )
-
-    def on(self, gpus: int) -> TrainInputs:
-        """Return the step of these fields without any parallelism."""
-        left_out = (*_OF_LAYOUT, *_OF_SEARCH)
-        given = {n: getattr(self, n) for n in self.fields_set if n not in left_out}
-        return read_without_layout({**given, "dp": gpus, "vpp": 1})
-
-
-def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
-    """Return the search of named fields.
-
-    Args:
-        fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
-            has no effect.
-        InfeasibleError: Failures leave a job no progress.
-        UnsupportedError: There is no data for the format or the tier.
-    """
-    inputs = LayoutSearchInputs.read(fields)
-    if is_graph(inputs.model):
-        raise quantities.UnsupportedError(
-            f"{inputs.model} is a graph of operators, whose layouts are not searched: ask train, or"
-            " a table of it with micro_batch and zero, and ep and expert_tp of embedding tables"
-        )
-    if (inputs.gpus is None) == (inputs.max_gpus is None):
-        both = f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
-        raise quantities.InvalidSpecError(
-            "set gpus, the GPUs of the job, or max_gpus, the most it may have"
-            + ("" if inputs.gpus is None else both)
-        )
-    if inputs.objective == "gpus" and inputs.max_gpus is None:
-        raise quantities.InvalidSpecError(
-            "objective = gpus finds the fewest GPUs that can run the step; set max_gpus, the most"
-            " to search, instead of gpus"
-        )
-    _check_failures(inputs)
-    check_experts(inputs)
-    inputs.on(1)
-    return inputs
-
-
-def _check_failures(inputs: LayoutSearchInputs) -> None:
-    """Refuse step time over goodput without failures or progress, and failures without it."""
-    refuse_unused(vars(inputs), fields_of(LayoutFailures))
-    missing = [name for name in LayoutFailures.__annotations__ if getattr(inputs, name) is None]
-    if inputs.objective != "effective_step_time_s":
-        return
-    if missing:
-        raise quantities.InvalidSpecError(
-            f"objective = effective_step_time_s needs {', '.join(missing)}: the goodput of a job"
-            " follows from failures of nodes, restarts and checkpoints"
-        )
-    if not inputs.gpu_counts():
-        raise quantities.InfeasibleError(
-            "jobs make no progress: goodput is 0 with node_mtbf_s ="
-            f" {inputs.node_mtbf_s:g}, restart_s = {inputs.restart_s:g} and checkpoint_write_s ="
-            f" {inputs.checkpoint_write_s:g} on {quantities.counted(inputs.gpus or 1, 'GPU')}.",
-            advice=("raise node_mtbf_s, or lower restart_s or checkpoint_write_s",),
-        )
