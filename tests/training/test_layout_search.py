@@ -27,8 +27,7 @@ SMALL: Final[Mapping[str, Any]] = {
 }
 MOE: Final = "Qwen/Qwen3-30B-A3B"
 SIZES: Final = (
-    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch"),
-    *("pipeline_schedule", "zero", "recompute"),
+    *("tp", "pp", "vpp", "cp", "dp", "micro_batch", "pipeline_schedule", "zero", "recompute"),
 )
 
 
@@ -116,7 +115,7 @@ def test_recipes_that_need_sizes_leave_out_layouts_without_them(recipe: dict[str
     answer = search_training(**SMALL, **recipe, num_layouts=2)
     assert answer.results["rejected_layouts"]["recipe"] > 0
     for row in answer.results["layouts"]:
-        given = {name: row[name] for name in SIZES if name not in ("ep", "expert_tp")}
+        given = {name: row[name] for name in SIZES}
         assert train(**SMALL, **recipe, **given).results["step_time_s"] == row["step_time_s"]
     with pytest.raises(InvalidSpecError, match="engine or the recipe"):
         search_training(**SMALL, **recipe, tp=1, dp=1, cp=1)
@@ -129,15 +128,16 @@ def test_jobs_that_failures_leave_no_progress_are_left_out() -> None:
         search_training(**fields, gpus=16, node_mtbf_s=1.0)
     found = search_training(**fields, max_gpus=64, node_mtbf_s=20.0, num_layouts=1)
     assert found.results["layouts"][0]["gpus"] == 8  # one node
+    fields["model"] = "meta-llama/Llama-3.1-405B"  # fits on 128 GPUs, which make no progress
+    with pytest.raises(InfeasibleError, match="more memory"):
+        search_training(**fields, gpus=16, node_mtbf_s=200.0)
 
 
 def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     answer = search_training(**SMALL, num_layouts=3)
     shown = answer.results["layouts"]
     for row in shown:
-        alone = train(
-            **SMALL, **{name: row[name] for name in SIZES if name not in ("ep", "expert_tp")}
-        )
+        alone = train(**SMALL, **{name: row[name] for name in SIZES})
         for name in ("step_time_s", "step_time_s_low", "mfu", "tokens_per_s_per_gpu", "waterfall"):
             assert row[name] == alone.results[name]
         assert row["memory_total_bytes"] == alone.results["memory"]["total_bytes"]
