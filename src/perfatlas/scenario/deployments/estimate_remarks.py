@@ -39,6 +39,7 @@ SPLIT_ANSWER: Final = (
     "split layers were not compared with a measured deployment: how both machines overlap is not"
     " validated, and their power is not predicted"
 )
+SERVED: Final = "served_batch"  # the least batch of services that a machine is fitted to
 TPU: Final = "tpu"  # architecture
 PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
 SLOWER_KERNELS: Final = (
@@ -317,9 +318,12 @@ def _not_validated(costs: Sequence[StepCost]) -> Notes:
 
 def _smaller_batches(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     """Yield a warning for batches below those of the services that a machine is fitted to."""
+    matches = [match for cost in costs for match in cost.prices.matches]
+    if not any(SERVED in match.calibration.least_shape for match in matches):
+        return
     for candidate, batch in enumerate(question.load.sequences.tolist()):
         for match in answer.used_matches(costs, candidate):
-            least = match.calibration.least_shape.get("served_batch", 0.0)
+            least = match.calibration.least_shape.get(SERVED, 0.0)
             if batch < least:
                 device = match.calibration.device
                 yield candidate, LARGER_BATCHES.format(device=device, least=least)
