@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import BoolArray, Scenario
     from perfatlas.scenario.resolution import Group, Pool, Resolution
-    from perfatlas.step import Candidates
+    from perfatlas.step import Candidates, StepCost
 
 
 MEMORY: Final = "memory_"  # prefix of the columns of memory
@@ -311,14 +311,14 @@ class EstimatedRows:
     ) -> None:
         """Add tiers, bounds and the number of operator shapes of a pool."""
         other_C = np.maximum(self.tier_codes_N[rows_C], 0)  # of the other pool
-        self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefill, evaluation.decode))
+        self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefills, evaluation.decodes))
         for phase in phases:
-            self.bound_codes_N[phase][rows_C] = bound_codes(getattr(evaluation, phase))
-        costs = [evaluation.prefill, evaluation.decode]
-        if evaluation.last is not evaluation.prefill:
-            costs.append(evaluation.last)
-        self.rows_priced += sum(cost.prices.rows for cost in costs)
-        self.distinct_shapes += sum(cost.prices.distinct for cost in costs)
+            self.bound_codes_N[phase][rows_C] = getattr(evaluation, f"{phase}s").of(bound_codes)
+        steps = [evaluation.prefills, evaluation.decodes]
+        if evaluation.lasts.cost is not evaluation.prefills.cost:
+            steps.append(evaluation.lasts)
+        self.distinct_shapes += sum(shared.cost.prices.distinct for shared in steps)
+        self.rows_priced += sum(int(shared.of(_operators_priced).sum()) for shared in steps)
 
     def _shortfall(
         self, pool: Pool, role: str, memory: MemoryColumns, candidate: int
@@ -476,7 +476,7 @@ class EstimatedRows:
         prompts, at_C = found.pools[0], found.places[0]
         cached: FloatArray | None = None
         if not isinstance(found.rates, inference.SplitLayers):
-            cached = cached_share(prompts.candidates, prompts.evaluation.prefill)[at_C]
+            cached = cached_share(prompts.candidates, prompts.evaluation.prefills)[at_C]
         else:  # both parts run prompts and decodes
             two, ttft_C = False, self.columns["ttft_s"][found.rows_C]
             prompt_share = ttft_C / self.columns["request_latency_s"][found.rows_C]
@@ -527,6 +527,13 @@ def evaluate_pools(scenario: Scenario) -> inference.PoolRates[inference.Evaluati
     return inference.PoolRates(
         load=pool_load(columns_of([scenario])), prefill=prefill, decode=decode
     )
+
+
+def _operators_priced(cost: StepCost) -> IntArray:
+    """Return the operators of a step that are priced by physics (C,)."""
+    by_physics_CO = (cost.prices.match_CO >= 0) & (cost.prices.rows_O > 0)
+    priced_C: IntArray = by_physics_CO.sum(axis=1)
+    return priced_C
 
 
 def memory_of(row: dict[str, Any]) -> dict[str, Any]:
