@@ -60,6 +60,7 @@ def estimate_warnings(
 ) -> list[tuple[str, ...]]:
     """Return the warnings about each answer (C)."""
     steps = {"prefill": evaluation.prefills, "decode": evaluation.decodes}
+    unseen, released = [*inference.unseen_notes(question)], [*_of_another_release(question)]
     notes: dict[int, list[str]] = {}
     for found in (
         _whole_prompts(question, evaluation),
@@ -70,8 +71,8 @@ def estimate_warnings(
         _smaller_batches(question, [steps[phase] for phase in phases]),
         *(answer.raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
-        inference.unseen_notes(question),
-        _wide(question, evaluation, phases),
+        unseen,
+        _wide(evaluation, phases, {c for c, _ in (*unseen, *released)}),
         network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
@@ -80,7 +81,7 @@ def estimate_warnings(
         _without_energies(question),
         inference.unused_zeros(question),
         inference.unreached_limits(question),
-        _of_another_release(question),
+        released,
         answer.overrides_of_steps(question),
     ):
         for candidate, text in found:
@@ -410,14 +411,16 @@ def _whole_prompts(question: Candidates, evaluation: inference.Evaluation) -> No
         yield c, note
 
 
-def _wide(question: Candidates, evaluation: inference.Evaluation, phases: Sequence[str]) -> Notes:
-    """Yield a warning for intervals too wide to base decisions on, unless their kind is unseen."""
-    unseen = {candidate for candidate, _ in inference.unseen_notes(question)}
-    unseen |= {c for c, _ in _of_another_release(question)}  # says so itself
+def _wide(evaluation: inference.Evaluation, phases: Sequence[str], explained: set[int]) -> Notes:
+    """Yield a warning for intervals too wide to base decisions on.
+
+    Args:
+        explained: Candidates of which another warning says so.
+    """
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
-        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - unseen):
+        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - explained):
             notes = (
                 f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
                 " were measured on another device or vary strongly, so measure before deciding"

@@ -460,10 +460,14 @@ class EstimatedRows:
             asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
             self._remarks[int(rows_C[c])] = inference.unused_meter_note(nodes[c], asked)
         self._set_rows(rows_C, self._costs(found, known, columns["node_power_w"]))
-        plain = given.take(rows_C)
-        quantization = (plain[name].plain() for name in QUANTIZATION)
+        quantization = (self._plain(name, rows_C) for name in QUANTIZATION)
         last = found.pools[-1].kept(found.places[-1])
         self._set_rows(rows_C, accuracy_columns(last, *quantization))
+
+    def _plain(self, name: str, rows_C: IntArray) -> list[Any]:
+        """Return the values of a field in some rows (C)."""
+        column = self.resolution.columns[name]
+        return replace(column, codes_N=column.codes_N[rows_C]).plain()
 
     def _costs(
         self, found: Answered, known: Mapping[str, FloatArray], node_power_w: FloatArray
@@ -484,8 +488,7 @@ class EstimatedRows:
                 candidates.plan.gpus_per_replica * candidates.plan.dp / known["gpus"]
                 for candidates in kept
             ]
-        given = self.resolution.columns.take(found.rows_C)
-        asked = Given(*(given[name].plain() for name in Given._fields))
+        asked = Given(*(self._plain(name, found.rows_C) for name in Given._fields))
         self.prices = pool_prices(list(zip(kept, shares, strict=True)), asked, node_power_w)
         for c in (at for at, price in enumerate(asked.usd_per_gpu_hour) if price is not None):
             priced = [pool.prices[int(pool.place_C[c])] for pool in self.prices]
