@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfatlas.scenario.deployments import estimated_rows
@@ -38,11 +37,13 @@ def test_answers_do_not_depend_on_blocks(
     assert estimate_table(_table(fields)).columns == whole
 
 
-def test_blocks_keep_all_rows_in_order() -> None:
-    (group,) = resolve(_table(ONE_POOL)).groups
-    blocks = list(group.blocks(2))
-    assert [block.rows_C.size for block in blocks] == [2, 2, 1]
-    assert np.array_equal(np.concatenate([block.rows_C for block in blocks]), group.rows_C)
-    pools = [block.pools[0] for block in blocks]
-    kept = [pool.candidates.load.sequences for pool in pools if pool is not None]
-    assert np.concatenate(kept).tolist() == BATCHES
+def test_blocks_hold_every_row_once_and_bring_equal_steps_together() -> None:
+    (group,) = resolve(_table(ONE_POOL | {"batch": [3, 8, 3, 8, 3]})).groups
+    blocks = list(group.blocks(3))
+    assert [block.rows_C.tolist() for block in blocks] == [[0, 2, 4], [1, 3]]  # by system
+    for block in blocks:
+        (pool,) = block.pools
+        assert pool is not None
+        assert pool.rows_C.tolist() == block.rows_C.tolist()
+        batches = [3.0, 8.0, 3.0, 8.0, 3.0]
+        assert pool.candidates.load.sequences.tolist() == [batches[row] for row in pool.rows_C]

@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from perfatlas.inference.distinct_steps import distinct_loads
+from perfatlas.inference.evaluation import evaluate
 from perfatlas.inference.running_load import running_load
-from perfatlas.inference.shared_steps import distinct_loads, evaluate_loads
+from perfatlas.inference.shared_steps import evaluate_loads
 from perfatlas.step import Candidates, candidate_memory
 from perfatlas.studies.deployments.points import priced_points
 from perfatlas.studies.deployments.question import read_search
@@ -48,6 +50,18 @@ def test_candidates_have_the_numbers_that_they_have_alone(asked: dict[str, Any])
             for expected, value in pairs:
                 assert value == pytest.approx(expected, rel=1e-13, nan_ok=True), name
         assert own.memory.activation_bytes == alone.memory.activation_bytes
+
+
+def test_steps_that_candidates_share_are_priced_once() -> None:
+    question = candidates_of({**DENSE, "choices": ("max_num_batched_tokens=2048:8192:16384",)})
+    found = evaluate(question)
+    assert found.prefills.cost.host_s_C.size < question.size
+    for place in range(0, question.size, 20):
+        alone, own = evaluate(question.take([place])), found.take([place])
+        for name in ("latencies", "low", "high", "utilization", "energy"):
+            for expected, value in zip(getattr(alone, name), getattr(own, name), strict=True):
+                assert value == pytest.approx(expected, rel=1e-13, nan_ok=True), name
+        assert own.decode.total_s() == pytest.approx(alone.decode.total_s(), rel=1e-13)
 
 
 def test_limits_that_never_act_make_no_difference() -> None:

@@ -22,7 +22,7 @@ from perfatlas.hardware import cited_sources
 from perfatlas.measurements.calibrations import USER_PROTOCOL, relatives_of
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, with_fields
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
-from perfatlas.step import assumes_losses
+from perfatlas.step import StepCost, assumes_losses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import Calibration, CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
-    from perfatlas.step import StepCost
+    from perfatlas.step import SharedSteps
 
 
 def laboratory_spread(calibration: Calibration) -> OperatorSpread | None:
@@ -182,13 +182,13 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     return name
 
 
-def tier_codes(costs: Sequence[StepCost]) -> IntArray:
+def tier_codes(costs: Sequence[StepCost | SharedSteps]) -> IntArray:
     """Return `tier_of` each candidate as a sum of the codes in `TIERS` (C,).
 
     Args:
         costs: Steps of the same candidates.
     """
-    codes_C = np.bitwise_or.reduce([cost.tier_codes() for cost in costs])
+    codes_C = np.bitwise_or.reduce([cost.of(StepCost.tier_codes) for cost in costs])
     codes_C = np.where(assumes_losses(costs), TIERS["physics"], codes_C)
     return np.where(codes_C == 0, TIERS["bound"], codes_C)
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from perfatlas.energy import board_energy
 from perfatlas.inference import unreached_limits, unused_zeros
+from perfatlas.step import StepCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates, Placement, StepCost
+    from perfatlas.step import Candidates, Placement, SharedSteps
 
 ZEROS_ALONE: Final = ("tensors of zeros",)
 ROUNDING: Final = 1e-9  # relative, above which a power exceeds its limit
@@ -45,7 +46,9 @@ def raised_clock_notes(
         )
 
 
-def raised_step_notes(cost: StepCost, placement: Placement) -> Iterator[tuple[int, str]]:
+def raised_step_notes(
+    steps: StepCost | SharedSteps, placement: Placement
+) -> Iterator[tuple[int, str]]:
     """Yield candidates whose steps exceed their power limit at a raised clock, and a warning.
 
     Args:
@@ -54,8 +57,8 @@ def raised_step_notes(cost: StepCost, placement: Placement) -> Iterator[tuple[in
     if placement.clock_ratio_C is None:
         return
     power = placement.power()
-    watts_C = power.on_w + cost.energy_j() / cost.total_s()
-    subject = f"{cost.operators[0].phase} steps"
+    watts_C = power.on_w + steps.of(StepCost.energy_j) / steps.of(StepCost.total_s)
+    subject = f"{steps.phase} steps"
     yield from raised_clock_notes(subject, placement.clock_ratio_C, watts_C, power.cap_w)
 
 

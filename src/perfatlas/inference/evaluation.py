@@ -1,6 +1,6 @@
 """Closed-form evaluation of all candidates at once.
 
-Shape legend: C candidates, O operators.
+Shape legend: C candidates, O operators, W candidates that run all distinct steps.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import numpy as np
 
 from perfatlas import step
 from perfatlas.inference.composition import batches_in_flight, predicted
+from perfatlas.inference.distinct_steps import covering, take_loads
 from perfatlas.inference.energy import TokenEnergy, token_energy
 from perfatlas.inference.latencies import MIN_FLOAT, Latencies
 from perfatlas.inference.mixed_steps import AloneShares, load_steps
 from perfatlas.inference.opening_burst import Burst
 from perfatlas.inference.running_load import running_load
+from perfatlas.inference.step_totals import TotalColumns
 from perfatlas.inference.utilization import Utilization, utilization_of
 from perfatlas.networks import ENCODER
 from perfatlas.parallelism import MemoryColumns
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.inference.intervals import StepTails
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,39 +38,40 @@ class Evaluation:
     low: Latencies  # 5% quantiles of all times
     high: Latencies  # 95% quantiles of all times, NaN where there is none
     memory: MemoryColumns  # Memory of the rank with the highest usage
-    prefill: step.StepCost  # Cost of one full prefill chunk
-    last: step.StepCost  # Cost of the smaller last chunk of a prefill
-    decode: step.StepCost
-    chunks: (
-        step.PrefillChunks
-    )  # Prefill chunks of the batch (static) or of one request (aggregated)
+    prefills: step.SharedSteps  # One full prefill chunk
+    lasts: step.SharedSteps  # The smaller last chunk of a prefill
+    decodes: step.SharedSteps
+    chunks: step.PrefillChunks  # Chunks of the batch (static) or of one request (aggregated)
     served: FloatArray  # Concurrently running sequences per replica (C,)
     # Batches of prompts that run at the same time if they follow each other (C,)
     in_flight: FloatArray
     utilization: Utilization  # MFU and MBU of the full chunk and the decode step
     energy: TokenEnergy  # Energy of output tokens
 
+    @property
+    def prefill(self) -> step.StepCost:
+        """Cost of the full prefill chunk of each candidate."""
+        return self.prefills.each()
+
+    @property
+    def decode(self) -> step.StepCost:
+        """Cost of the decode step of each candidate."""
+        return self.decodes.each()
+
     def encoder_s(self) -> FloatArray:
         """Return the time of the vision encoder in all chunks of `chunks` (C,) [s]."""
-        seconds_C = np.zeros_like(self.chunks.count)
-        for cost, count_C in (
-            (self.prefill, self.chunks.count),
-            (self.last, self.chunks.last_count),
-        ):
-            encodes_O = [operator.name.startswith(ENCODER) for operator in cost.operators]
-            busy_CO = cost.count_CO * cost.prices.time_s_CO
-            seconds_C = seconds_C + count_C * busy_CO[:, encodes_O].sum(axis=1)
-        return seconds_C
+        first_s_C, last_s_C = self.prefills.of(_encoder_s), self.lasts.of(_encoder_s)
+        return self.chunks.count * first_s_C + self.chunks.last_count * last_s_C
 
-    def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[step.StepCost, ...]:
+    def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[step.SharedSteps, ...]:
         """Return the steps that run.
 
         Args:
             prefills: Whether prompts are computed.
             decodes: Whether output tokens are decoded.
         """
-        some = (self.prefill, self.last) if prefills else ()
-        return (*some, self.decode) if decodes else some
+        some = (self.prefills, self.lasts) if prefills else ()
+        return (*some, self.decodes) if decodes else some
 
     def take(self, rows: list[int]) -> Evaluation:
         """Return the latencies and memory of the candidates at the given positions."""
@@ -83,7 +86,22 @@ class Evaluation:
             in_flight=self.in_flight[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
+            prefills=self.prefills.at(index),
+            lasts=self.lasts.at(index),
+            decodes=self.decodes.at(index),
         )
+
+
+def _totals(cost: step.StepCost, index_C: IntArray) -> TotalColumns:
+    """Return the totals of the step of each candidate (C,)."""
+    return TotalColumns.of(cost).at(index_C)
+
+
+def _encoder_s(cost: step.StepCost) -> FloatArray:
+    """Return the time of the vision encoder in a step (C,) [s]."""
+    encodes_O = [operator.name.startswith(ENCODER) for operator in cost.operators]
+    seconds_C: FloatArray = (cost.count_CO * cost.prices.time_s_CO)[:, encodes_O].sum(axis=1)
+    return seconds_C
 
 
 def evaluate(question: step.Candidates, tails: StepTails | None = None) -> Evaluation:
@@ -94,31 +112,43 @@ def evaluate(question: step.Candidates, tails: StepTails | None = None) -> Evalu
     Args:
         tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
-    context, loaded = question.context(), running_load(question, step.candidate_memory(question))
-    chunks = loaded.chunks
-    prompts, opening = loaded.prefills(context), loaded.opening()
-    all_at_once = [] if opening is None else opening.prefills(context)
+    loaded = running_load(question, step.candidate_memory(question))
+    opening = loaded.opening()
+    loads = [loaded] if opening is None else [loaded, opening]
+    rows_W, decode_C, chunk_C = covering(loads)
+    every = rows_W.size == question.size
+    own, *others = loads if every else [take_loads(load, rows_W) for load in loads]
+    context = own.question.context()
+    prompts = own.prefills(context)
+    all_at_once = [chunk for load in others for chunk in load.prefills(context)]
     # priced together, so that shared shapes are priced once
-    steps = [step.decode_work(context, *loaded.decoding()), *prompts, *all_at_once]
-    decode, *others = step.step_costs(steps, context)
-    prefill, last = others[0], others[len(prompts) - 1]
-    costs = (prefill, last, decode)
-    running = load_steps(loaded, costs, alone_shares(decode, prefill))
-    burst = None if opening is None else Burst(opening, others[len(prompts)], others[-1])
+    steps = [step.decode_work(context, *own.decoding()), *prompts, *all_at_once]
+    decode, *chunks = step.step_costs(steps, context)
+    prefill, last = chunks[0], chunks[len(prompts) - 1]
+    running = load_steps(
+        loaded,
+        (_totals(prefill, chunk_C), _totals(last, chunk_C), _totals(decode, decode_C)),
+        alone_shares(decode, prefill).take(decode_C),
+    )
+    burst = None
+    if opening is not None:
+        burst = Burst(opening, *(_totals(chunks[at], chunk_C) for at in (len(prompts), -1)))
     latencies, low, high = predicted(loaded, running, tails, burst)
+    used = utilization_of(own.question, prefill, decode, own.occupied())
+    of_phase = (chunk_C, chunk_C, decode_C, decode_C)
     return Evaluation(
         latencies=latencies,
         low=low,
         high=high,
         memory=loaded.memory,
-        prefill=prefill,
-        last=last,
-        decode=decode,
-        chunks=chunks,
+        prefills=step.SharedSteps(prefill, chunk_C),
+        lasts=step.SharedSteps(last, chunk_C),
+        decodes=step.SharedSteps(decode, decode_C),
+        chunks=loaded.chunks,
         served=loaded.served,
         in_flight=batches_in_flight(loaded, running),
-        utilization=utilization_of(question, prefill, decode, loaded.occupied()),
-        energy=token_energy(loaded, running, rank_energy(prefill, context)),
+        utilization=Utilization(*(u[index] for u, index in zip(used, of_phase, strict=True))),
+        energy=token_energy(loaded, running, rank_energy(prefill, context)[chunk_C]),
     )
 
 

@@ -141,13 +141,15 @@ def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
 def _unseen(question: Candidates) -> list[tuple[str, ...]]:
     """Return the kinds that no measured run of the engine on the architecture has (C)."""
     ran = {k: runs.get(question.profile.name, ()) for k, runs in unseen_kinds().measured.items()}
-    names = [device.architecture for device in devices(question)]
-    pairs = list(zip(run_kinds(question), names, strict=True))
+    kinds_C, systems = run_kinds(question), question.placement.systems
     unseen = {
-        (kinds, where): tuple(kind for kind in kinds if where not in ran.get(kind, ()))
-        for kinds, where in set(pairs)
+        (kinds, at): tuple(
+            kind for kind in kinds if systems[at].device.architecture not in ran.get(kind, ())
+        )
+        for kinds in dict.fromkeys(kinds_C)
+        for at in range(len(systems))
     }
-    return [unseen[pair] for pair in pairs]
+    return [unseen[key] for key in zip(kinds_C, question.placement.index_C.tolist(), strict=True)]
 
 
 def devices(question: Candidates) -> list[Device]:
@@ -182,21 +184,26 @@ def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
     """Yield candidates with the interval of unseen kinds or fabrics, and a warning of it."""
     if question.tier == "bound":
         return
-    systems, over_C = question.placement.systems, question.plan.gpus_per_replica
-    for candidate in np.flatnonzero(over_C > question.placement.node()).tolist():
-        if note := collectives.unseen_fabric(systems[question.placement.index_C[candidate]]):
+    systems, index_C = question.placement.systems, question.placement.index_C.tolist()
+    over = np.flatnonzero(question.plan.gpus_per_replica > question.placement.node()).tolist()
+    fabrics = {at: collectives.unseen_fabric(systems[at]) for at in {index_C[c] for c in over}}
+    for candidate in over:
+        if note := fabrics[index_C[candidate]]:
             yield candidate, note
     limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
-    of_devices = devices(question)
-    for candidate, kinds in enumerate(_unseen(question)):
-        if kinds and question.profile.name != IDEAL:
-            text = UNSEEN.format(
+    texts: dict[tuple[tuple[str, ...], int], str] = {}
+    for candidate, key in enumerate(zip(_unseen(question), index_C, strict=True)):
+        kinds, at = key
+        if not kinds or question.profile.name == IDEAL:
+            continue
+        if key not in texts:
+            texts[key] = UNSEEN.format(
                 engine=question.profile.name,
-                architecture=of_devices[candidate].architecture,
+                architecture=systems[at].device.architecture,
                 kinds=" and ".join(kinds),
                 **limits,
             )
-            yield candidate, text
+        yield candidate, texts[key]
 
 
 def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArray]:

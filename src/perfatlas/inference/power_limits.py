@@ -18,20 +18,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.operators import FloatArray
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.step import Candidates, Placement, StepCost
+    from perfatlas.step import Candidates, Placement, SharedSteps, StepCost
 
 
-def breaks_limits(question: Candidates, steps: Sequence[StepCost]) -> NDArray[np.bool_]:
+def breaks_limits(
+    question: Candidates, steps: Sequence[StepCost | SharedSteps]
+) -> NDArray[np.bool_]:
     """Return whether a power limit cannot be kept (C,).
 
     Args:
         steps: The steps that they run.
     """
     broken_C = np.zeros(question.size, np.bool_)
-    for cost in steps:
-        broken_C |= np.isfinite(cost.clock.lowest_w)
+    for shared in steps:
+        broken_C |= np.isfinite(shared.of(_lowest_w))
     return broken_C
+
+
+def _lowest_w(cost: StepCost) -> FloatArray:
+    """Return the power at the lowest clock of steps that no clock keeps below a limit (C,) [W]."""
+    return cost.clock.lowest_w
 
 
 def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
@@ -80,7 +88,7 @@ def _higher_limits(placement: Placement) -> Iterator[tuple[int, str]]:
 
 
 def power_limit_error(
-    question: Candidates, steps: Sequence[StepCost], candidate: int = 0
+    question: Candidates, steps: Sequence[StepCost | SharedSteps], candidate: int = 0
 ) -> PerfatlasError:
     """Return the error of a candidate whose power limit cannot be kept.
 
@@ -94,7 +102,7 @@ def power_limit_error(
     limits_C = placement.power_cap_w_C
     limit_w = math.inf if limits_C is None else float(limits_C[candidate])
     name = "power_cap_w" if limit_w <= board.cap_w else "device.tdp"
-    lowest_w = float(np.nanmax([cost.clock.lowest_w[candidate] for cost in steps]))
+    lowest_w = float(np.nanmax([shared.of(_lowest_w)[candidate] for shared in steps]))
     if placement.by_node_C is not None and placement.by_node_C[candidate]:
         node = placement.systems[int(placement.index_C[candidate])].node
         return InvalidSpecError(

@@ -1,19 +1,24 @@
 """Closed-form results of many candidates that share steps, each distinct step priced once.
 
-Limits that never act change nothing that runs: a budget of 8,192 or 16,384 tokens gives a step with
-one prompt of 4,000 tokens the same work.
-
-Shape legend: C candidates, K columns of a key, U distinct steps, U loads that run differently.
+Shape legend: C candidates, D columns of a key, U distinct steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfatlas.inference.composition import batches_in_flight, predicted
+from perfatlas.inference.distinct_steps import (
+    decode_key,
+    distinct_loads,
+    distinct_steps,
+    take_chunks,
+    take_loads,
+    take_tokens,
+)
 from perfatlas.inference.energy import TokenEnergy, token_energy
 from perfatlas.inference.evaluation import (
     alone_shares,
@@ -41,99 +46,11 @@ from perfatlas.step import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from perfatlas.inference.running_load import RunningLoad
-    from perfatlas.networks import StepTokens
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates, StagedSteps, Step, StepCost
-
-# Read only to divide prompts into the chunks of a `RunningLoad`.
-BUDGET: Final = "max_num_batched_tokens"
-UNKNOWN: Final = -1.0  # stands for NaN, which equals nothing
-
-
-def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
-    """Return the first candidate of each load that runs differently (U,), and each one's load (C,).
-
-    Candidates of one load have the same steps, times and energies. Memory may differ.
-    """
-    differing = [column for column in _columns(loaded) if np.any(column != column[0])]
-    numbers = [
-        np.where(np.isnan(column), UNKNOWN, column) for column in differing
-    ]  # NaN differs from itself
-    varying = [column for column in numbers if np.any(column != column[0])]
-    if not varying:
-        return np.zeros(1, np.int64), np.zeros(loaded.served.size, np.int64)
-    return unique_rows(np.column_stack(varying))
-
-
-def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
-    """Yield everything that times and energies of candidates depend on, each (C,)."""
-    question, chunks = loaded.question, loaded.chunks
-    limits = {name: var for name, var in vars(question.limits).items() if name != BUDGET}
-    tokens, last = _given_columns(chunks.tokens), _given_columns(chunks.last_tokens)
-    runs_last = chunks.last_count > 0.0
-    last = {name: np.where(runs_last, column, 0.0) for name, column in last.items()}
-    of_load = {name: getattr(loaded, name) for name in _column_names(loaded)}
-    named = (vars(question.plan), vars(question.load), limits, tokens, last, of_load)
-    yield from (column for columns in named for column in columns.values())
-    yield from (chunks.count, chunks.last_count, question.aggregated_C)
-    placed = vars(question.placement).values()
-    yield from (column for column in placed if isinstance(column, np.ndarray))
-
-
-def _column_names(loaded: RunningLoad) -> list[str]:
-    """Return the names of the columns of a load."""
-    return [name for name, var in vars(loaded).items() if isinstance(var, np.ndarray)]
-
-
-def _given_columns(tokens: StepTokens) -> dict[str, FloatArray]:
-    return {name: var for name, var in vars(tokens).items() if var is not None}
-
-
-def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
-    """Return the loads of the candidates at the given positions."""
-    taken: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _column_names(loaded)}
-    return replace(
-        loaded,
-        question=loaded.question.take(index),
-        memory=MemoryColumns(**take_columns(loaded.memory, index)),
-        chunks=take_chunks(loaded.chunks, index),
-        **taken,
-    )
-
-
-def take_chunks(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
-    """Return the chunks of the candidates at the given positions."""
-    return PrefillChunks(
-        count=chunks.count[index],
-        tokens=take_tokens(chunks.tokens, index),
-        last_count=chunks.last_count[index],
-        last_tokens=take_tokens(chunks.last_tokens, index),
-    )
-
-
-def take_tokens(tokens: StepTokens, index: IntArray) -> StepTokens:
-    """Return the tokens of the steps at the given positions."""
-    return replace(
-        tokens, **{name: column[index] for name, column in _given_columns(tokens).items()}
-    )
-
-
-SHARDED: tuple[str, ...] = (
-    "tp",
-    "pp",
-    "cp",
-    "ring_degree",
-    "guidance_degree",
-    "dcp",
-    "attention_dp",
-    "ep",
-    "moe_tp",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,11 +224,8 @@ def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
 
 def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
     """Return the distinct decode steps, and that of each candidate (C,)."""
-    batch_C, keys_C = loaded.decoding()
-    history_C = loaded.question.context().history_C
-    key = [batch_C, keys_C] if history_C is None else [batch_C, keys_C, history_C]
-    first_U, index_C, kind_UD = _distinct(loaded.question, key)
-    batch_U, keys_U = batch_C[first_U], keys_C[first_U]
+    first_U, index_C, kind_UD = distinct_steps(loaded.question, decode_key(loaded))
+    batch_U, keys_U = (column_C[first_U] for column_C in loaded.decoding())
 
     def steps(some: Candidates, index: IntArray) -> Step:
         return decode_work(some.context(), batch_U[index], keys_U[index])
@@ -338,7 +252,7 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     key = [*columns.values(), loaded.busy_ranks[rows]]
     images_C = loaded.question.context().images_per_token_C
     key += [] if images_C is None else [images_C[rows]]
-    first_U, index, kind_UD = _distinct(loaded.question, key, rows)
+    first_U, index, kind_UD = distinct_steps(loaded.question, key, rows)
     some = loaded.question.take(rows[first_U])
     busy_U = loaded.busy_ranks[rows[first_U]]
 
@@ -352,28 +266,3 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     last_C = chunk_C.copy()
     last_C[smaller] = index[chunks.count.size :]
     return _Steps.of(some, work), chunk_C, last_C
-
-
-def _distinct(
-    question: Candidates, key: Sequence[FloatArray], rows: IntArray | None = None
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the first row of each distinct step (U,), the step of each row (R,), and its kind.
-
-    Steps of one kind differ in their pipeline stages alone (U, D).
-
-    Args:
-        key: What distinguishes the steps of one plan, system and clock, each (R,).
-        rows: Candidate of each row, None for all in order (R,).
-    """
-    placement = question.placed
-    clock_C = placement.clock_ratio_C
-    columns = [
-        *(getattr(question.plan, name) for name in SHARDED),
-        placement.index_C.astype(np.float64),
-        *(() if clock_C is None else (clock_C,)),
-    ]
-    by_row = columns if rows is None else [column[rows] for column in columns]
-    first_U, place_R = unique_rows(np.column_stack([*by_row, *key]))
-    kind = [column for name, column in zip(SHARDED, by_row, strict=False) if name != "pp"]
-    kind += [*by_row[len(SHARDED) :], *key]
-    return first_U, place_R, np.column_stack([column[first_U] for column in kind])

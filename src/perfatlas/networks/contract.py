@@ -445,6 +445,10 @@ class Network(ABC):
         del networks, index_C
         return self
 
+    def columns_of_sizes(self) -> tuple[FloatArray, ...]:
+        """Return its sizes that differ between candidates, each (C,)."""
+        return ()
+
     def take(self, index_C: IntArray) -> Self:
         """Return the network of some candidates, in the given order."""
         del index_C

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from perfatlas.step.columns import Candidates, EngineLimits, Load, take_columns
     from perfatlas.step.composition import compose_streams, step_costs
     from perfatlas.step.context import Placement, StepContext
-    from perfatlas.step.cost import PricedStep, Step, StepCost, assumes_losses
+    from perfatlas.step.cost import PricedStep, SharedSteps, Step, StepCost, assumes_losses
     from perfatlas.step.fusion import conversions, fused_kinds, kind_of
     from perfatlas.step.graph_kernels import with_graph_kernels
     from perfatlas.step.memory import cache_limits, candidate_memory, does_not_fit

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from perfatlas.pricing import TIERS, total
+from perfatlas.operators import take_candidates
+from perfatlas.pricing import TIERS, take, total
 from perfatlas.step.sums import MIN_FLOAT, operator_sums, unlimited_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from perfatlas.machines import DeviceColumns
-    from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.operators import FloatArray, IntArray, Operator, Phase
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.sums import OperatorSums, StepClock
+
+    Column = TypeVar("Column", bound=NDArray[Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +159,40 @@ class StepCost:
         runs_CO: NDArray[np.bool_] = (self.count_CO > 0) & (self.prices.time_s_CO > 0)
         return runs_CO
 
+    def is_calibrated(self) -> NDArray[np.bool_]:
+        """Return which steps run an operator that is calibrated or measured (C,)."""
+        known_CO = (self.prices.match_CO >= 0) | self.prices.measured_CO
+        calibrated_C: NDArray[np.bool_] = np.any(self.runs() & known_CO, axis=1)
+        return calibrated_C
+
+    def exceeds_bound(self) -> NDArray[np.bool_]:
+        """Return which steps run an operator slower than its roofline (C,)."""
+        above_C: NDArray[np.bool_] = np.any(self.runs() & self.prices.exceeds_bound(), axis=1)
+        return above_C
+
+    @property
+    def phase(self) -> Phase:
+        """Phase of the step."""
+        return self.operators[0].phase
+
+    def of(self, column: Callable[[StepCost], Column]) -> Column:
+        """Return a column of the steps (C,), as `SharedSteps` does."""
+        return column(self)
+
+    def take(self, index: IntArray) -> StepCost:
+        """Return the steps at the given positions."""
+        every = self.host_s_C.size
+        return StepCost(
+            operators=tuple(take_candidates(op, index, every) for op in self.operators),
+            count_CO=self.count_CO[index],
+            prices=take(self.prices, index),
+            hidden_s_CO=self.hidden_s_CO[index],
+            host_s_C=self.host_s_C[index],
+            host_work_s_C=self.host_work_s_C[index],
+            clock=type(self.clock)(*(column[index] for column in self.clock)),
+            priced_sums=type(self.sums)(*(column[index] for column in self.sums)),
+        )
+
     def tier_codes(self) -> IntArray:
         """Return how operators that take time are priced, the sum of the codes in `TIERS` (C,)."""
         runs_CO, prices, own_CO = self.runs(), self.prices, self.prices.measured_CO
@@ -168,15 +205,38 @@ class StepCost:
         return codes_C
 
 
-def assumes_losses(costs: Sequence[StepCost]) -> NDArray[np.bool_]:
+class SharedSteps(NamedTuple):
+    """Distinct steps (U) of candidates, and the step of each."""
+
+    cost: StepCost
+    index_C: IntArray  # Step of each candidate (C,)
+
+    @property
+    def phase(self) -> Phase:
+        """Phase of the steps."""
+        return self.cost.phase
+
+    def of(self, column: Callable[[StepCost], Column]) -> Column:
+        """Return a column of the steps (U,) for each candidate (C,)."""
+        return cast("Column", column(self.cost)[self.index_C])
+
+    def at(self, index: IntArray) -> SharedSteps:
+        """Return the steps of the candidates at the given positions."""
+        return SharedSteps(self.cost, self.index_C[index])
+
+    def each(self) -> StepCost:
+        """Return the step of each candidate, with its operators."""
+        alone = self.index_C.size == self.cost.host_s_C.size == 1
+        return self.cost if alone else self.cost.take(self.index_C)
+
+
+def assumes_losses(costs: Sequence[StepCost | SharedSteps]) -> NDArray[np.bool_]:
     """Return which steps have losses but no calibration: estimates without an upper end (C,).
 
     Args:
         costs: Steps of the same candidates.
     """
-    calibrated_C, above_C = np.zeros((2, costs[0].count_CO.shape[0]), np.bool_)
-    for cost in costs:
-        runs_CO, prices = cost.runs(), cost.prices
-        calibrated_C |= (runs_CO & ((prices.match_CO >= 0) | prices.measured_CO)).any(axis=1)
-        above_C |= (runs_CO & prices.exceeds_bound()).any(axis=1)
-    return above_C & ~calibrated_C
+    calibrated_C = np.logical_or.reduce([cost.of(StepCost.is_calibrated) for cost in costs])
+    above_C = np.logical_or.reduce([cost.of(StepCost.exceeds_bound) for cost in costs])
+    losses_C: NDArray[np.bool_] = above_C & ~calibrated_C
+    return losses_C

@@ -531,6 +531,10 @@ class GraphNetwork(contract.Network):
         }
         return replace(self, size_columns=columns)
 
+    def columns_of_sizes(self) -> tuple[FloatArray, ...]:
+        """Return its sizes that differ between candidates, each (C,)."""
+        return tuple(self.size_columns.values())
+
     def take(self, index_C: IntArray) -> Self:
         """Return the graph of some candidates, where its sizes are columns."""
         if not self.size_columns:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.cost import GpuPrice
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates, StepCost
+    from perfatlas.step import Candidates, SharedSteps
 
 RATED = ("gpus", *(f"output_tokens_per_s_per_gpu{end}" for end in ("", "_low", "_high")))
 
@@ -83,7 +83,7 @@ def deployment_costs(
     return cost_columns(columns, pools, prompt_share, tokens)
 
 
-def cached_share(question: Candidates, prefill: StepCost) -> FloatArray:
+def cached_share(question: Candidates, prefills: SharedSteps) -> FloatArray:
     """Return the share of the time of prompts in which they attend to cached tokens (C,).
 
     It is that of attention, times the pairs of query and key whose key is cached: those of a prompt
@@ -91,12 +91,13 @@ def cached_share(question: Candidates, prefill: StepCost) -> FloatArray:
 
     Limits: Every layer attends to all keys: too high for layers with a window.
     """
-    reads_O = np.array([operator.reads_keys for operator in prefill.operators])
-    time_s_C = prefill.total("time_s_CO")
+    reads_O = np.array([operator.reads_keys for operator in prefills.cost.operators])
+    time_s_C = prefills.of(lambda cost: cost.total("time_s_CO"))
+    reading_s_C = prefills.of(lambda cost: cost.total("time_s_CO", reads_O))
     load = question.load
     own_C = (load.isl - load.prefix + 1.0) / 2.0
     pairs_C = load.prefix / (load.prefix + own_C)
-    share_C: FloatArray = prefill.total("time_s_CO", reads_O) / time_s_C * pairs_C
+    share_C: FloatArray = reading_s_C / time_s_C * pairs_C
     return share_C
 
 

@@ -14,7 +14,7 @@ from perfatlas import answer, inference, parallelism
 from perfatlas.energy import board_energy
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import significant, two_digits
-from perfatlas.step import assumes_losses
+from perfatlas.step import StepCost, assumes_losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates, StepCost
+    from perfatlas.step import Candidates, SharedSteps
 
     Notes = Iterator[tuple[int, str]]
 
@@ -39,6 +39,7 @@ SPLIT_ANSWER: Final = (
     "split layers were not compared with a measured deployment: how both machines overlap is not"
     " validated, and their power is not predicted"
 )
+SERVED: Final = "served_batch"  # the least batch of services that a machine is fitted to
 TPU: Final = "tpu"  # architecture
 PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
 SLOWER_KERNELS: Final = (
@@ -58,7 +59,8 @@ def estimate_warnings(
     phases: Sequence[str] = ("prefill", "decode"),
 ) -> list[tuple[str, ...]]:
     """Return the warnings about each answer (C)."""
-    steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
+    steps = {"prefill": evaluation.prefills, "decode": evaluation.decodes}
+    unseen, released = [*inference.unseen_notes(question)], [*_of_another_release(question)]
     notes: dict[int, list[str]] = {}
     for found in (
         _whole_prompts(question, evaluation),
@@ -69,8 +71,8 @@ def estimate_warnings(
         _smaller_batches(question, [steps[phase] for phase in phases]),
         *(answer.raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
-        inference.unseen_notes(question),
-        _wide(question, evaluation, phases),
+        unseen,
+        _wide(evaluation, phases, {c for c, _ in (*unseen, *released)}),
         network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
@@ -79,7 +81,7 @@ def estimate_warnings(
         _without_energies(question),
         inference.unused_zeros(question),
         inference.unreached_limits(question),
-        _of_another_release(question),
+        released,
         answer.overrides_of_steps(question),
     ):
         for candidate, text in found:
@@ -273,72 +275,81 @@ def _decode_underload(rates: inference.PoolRates[inference.Evaluation]) -> list[
     return notes
 
 
-def losses_notes(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+def losses_notes(question: Candidates, steps: Sequence[StepCost | SharedSteps]) -> Notes:
     """Yield a warning if the losses of a device are assumed."""
     placement = question.placement
-    for c in np.flatnonzero(assumes_losses(costs)).tolist():
+    for c in np.flatnonzero(assumes_losses(steps)).tolist():
         device = placement.systems[int(placement.index_C[c])].device
         yield c, answer.ASSUMED_LOSSES.format(device=device.name)
 
 
-def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+def _at_bound(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
     """Yield a warning if a device, or some of its operators, have no measured kernels."""
-    requested_C = ~assumes_losses(costs) & (question.tier != "bound")
-    known_C, runs_C = np.zeros((2, question.size), np.bool_)
-    for cost in costs:
-        runs_CO = cost.runs()
-        known_C |= (runs_CO & ((cost.prices.match_CO >= 0) | cost.prices.measured_CO)).any(axis=1)
-        runs_C |= runs_CO.any(axis=1)
+    requested_C = ~assumes_losses(steps) & (question.tier != "bound")
+    known_C = np.logical_or.reduce([shared.of(StepCost.is_calibrated) for shared in steps])
+    runs_C = np.logical_or.reduce([shared.of(_runs) for shared in steps])
     none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
         yield c, AT_ROOFLINE.format(device=system.device.name)
-    for cost in costs:
-        yield from _some_at_bound(cost, requested_C & ~none_C)
+    for shared in steps:
+        yield from _some_at_bound(shared, requested_C & ~none_C)
 
 
-def _of_other_vendors(costs: Sequence[StepCost]) -> Notes:
+def _runs(cost: StepCost) -> NDArray[np.bool_]:
+    """Return which steps run any operator (C,)."""
+    runs_C: NDArray[np.bool_] = np.any(cost.runs(), axis=1)
+    return runs_C
+
+
+def _of_other_vendors(steps: Sequence[SharedSteps]) -> Notes:
     """Yield a warning if kernels of another vendor's GPUs price a step."""
-    if not any(match.foreign_device for cost in costs for match in cost.prices.matches):
+    if not any(match.foreign_device for shared in steps for match in shared.cost.prices.matches):
         return
-    for candidate in range(costs[0].prices.match_CO.shape[0]):
+    costs = [shared.each() for shared in steps]
+    for candidate in range(steps[0].index_C.size):
         used = answer.used_matches(costs, candidate)
         if note := answer.other_vendors_note(match.foreign_device for match in used):
             yield candidate, note
 
 
-def _not_validated(costs: Sequence[StepCost]) -> Notes:
+def _not_validated(steps: Sequence[SharedSteps]) -> Notes:
     """Yield what a machine says of prices that are not validated."""
-    notes = dict.fromkeys(note for cost in costs for note in cost.prices.notes)
+    notes = dict.fromkeys(note for shared in steps for note in shared.cost.prices.notes)
     for note in notes:
         if NOT_VALIDATED in note:
-            yield from ((c, note) for c in range(costs[0].prices.match_CO.shape[0]))
+            yield from ((c, note) for c in range(steps[0].index_C.size))
 
 
-def _smaller_batches(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+def _smaller_batches(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
     """Yield a warning for batches below those of the services that a machine is fitted to."""
+    matches = [match for shared in steps for match in shared.cost.prices.matches]
+    if not any(SERVED in match.calibration.least_shape for match in matches):
+        return
+    costs = [shared.each() for shared in steps]
     for candidate, batch in enumerate(question.load.sequences.tolist()):
         for match in answer.used_matches(costs, candidate):
-            least = match.calibration.least_shape.get("served_batch", 0.0)
+            least = match.calibration.least_shape.get(SERVED, 0.0)
             if batch < least:
                 device = match.calibration.device
                 yield candidate, LARGER_BATCHES.format(device=device, least=least)
 
 
-def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:
+def _some_at_bound(shared: SharedSteps, requested_C: NDArray[np.bool_]) -> Notes:
     """Yield a warning with the operators of a step without measured kernels, and their share."""
-    busy_CO = cost.count_CO * cost.prices.time_s_CO
-    bound_CO = (cost.prices.match_CO < 0) & (busy_CO > 0)
-    share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
-    for c in np.flatnonzero(
-        requested_C & bound_CO.any(axis=1) & (share_C >= inference.MIN_BOUND_SHARE)
-    ):
-        names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())
+    cost, steps_C = shared
+    busy_UO = cost.count_CO * cost.prices.time_s_CO
+    bound_UO = (cost.prices.match_CO < 0) & (busy_UO > 0)
+    share_U = np.where(bound_UO, busy_UO, 0.0).sum(axis=1) / cost.total_s()
+    large_U = bound_UO.any(axis=1) & (share_U >= inference.MIN_BOUND_SHARE)
+    for c in np.flatnonzero(requested_C & large_U[steps_C]).tolist():
+        operators = np.flatnonzero(bound_UO[steps_C[c]]).tolist()
+        names = dict.fromkeys(cost.operators[o].name for o in operators)
         notes = (
             f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
-            f" at the roofline ({share_C[c]:.0%} of the step), which is a lower limit"
+            f" at the roofline ({share_U[steps_C[c]]:.0%} of the step), which is a lower limit"
         )
-        yield int(c), notes
+        yield c, notes
 
 
 def _queueing(question: Candidates, evaluation: inference.Evaluation) -> Notes:
@@ -400,14 +411,16 @@ def _whole_prompts(question: Candidates, evaluation: inference.Evaluation) -> No
         yield c, note
 
 
-def _wide(question: Candidates, evaluation: inference.Evaluation, phases: Sequence[str]) -> Notes:
-    """Yield a warning for intervals too wide to base decisions on, unless their kind is unseen."""
-    unseen = {candidate for candidate, _ in inference.unseen_notes(question)}
-    unseen |= {c for c, _ in _of_another_release(question)}  # says so itself
+def _wide(evaluation: inference.Evaluation, phases: Sequence[str], explained: set[int]) -> Notes:
+    """Yield a warning for intervals too wide to base decisions on.
+
+    Args:
+        explained: Candidates of which another warning says so.
+    """
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
-        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - unseen):
+        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - explained):
             notes = (
                 f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
                 " were measured on another device or vary strongly, so measure before deciding"
@@ -431,17 +444,17 @@ def _front_end_limited(question: Candidates, evaluation: inference.Evaluation) -
         yield c, notes
 
 
-def _gathered_tokens(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+def _gathered_tokens(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
     """Yield a warning if gathering the tokens of many ranks takes much of a step."""
     exchange, plan = question.profile.expert_exchange, question.plan
     if exchange not in parallelism.GATHERING:
         return
-    share_CP = np.stack([_exchange_share(cost) for cost in costs], axis=1)
+    share_CP = np.stack([shared.of(_exchange_share) for shared in steps], axis=1)
     many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)
     for c in np.flatnonzero(many_C & (share_CP.max(axis=1) >= MIN_GATHERED_SHARE)).tolist():
         shares = " and ".join(
-            f"{share:.0%} of the {cost.operators[0].phase} step"
-            for cost, share in zip(costs, share_CP[c], strict=True)
+            f"{share:.0%} of the {shared.phase} step"
+            for shared, share in zip(steps, share_CP[c], strict=True)
         )
         note = (
             f"expert_exchange = {exchange} gathers the tokens of all {plan.attention_dp[c]:g}"

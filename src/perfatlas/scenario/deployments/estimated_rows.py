@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import BoolArray, Scenario
     from perfatlas.scenario.resolution import Group, Pool, Resolution
-    from perfatlas.step import Candidates
+    from perfatlas.step import Candidates, StepCost
 
 
 MEMORY: Final = "memory_"  # prefix of the columns of memory
@@ -311,14 +311,14 @@ class EstimatedRows:
     ) -> None:
         """Add tiers, bounds and the number of operator shapes of a pool."""
         other_C = np.maximum(self.tier_codes_N[rows_C], 0)  # of the other pool
-        self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefill, evaluation.decode))
+        self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefills, evaluation.decodes))
         for phase in phases:
-            self.bound_codes_N[phase][rows_C] = bound_codes(getattr(evaluation, phase))
-        costs = [evaluation.prefill, evaluation.decode]
-        if evaluation.last is not evaluation.prefill:
-            costs.append(evaluation.last)
-        self.rows_priced += sum(cost.prices.rows for cost in costs)
-        self.distinct_shapes += sum(cost.prices.distinct for cost in costs)
+            self.bound_codes_N[phase][rows_C] = getattr(evaluation, f"{phase}s").of(bound_codes)
+        steps = [evaluation.prefills, evaluation.decodes]
+        if evaluation.lasts.cost is not evaluation.prefills.cost:
+            steps.append(evaluation.lasts)
+        self.distinct_shapes += sum(shared.cost.prices.distinct for shared in steps)
+        self.rows_priced += sum(int(shared.of(_operators_priced).sum()) for shared in steps)
 
     def _shortfall(
         self, pool: Pool, role: str, memory: MemoryColumns, candidate: int
@@ -460,10 +460,14 @@ class EstimatedRows:
             asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
             self._remarks[int(rows_C[c])] = inference.unused_meter_note(nodes[c], asked)
         self._set_rows(rows_C, self._costs(found, known, columns["node_power_w"]))
-        plain = given.take(rows_C)
-        quantization = (plain[name].plain() for name in QUANTIZATION)
+        quantization = (self._plain(name, rows_C) for name in QUANTIZATION)
         last = found.pools[-1].kept(found.places[-1])
         self._set_rows(rows_C, accuracy_columns(last, *quantization))
+
+    def _plain(self, name: str, rows_C: IntArray) -> list[Any]:
+        """Return the values of a field in some rows (C)."""
+        column = self.resolution.columns[name]
+        return replace(column, codes_N=column.codes_N[rows_C]).plain()
 
     def _costs(
         self, found: Answered, known: Mapping[str, FloatArray], node_power_w: FloatArray
@@ -476,7 +480,7 @@ class EstimatedRows:
         prompts, at_C = found.pools[0], found.places[0]
         cached: FloatArray | None = None
         if not isinstance(found.rates, inference.SplitLayers):
-            cached = cached_share(prompts.candidates, prompts.evaluation.prefill)[at_C]
+            cached = cached_share(prompts.candidates, prompts.evaluation.prefills)[at_C]
         else:  # both parts run prompts and decodes
             two, ttft_C = False, self.columns["ttft_s"][found.rows_C]
             prompt_share = ttft_C / self.columns["request_latency_s"][found.rows_C]
@@ -484,8 +488,7 @@ class EstimatedRows:
                 candidates.plan.gpus_per_replica * candidates.plan.dp / known["gpus"]
                 for candidates in kept
             ]
-        given = self.resolution.columns.take(found.rows_C)
-        asked = Given(*(given[name].plain() for name in Given._fields))
+        asked = Given(*(self._plain(name, found.rows_C) for name in Given._fields))
         self.prices = pool_prices(list(zip(kept, shares, strict=True)), asked, node_power_w)
         for c in (at for at, price in enumerate(asked.usd_per_gpu_hour) if price is not None):
             priced = [pool.prices[int(pool.place_C[c])] for pool in self.prices]
@@ -527,6 +530,13 @@ def evaluate_pools(scenario: Scenario) -> inference.PoolRates[inference.Evaluati
     return inference.PoolRates(
         load=pool_load(columns_of([scenario])), prefill=prefill, decode=decode
     )
+
+
+def _operators_priced(cost: StepCost) -> IntArray:
+    """Return the operators of a step that are priced by physics (C,)."""
+    by_physics_CO = (cost.prices.match_CO >= 0) & (cost.prices.rows_O > 0)
+    priced_C: IntArray = by_physics_CO.sum(axis=1)
+    return priced_C
 
 
 def memory_of(row: dict[str, Any]) -> dict[str, Any]:

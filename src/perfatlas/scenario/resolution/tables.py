@@ -54,23 +54,38 @@ class Group:
     def blocks(self, size: int) -> Iterator[Group]:
         """Yield the rows in blocks, whose arrays are small enough for the processor's cache.
 
+        Rows with the same steps come together, as each distinct step of a block is priced once.
+
         Args:
             size: Rows of a block; the last one may have fewer.
         """
         if self.rows_C.size <= size:
             yield self
             return
+        order_C = np.arange(self.rows_C.size)
+        for pool in filter(None, self.pools):  # the last one decides
+            order_C[np.searchsorted(self.rows_C, pool.rows_C)] = _by_steps(pool.candidates)
+        by_steps_C = self.rows_C[np.argsort(order_C, kind="stable")]
         for start in range(0, self.rows_C.size, size):
-            rows_C = self.rows_C[start : start + size]
-            pools = tuple(_between(pool, rows_C[0], rows_C[-1]) for pool in self.pools)
-            yield Group(rows_C=rows_C, pools=pools)
+            rows_C = np.sort(by_steps_C[start : start + size])
+            yield Group(rows_C=rows_C, pools=tuple(_among(pool, rows_C) for pool in self.pools))
 
 
-def _between(pool: Pool | None, first: int, last: int) -> Pool | None:
-    """Return the workers of a range of rows, None if there are none."""
+def _by_steps(candidates: Candidates) -> IntArray:
+    """Return ranks that bring candidates with the same steps together (C,)."""
+    load, plan = vars(candidates.load), vars(candidates.plan)
+    columns = [*load.values(), *plan.values(), candidates.placement.index_C]
+    columns = [column for column in columns if np.any(column != column[0])]
+    ranks_C = np.empty(candidates.size, np.int64)
+    ranks_C[np.lexsort(columns or [plan["tp"]])] = np.arange(candidates.size)
+    return ranks_C
+
+
+def _among(pool: Pool | None, rows_C: IntArray) -> Pool | None:
+    """Return the workers of some rows, None if there are none."""
     if pool is None:
         return None
-    places = np.flatnonzero((pool.rows_C >= first) & (pool.rows_C <= last))
+    places = np.flatnonzero(np.isin(pool.rows_C, rows_C))
     if not places.size:
         return None
     return Pool(pool.rows_C[places], pool.candidates.take(places.tolist()))

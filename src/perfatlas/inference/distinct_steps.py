@@ -1,0 +1,180 @@
+"""Candidates that run the same loads or the same steps.
+
+Limits that never act change nothing that runs: a budget of 8,192 or 16,384 tokens gives a step with
+one prompt of 4,000 tokens the same work.
+
+Shape legend: C candidates, D columns of a key, R rows, U distinct steps or loads, W candidates that
+run all distinct steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.operators import unique_rows
+from perfatlas.parallelism import MemoryColumns
+from perfatlas.step import PrefillChunks, take_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.inference.running_load import RunningLoad
+    from perfatlas.networks import StepTokens
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.step import Candidates
+
+# Read only to divide prompts into the chunks of a `RunningLoad`.
+BUDGET: Final = "max_num_batched_tokens"
+UNKNOWN: Final = -1.0  # stands for NaN, which equals nothing
+
+
+def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
+    """Return the first candidate of each load that runs differently (U,), and each one's load (C,).
+
+    Candidates of one load have the same steps, times and energies. Memory may differ.
+    """
+    differing = [column for column in _columns(loaded) if np.any(column != column[0])]
+    numbers = [
+        np.where(np.isnan(column), UNKNOWN, column) for column in differing
+    ]  # NaN differs from itself
+    varying = [column for column in numbers if np.any(column != column[0])]
+    if not varying:
+        return np.zeros(1, np.int64), np.zeros(loaded.served.size, np.int64)
+    return unique_rows(np.column_stack(varying))
+
+
+def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
+    """Yield everything that times and energies of candidates depend on, each (C,)."""
+    question, chunks = loaded.question, loaded.chunks
+    limits = {name: var for name, var in vars(question.limits).items() if name != BUDGET}
+    tokens, last = given_columns(chunks.tokens), given_columns(chunks.last_tokens)
+    runs_last = chunks.last_count > 0.0
+    last = {name: np.where(runs_last, column, 0.0) for name, column in last.items()}
+    of_load = {name: getattr(loaded, name) for name in _column_names(loaded)}
+    named = (vars(question.plan), vars(question.load), limits, tokens, last, of_load)
+    yield from (column for columns in named for column in columns.values())
+    yield from (chunks.count, chunks.last_count, question.aggregated_C)
+    placed = vars(question.placement).values()
+    yield from (column for column in placed if isinstance(column, np.ndarray))
+
+
+def _column_names(loaded: RunningLoad) -> list[str]:
+    """Return the names of the columns of a load."""
+    return [name for name, var in vars(loaded).items() if isinstance(var, np.ndarray)]
+
+
+def given_columns(tokens: StepTokens) -> dict[str, FloatArray]:
+    """Return the columns of tokens that are given, by name."""
+    return {name: var for name, var in vars(tokens).items() if var is not None}
+
+
+def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
+    """Return the loads of the candidates at the given positions."""
+    taken: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _column_names(loaded)}
+    return replace(
+        loaded,
+        question=loaded.question.take(index),
+        memory=MemoryColumns(**take_columns(loaded.memory, index)),
+        chunks=take_chunks(loaded.chunks, index),
+        **taken,
+    )
+
+
+def take_chunks(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
+    """Return the chunks of the candidates at the given positions."""
+    return PrefillChunks(
+        count=chunks.count[index],
+        tokens=take_tokens(chunks.tokens, index),
+        last_count=chunks.last_count[index],
+        last_tokens=take_tokens(chunks.last_tokens, index),
+    )
+
+
+def take_tokens(tokens: StepTokens, index: IntArray) -> StepTokens:
+    """Return the tokens of the steps at the given positions."""
+    return replace(
+        tokens, **{name: column[index] for name, column in given_columns(tokens).items()}
+    )
+
+
+SHARDED: tuple[str, ...] = (
+    "tp",
+    "pp",
+    "cp",
+    "ring_degree",
+    "guidance_degree",
+    "dcp",
+    "attention_dp",
+    "ep",
+    "moe_tp",
+)
+
+
+def distinct_steps(
+    question: Candidates, key: Sequence[FloatArray], rows: IntArray | None = None
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the first row of each distinct step (U,), the step of each row (R,), and its kind.
+
+    Steps of one kind differ in their pipeline stages alone (U, D).
+
+    Args:
+        key: What distinguishes the steps of one plan, system and clock, each (R,).
+        rows: Candidate of each row, None for all in order (R,).
+    """
+    placed = vars(question.placed).values()
+    columns = [
+        *(getattr(question.plan, name) for name in SHARDED),
+        *(column for column in placed if isinstance(column, np.ndarray)),
+        *question.model.network.columns_of_sizes(),
+    ]
+    by_row = columns if rows is None else [column[rows] for column in columns]
+    first_U, place_R = unique_rows(np.column_stack([*by_row, *key]))
+    kind = [column for name, column in zip(SHARDED, by_row, strict=False) if name != "pp"]
+    kind += [*by_row[len(SHARDED) :], *key]
+    return first_U, place_R, np.column_stack([column[first_U] for column in kind])
+
+
+def decode_key(loaded: RunningLoad) -> list[FloatArray]:
+    """Return what distinguishes the decode steps of one plan, system and clock, each (C,)."""
+    history_C = loaded.question.context().history_C
+    return [*loaded.decoding(), *([] if history_C is None else [history_C])]
+
+
+def _prefill_key(loads: Sequence[RunningLoad]) -> list[FloatArray]:
+    """Return what distinguishes the full and the last chunks of loads, each (C,)."""
+    images_C = loads[0].question.context().images_per_token_C
+    key = [] if images_C is None else [images_C]
+    for load in loads:
+        chunks = load.chunks
+        key += [*given_columns(chunks.tokens).values(), load.busy_ranks]
+        if np.any(chunks.last_count):
+            key += [*given_columns(chunks.last_tokens).values(), np.sign(chunks.last_count)]
+    return key
+
+
+def covering(loads: Sequence[RunningLoad]) -> tuple[IntArray, IntArray, IntArray]:
+    """Return some candidates that run all distinct steps (W,).
+
+    And which of them runs the decode step of each candidate, and which its chunks, each (C,).
+
+    Args:
+        loads: Loads of the same candidates, whose decode steps are those of the first.
+    """
+    question = loads[0].question
+    keys = decode_key(loads[0]), _prefill_key(loads)
+    found = [distinct_steps(question, key)[:2] for key in keys]
+    (rows_W, _), (first_U, chunk_C) = found
+    met_U = np.zeros(first_U.size, np.bool_)
+    met_U[chunk_C[rows_W]] = True
+    rows_W = np.sort(np.concatenate([rows_W, first_U[~met_U]]))
+    index = []
+    for first, place_C in found:
+        runs_U = np.empty(first.size, np.int64)
+        runs_U[place_C[rows_W]] = np.arange(rows_W.size)
+        index.append(runs_U[place_C])
+    return rows_W, index[0], index[1]
