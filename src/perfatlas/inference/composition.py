@@ -24,12 +24,12 @@ from perfatlas.inference.opening_burst import with_opening
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfatlas.inference.distinct_steps import StepTimes
     from perfatlas.inference.intervals import StepTails
     from perfatlas.inference.latencies import ClientSide
     from perfatlas.inference.mixed_steps import LoadSteps
     from perfatlas.inference.opening_burst import Burst, BurstTimes
     from perfatlas.inference.running_load import RunningLoad
-    from perfatlas.inference.step_totals import StepTimes
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
 

@@ -16,9 +16,9 @@ from perfatlas.inference.mixed_steps import own_energy_j
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.inference.distinct_steps import StepTotals
     from perfatlas.inference.mixed_steps import LoadSteps, MixedStep
     from perfatlas.inference.running_load import RunningLoad
-    from perfatlas.inference.step_totals import StepTotals
     from perfatlas.operators import FloatArray, IntArray
 
 

@@ -12,13 +12,12 @@ import numpy as np
 
 from perfatlas import step
 from perfatlas.inference.composition import batches_in_flight, predicted
-from perfatlas.inference.distinct_steps import covering, take_loads
+from perfatlas.inference.distinct_steps import TotalColumns, covering, take_loads
 from perfatlas.inference.energy import TokenEnergy, token_energy
 from perfatlas.inference.latencies import MIN_FLOAT, Latencies
 from perfatlas.inference.mixed_steps import AloneShares, load_steps
 from perfatlas.inference.opening_burst import Burst
 from perfatlas.inference.running_load import running_load
-from perfatlas.inference.step_totals import TotalColumns
 from perfatlas.inference.utilization import Utilization, utilization_of
 from perfatlas.networks import ENCODER
 from perfatlas.parallelism import MemoryColumns

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import Device
-    from perfatlas.inference.step_totals import StepTimes
+    from perfatlas.inference.distinct_steps import StepTimes
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
 

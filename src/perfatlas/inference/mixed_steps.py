@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.energy import PowerColumns
+    from perfatlas.inference.distinct_steps import StepTotals
     from perfatlas.inference.running_load import RunningLoad
-    from perfatlas.inference.step_totals import StepTotals
     from perfatlas.operators import FloatArray, IntArray
 
 

@@ -15,9 +15,9 @@ from perfatlas.inference.latencies import Latencies, joining_s, pipelined_s
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfatlas.inference.distinct_steps import StepTimes
     from perfatlas.inference.latencies import Joining
     from perfatlas.inference.running_load import RunningLoad
-    from perfatlas.inference.step_totals import StepTimes
     from perfatlas.operators import FloatArray, IntArray
 
 

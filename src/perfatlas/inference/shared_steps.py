@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.inference.composition import batches_in_flight, predicted
 from perfatlas.inference.distinct_steps import (
+    TotalColumns,
     decode_key,
     distinct_loads,
     distinct_steps,
@@ -29,7 +30,6 @@ from perfatlas.inference.evaluation import (
 from perfatlas.inference.latencies import Latencies
 from perfatlas.inference.mixed_steps import AloneShares, load_steps
 from perfatlas.inference.running_load import running_load
-from perfatlas.inference.step_totals import TotalColumns
 from perfatlas.inference.utilization import Utilization, step_utilization
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns

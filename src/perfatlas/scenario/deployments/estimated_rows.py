@@ -27,11 +27,10 @@ from perfatlas.scenario.deployments.costs import (
     deployment_costs,
     pool_prices,
 )
-from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.fields import always, columns_of
 from perfatlas.scenario.resolution import (
     EVALUATED,
     PARTS,
-    always,
     are_pools_simulated,
     is_simulated,
     may_be_simulated,

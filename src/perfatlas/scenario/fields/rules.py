@@ -1,12 +1,13 @@
-"""Rules as rows, and fields without effect by the conditions of the table of fields.
+"""Rules as rows, fields without effect by their conditions, and the rows that are refused.
 
-Shape legend: N rows.
+Shape legend: N rows, C and R some of them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from perfatlas.vocabulary.fields import is_set, value_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from perfatlas.operators import IntArray
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields.columns import BoolArray
     from perfatlas.vocabulary.fields import Field, Missing
 
     Facts = Mapping[str, Callable[[], Missing | None]]
+    Reason = Callable[[int], PerfatlasError]
 
 
 Rows = TypeVar("Rows")  # what a rule reads: `Columns`, or what is resolved from them
@@ -217,3 +220,76 @@ def _asks(field: Field, value: object) -> bool:
 def _listed(words: Sequence[str]) -> str:
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
+
+
+ANSWERED: Final = 99  # stage of accepted rows
+
+
+class Refusals:
+    """Refused rows and their reasons.
+
+    Each reason has a stage: the earliest counts, and the first one within a stage, so that a row
+    gets the same error as a single estimate of it.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Start with all rows accepted."""
+        self._stage_N = np.full(size, ANSWERED, np.int64)
+        self._reason_N = np.zeros(size, np.int64)
+        self._reasons: list[Reason] = []
+
+    @property
+    def refused(self) -> BoolArray:
+        """Whether each row is refused (N,)."""
+        refused_N: BoolArray = self._stage_N < ANSWERED
+        return refused_N
+
+    def kept(self, rows_C: IntArray, stage: int) -> BoolArray:
+        """Return whether rows are accepted up to a stage (C,)."""
+        kept_C: BoolArray = self._stage_N[rows_C] > stage
+        return kept_C
+
+    def refuse(self, rows_R: IntArray, reason: Reason, stage: int = 0) -> None:
+        """Refuse rows for a reason."""
+        rows_R = rows_R[self._stage_N[rows_R] > stage]
+        if rows_R.size:
+            self._stage_N[rows_R] = stage
+            self._reason_N[rows_R] = len(self._reasons)
+            self._reasons.append(reason)
+
+    def refuse_by(
+        self, rules: Iterable[Rule[Rows]], rows: Rows, rows_C: IntArray, stage: int
+    ) -> None:
+        """Refuse those of some rows that contradict rules.
+
+        Args:
+            rows: What the rules read, of all rows (N).
+        """
+        for rule in rules:
+            refused_C = rows_C[rule.applies(rows)[rows_C]]
+            self.refuse(refused_C, partial(rule.broken_by, rows), stage)
+
+    def refuse_each(self, problems: Mapping[int, PerfatlasError], stage: int = 0) -> None:
+        """Refuse rows for errors of their own, by row."""
+        for row, problem in problems.items():
+            self.refuse(np.array([row]), always(problem), stage)
+
+    def error(self, row: int) -> PerfatlasError:
+        """Return the error of a refused row."""
+        reason = self._reasons[int(self._reason_N[row])]
+        return reason(row)
+
+    def raise_first(self) -> None:
+        """Raise the error of the first refused row, if there is any."""
+        for row in self.rows():
+            raise self.error(row)
+
+    def rows(self) -> list[int]:
+        """Return the indices of the refused rows."""
+        positions: list[int] = np.flatnonzero(self.refused).tolist()
+        return positions
+
+
+def always(error: PerfatlasError) -> Reason:
+    """Return the reason of rows that share an error."""
+    return lambda _: error

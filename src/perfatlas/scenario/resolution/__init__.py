@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.pools import (
         PARTS, SHARED, part_scenario, pool_load, split_load, split_pools, worker_batches,
     )
-    from perfatlas.scenario.resolution.prompt_lengths import image_fields, image_tokens
-    from perfatlas.scenario.resolution.refusals import always
     from perfatlas.scenario.resolution.resolved_names import (
         acceptance_of_drafts, feed_forward_plan, format_of, kernel_engine, pool_plan, resolved_plan,
         with_formats,
@@ -26,6 +24,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.tables import (
         EVALUATED, Group, Pool, Resolution, resolve, resolve_one,
     )
-    from perfatlas.scenario.resolution.workers import LIMITS
+    from perfatlas.scenario.resolution.workers import LIMITS, image_fields, image_tokens
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

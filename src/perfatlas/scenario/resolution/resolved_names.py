@@ -14,7 +14,7 @@ from perfatlas.parallelism import DEGREES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.field_facts import FORMATS
-from perfatlas.scenario.resolution.prompt_lengths import IMAGE_FIELDS
+from perfatlas.scenario.resolution.workers import IMAGE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

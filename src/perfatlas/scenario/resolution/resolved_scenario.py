@@ -17,6 +17,8 @@ from perfatlas.networks import INDEX_FORMAT, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import (
+    Refusals,
+    always,
     columns_of,
     distinct_rows,
 )
@@ -25,7 +27,6 @@ from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad,
 from perfatlas.scenario.resolution.deployment_rules import DEPLOYMENTS, SIZES, Deployed
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import PARTS
-from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.workers import load_of, workers_of
 from perfatlas.step import (
     Candidates,

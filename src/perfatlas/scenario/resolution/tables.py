@@ -12,10 +12,9 @@ import numpy as np
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.scenario.fields import Scenario, columns_of, distinct_rows
+from perfatlas.scenario.fields import Refusals, Scenario, always, columns_of, distinct_rows
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows, network_codes
 from perfatlas.scenario.resolution.pools import PARTS, ROLES, part_columns, worker_columns
-from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_scenario import candidates_of
 from perfatlas.scenario.resolution.rules import scenario_problems
 from perfatlas.scenario.resolution.workers import workers_of
