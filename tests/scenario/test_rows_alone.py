@@ -112,3 +112,6 @@ def test_a_table_without_answers_names_its_reasons() -> None:
     found = kernel_columns("gemm", {"system": ["none"], "m": [8], "n": [8], "k": [8]})
     assert list(found) == ["warnings", "error_code", "error"]
     assert found["error_code"] == ["invalid"]
+    asked: Fields = {"op": ["all_reduce"] * 2, "bytes": [8] * 2, "gpus": [8] * 2}
+    mixed = collective_columns({"system": ["h100_sxm", "v5p-7"], **asked})  # no such slice
+    assert [bool(error) for error in mixed["error"]] == [False, True]

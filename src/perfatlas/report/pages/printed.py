@@ -49,12 +49,16 @@ def print_page(console: Console, page: parts.Page, *, verbose: bool = False) -> 
 def _print_sections(console: Console, sections: Sequence[parts.Section], *, verbose: bool) -> None:
     """Write sections with their headings, but the first; of charts, what a terminal draws."""
     left_out = ("page", "brief") if verbose else ("page",)
-    shown = [one for one in sections if one.on not in left_out and (verbose or not one.is_detail)]
+    shown = [
+        one
+        for one in sections
+        if one.on not in left_out
+        and (verbose or not one.is_detail)
+        and any(map(_is_drawn, one.blocks))
+    ]
     for section in shown:
         blocks = [one for one in section.blocks if _is_drawn(one)]
-        curve = bool(blocks) and isinstance(blocks[0], parts.Chart) and blocks[0].lines
-        if not blocks:
-            continue
+        curve = isinstance(blocks[0], parts.Chart) and blocks[0].lines
         if section.title and not curve and section is not shown[0]:
             console.print()
             text.print_line(console, section.title[:1].lower() + section.title[1:], style="bold")

@@ -8,6 +8,7 @@ import numpy as np
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields.columns import distinct_rows
+from perfatlas.scenario.fields.input_fields import unknown_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -63,6 +64,7 @@ def answer_columns(
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
     fields, problems = schema.ask_table(table) if question is None else schema.read_table(table)
+    problems = unknown_fields(table, fields) | problems
     size = fields.size
     groups: dict[Hashable, list[int]] = {}
     questions: dict[int, Inputs] = {}

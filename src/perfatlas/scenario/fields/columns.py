@@ -223,11 +223,6 @@ def number_column(numbers_N: FloatArray) -> FieldColumn:
     return FieldColumn(values=(None, *distinct_V.tolist()), codes_N=codes_N.reshape(-1) + 1)
 
 
-def single(value: object) -> FieldColumn:
-    """Return a column of one row that sets a value."""
-    return FieldColumn(values=(None, value), codes_N=np.ones(1, np.int64))
-
-
 def unset(size: int) -> FieldColumn:
     """Return a column that no row sets, and that has no default."""
     return FieldColumn(values=(None,), codes_N=np.full(size, NOT_GIVEN, np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -13,15 +14,15 @@ import numpy as np
 
 from perfatlas import files
 from perfatlas.hardware import slice_chips
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
 from perfatlas.scenario.fields.columns import (
     Columns,
     FieldColumn,
+    constant_column,
     distinct,
     distinct_cells,
     is_absent,
     read_columns,
-    single,
     unset,
 )
 from perfatlas.scenario.fields.rules import broken_rules, without_effect
@@ -30,7 +31,6 @@ from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields.columns import Table
     from perfatlas.scenario.fields.rules import Rule
     from perfatlas.vocabulary.fields import Field
@@ -146,7 +146,7 @@ class InputFields:
         if "gpus" not in cls.fields() or "system" not in raw:
             return raw
         system = raw["system"]
-        chips = [slice_chips(name) for name in system.values]
+        chips = [_chips(name) for name in system.values]
         if not any(chips):
             return raw
         named_N = np.array([chip is not None for chip in chips])[system.codes_N]
@@ -167,15 +167,10 @@ class InputFields:
     def ask_table(cls, table: Table) -> tuple[Columns, dict[int, PerfatlasError]]:
         """Return a table as typed columns, and why rows cannot be answered, by row.
 
-        Rows are refused that cannot be read, set a field without effect, or contradict a rule.
+        Rows are refused that cannot be read, set a field without effect, or contradict a rule;
+        fields that nothing knows are ignored.
         """
         columns, problems = cls.read_table(table)
-        for name in table:
-            if name not in columns.known:
-                unknown = InvalidSpecError(_unknown_field(name, tuple(columns.known)))
-                for row, cell in enumerate(table[name]):
-                    if not is_absent(cell):
-                        problems.setdefault(row, unknown)
         return columns, broken_rules(cls.rules, columns) | without_effect(columns) | problems
 
     @classmethod
@@ -206,7 +201,9 @@ class InputFields:
             for name, value in fields.items()
             if value is not None and not (isinstance(value, str) and not value.strip())
         }
-        raw = cls.completed({name: single(given[name]) for name in given if name in known}, 1)
+        raw = cls.completed(
+            {name: constant_column(1, given[name]) for name in given if name in known}, 1
+        )
         columns, problems = read_columns(raw, 1, known, cls.readers)
         unknown = [_unknown_field(name, tuple(known)) for name in given if name not in known]
         if unknown:
@@ -225,7 +222,7 @@ def columns_of(rows: Sequence[InputFields]) -> Columns:
     known = rows[0].fields()
     names = dict.fromkeys(name for row in rows for name in row.given)
     if len(rows) == 1:
-        raw = {name: single(getattr(rows[0], name)) for name in names}
+        raw = {name: constant_column(1, getattr(rows[0], name)) for name in names}
     else:
         raw = {name: distinct([row.given.get(name) for row in rows]) for name in names}
     fields = {
@@ -235,9 +232,27 @@ def columns_of(rows: Sequence[InputFields]) -> Columns:
     return Columns(len(rows), known, fields)
 
 
+def _chips(system: object) -> int | None:
+    """Return the chips of a slice; None for other systems, and names that are refused later."""
+    with suppress(PerfatlasError):
+        return slice_chips(system)
+    return None
+
+
 @cache
 def _defaults(schema: tuple[type, ...]) -> dict[str, Any]:
     return {name: field.default for name, field in fields_of(*schema).items()}
+
+
+def unknown_fields(table: Table, columns: Columns) -> dict[int, PerfatlasError]:
+    """Return the error of each row that sets a field which nothing knows."""
+    found: dict[int, PerfatlasError] = {}
+    for name in table:
+        if name not in columns.known:
+            unknown = InvalidSpecError(_unknown_field(name, tuple(columns.known)))
+            rows = (row for row, cell in enumerate(table[name]) if not is_absent(cell))
+            found = dict.fromkeys(rows, unknown) | found
+    return found
 
 
 def _unknown_field(name: str, names: Sequence[str]) -> str:

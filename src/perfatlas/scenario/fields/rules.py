@@ -98,7 +98,7 @@ def without_effect(
     return {
         row: InvalidSpecError(no_effect_sentence(columns.at(row, names), missing))
         for row, by_reason in found.items()
-        for missing, names in list(by_reason.items())[:1]
+        for missing, names in [next(iter(by_reason.items()))]
     }
 
 

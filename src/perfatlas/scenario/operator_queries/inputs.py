@@ -65,7 +65,9 @@ class HalfFormats(InputFields):
         raw = super().completed(raw, size)
         system = raw.get("system", unset(size))
         halves = [half_format(n) if isinstance(n, str) else None for n in system.values]
-        of_system = FieldColumn(values=(None, *halves), codes_N=system.codes_N + 1)
+        known_V = np.array([half is not None for half in halves])
+        codes_N = np.where(known_V[system.codes_N], system.codes_N + 1, 0)
+        of_system = FieldColumn(values=(None, *halves), codes_N=codes_N)
         own = {name: raw.get(name, unset(size)) for name in cls.half_formats}
         return raw | {name: of_system.overridden_by(column) for name, column in own.items()}
 

@@ -116,7 +116,7 @@ def resolve(table: Table) -> Resolution:
             unset.
 
     Raises:
-        InvalidSpecError: A column is not a list, or lengths differ.
+        InvalidSpecError: A column is not a list, has the name of another tool, or lengths differ.
 
     Example:
         >>> from perfatlas.scenario.resolution import resolve

@@ -110,7 +110,7 @@ def design_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
         answer,
         [
             pages.Section(blocks=[values], on="terminal"),
-            pages.Section(blocks=[_tile_text(results), f"busy: {', '.join(busy)}"], on="terminal"),
+            pages.Section(blocks=[f"busy: {', '.join(busy)}"], on="terminal"),
             *_timeline(results),
             pages.Section(
                 title="Units",
@@ -200,10 +200,12 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> list[pages.Section]:
     )
     title = "What if: speedup"
     impossible = ", ".join(row["change"] for row in rows if row["reason"])
+    on_page = pages.Section.charted(title, chart, table, on="page")
     if not impossible:
-        return [pages.Section.charted(title, chart, table)]
+        return [on_page, pages.Section(blocks=[table], on="terminal")]
     note = f"impossible (--verbose says why): {impossible}"
     return [
-        pages.Section.charted(title, chart, table, is_detail=True),
+        on_page,
+        pages.Section(blocks=[table], on="terminal", is_detail=True),
         pages.Section(blocks=[possible, note], on="brief"),
     ]

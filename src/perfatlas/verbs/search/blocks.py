@@ -87,7 +87,7 @@ def _plans(answer: Row) -> list[pages.Section]:
         "plan": partial(search.plan_name, scenario=scenario),
         "why not a higher load": itemgetter("why"),
     }
-    why = pages.Table.of(plans, reasons, tuple(reasons))
+    why = pages.Table.of(plans[1:], reasons, tuple(reasons))
     others = [pages.Section(title="Why not a higher load", blocks=[why], on="page")]
     return [
         pages.Section(title="Best plans", blocks=[_table(plans, scenario), *filter(None, notes)]),
@@ -141,7 +141,8 @@ def _table(plans: Rows, scenario: Row) -> pages.Table:
         columns["hits"] = lambda plan: text.format_share(plan["prefix_hit_rate"])
     if "availability" in first:
         columns["up"] = lambda plan: f"{plan['availability']:.3%}"
-    columns["tier"] = lambda plan: str(plan["tier"])
+    if len({plan["tier"] for plan in plans}) > 1:
+        columns["tier"] = lambda plan: str(plan["tier"])
     texts = (*search.VARIED, "plan", "tier")
     return pages.Table.of(plans, columns, texts, optional=("90%", "tier"))
 

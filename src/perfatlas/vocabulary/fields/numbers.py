@@ -131,7 +131,7 @@ class Number:
             raise ValueError("expected a number, not true or false")  # noqa: TRY004 - as all readers
         if isinstance(value, str):
             if len(value) > MAX_NUMBER_LENGTH:
-                return value
+                raise ValueError(f"must have at most {MAX_NUMBER_LENGTH} characters")
             if not _DECIMAL.fullmatch(value):
                 return self._with_unit(value)
             value = int(value) if _INTEGER.fullmatch(value) else float(value)

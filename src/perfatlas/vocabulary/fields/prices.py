@@ -44,7 +44,7 @@ def read_gpu_price(value: object) -> Any:  # noqa: ANN401 - a number or a text
         raise ValueError(f"{repr_for_error(value)}: {_EXPECTED}")
     if not 0.0 < number <= MAX_USD:
         raise ValueError(
-            f"{repr_for_error(number)}: a price is a positive number of USD; omit it for the price"
+            f"{min(number, 1e300):g}: a price is a positive number of USD; omit it for the price"
             " of the catalog"
         )
     return float(number)

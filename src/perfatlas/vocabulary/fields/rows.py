@@ -241,6 +241,8 @@ def _typed(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a type, and a value 
     """Return a value of a type that is neither a number nor a choice."""
     if kind is Any:
         return value
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
     if kind is bool:
         word = value.strip().casefold() if isinstance(value, str) else value
         if isinstance(word, bool | int | float | str) and word in _FLAGS:
