@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields.columns import BoolArray
     from perfatlas.vocabulary.fields import Field, Missing
+    from perfatlas.vocabulary.fields.conditions import Facts
 
-    Facts = Mapping[str, Callable[[], Missing | None]]
     Reason = Callable[[int], PerfatlasError]
 
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import IntArray
     from perfatlas.scenario.fields import BoolArray, Columns
-
-    Facts = Mapping[str, Callable[[], Missing | None]]
+    from perfatlas.vocabulary.fields.conditions import Facts
 
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
 SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))

@@ -138,15 +138,15 @@ def _misfits(
     """Return which jobs do not fit an empty cluster, by reason, and the reasons."""
     nodes = int(plan["nodes"])
     most = (nodes, int(plan["domain"]), int(plan["leaf"]))[int(plan["level"])]
-    room = most if plan["required"] else nodes
-    where = records.LEVELS[int(plan["level"])] if room < nodes else "cluster"
+    limit = most if plan["required"] else nodes
+    where = records.LEVELS[int(plan["level"])] if limit < nodes else "cluster"
     bad_J = [
-        job_J["nodes"] > room,
+        job_J["nodes"] > limit,
         job_J["gpus"] > plan["gpus"],
         job_J["fewest"] > job_J["nodes"],
     ]
     node = f"a node has {counted(int(plan['gpus']), 'GPU')}"
-    return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is larger"]
+    return bad_J, [f"a {where} has {counted(limit, 'node')}", node, "fewest_J is larger"]
 
 
 def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
