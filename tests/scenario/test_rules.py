@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from perfatlas.scenario.fields import InputFields, Rule, Scenario, broken_rules
+from perfatlas.quantities import Rule, broken_rules
+from perfatlas.scenario.fields import InputFields, Scenario
 from perfatlas.scenario.operator_queries import CollectiveInputs, inputs
 from perfatlas.scenario.resolution import rules
 from perfatlas.scenario.resolution.field_facts import EFFECTS, FORMATS

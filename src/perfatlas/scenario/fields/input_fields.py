@@ -14,7 +14,14 @@ import numpy as np
 
 from perfatlas import files
 from perfatlas.hardware import slice_chips
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
+from perfatlas.quantities import (
+    InvalidSpecError,
+    PerfatlasError,
+    broken_rules,
+    did_you_mean,
+    refuse_broken,
+    repr_for_error,
+)
 from perfatlas.scenario.fields.columns import (
     Columns,
     FieldColumn,
@@ -25,14 +32,14 @@ from perfatlas.scenario.fields.columns import (
     read_columns,
     unset,
 )
-from perfatlas.scenario.fields.rules import broken_rules, without_effect
+from perfatlas.scenario.fields.rules import without_effect
 from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.quantities import Rule
     from perfatlas.scenario.fields.columns import Table
-    from perfatlas.scenario.fields.rules import Rule
     from perfatlas.vocabulary.fields import Field
 
 
@@ -99,7 +106,7 @@ class InputFields:
     __slots__ = ("fields_set",)
     # Readers of fields that the table cannot read, by name
     readers: ClassVar[Mapping[str, Callable[[object], Any]]] = {}
-    rules: ClassVar[Sequence[Rule[Columns]]] = ()  # What `ask` refuses
+    rules: ClassVar[Sequence[Rule[Columns]]] = ()  # What `ask` and `checked` refuse
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Store typed values of the fields that are set."""
@@ -183,9 +190,15 @@ class InputFields:
         """
         question = cls.read(fields)
         columns = columns_of([question])
-        for problem in (without_effect(columns) or broken_rules(cls.rules, columns)).values():
+        for problem in without_effect(columns).values():
             raise problem
+        refuse_broken(cls.rules, columns)
         return question
+
+    def checked(self) -> Self:
+        """Return the same fields, which must contradict no rule."""
+        refuse_broken(self.rules, columns_of([self]))
+        return self
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:

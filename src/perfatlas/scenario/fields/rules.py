@@ -1,4 +1,4 @@
-"""Rules as rows, fields without effect by their conditions, and the rows that are refused.
+"""Fields without effect by their conditions, and the rows that are refused.
 
 Shape legend: N rows, C and R some of them.
 """
@@ -7,62 +7,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields.columns import Columns, distinct_rows
+from perfatlas.scenario.fields.columns import distinct_rows
 from perfatlas.vocabulary.fields import is_set, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.operators import IntArray
-    from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.fields.columns import BoolArray
+    from perfatlas.quantities import PerfatlasError, Rule
+    from perfatlas.scenario.fields.columns import BoolArray, Columns
     from perfatlas.vocabulary.fields import Field, Missing
     from perfatlas.vocabulary.fields.conditions import Facts
 
     Reason = Callable[[int], PerfatlasError]
-
-
-Rows = TypeVar("Rows")  # what a rule reads: `Columns`, or what is resolved from them
-
-
-class Rule(NamedTuple, Generic[Rows]):
-    """What some rows of a table must not be."""
-
-    applies: Callable[[Rows], BoolArray]  # Which rows it refuses (N,)
-    # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row
-    message: str | Callable[[Rows, int], str]
-    remedy: str = ""  # What to change, with fields to fill in
-    error: type[PerfatlasError] = InvalidSpecError
-
-    def broken_by(self, rows: Rows, row: int) -> PerfatlasError:
-        """Return the error of a row."""
-        if not isinstance(self.message, str):
-            return self.error(self.message(rows, row))
-        text = "; ".join(filter(None, (self.message, self.remedy)))
-        return self.error(text.format_map(rows.row(row)) if isinstance(rows, Columns) else text)
-
-
-def broken_rules(rules: Iterable[Rule[Columns]], columns: Columns) -> dict[int, PerfatlasError]:
-    """Return the error of each row that contradicts a rule, by the first of them.
-
-    Example:
-        >>> from perfatlas.scenario.fields import Rule, Scenario, broken_rules
-        >>> table = {"model": ["m"] * 2, "system": ["s"] * 2, "batch": [1, 8]}
-        >>> most = Rule(lambda c: c.numbers("batch") > 4, "batch = {batch} exceeds 4")
-        >>> broken_rules([most], Scenario.read_table(table)[0])
-        {1: InvalidSpecError('batch = 8 exceeds 4')}
-    """
-    found: dict[int, PerfatlasError] = {}
-    for rule in rules:
-        for row in np.flatnonzero(rule.applies(columns)).tolist():
-            if row not in found:
-                found[row] = rule.broken_by(columns, row)
-    return found
 
 
 def without_effect(
@@ -258,7 +220,11 @@ class Refusals:
             self._reasons.append(reason)
 
     def refuse_by(
-        self, rules: Iterable[Rule[Rows]], rows: Rows, rows_C: IntArray, stage: int
+        self,
+        rules: Iterable[Rule[Any]],
+        rows: Any,  # noqa: ANN401 - what the rules read
+        rows_C: IntArray,
+        stage: int,
     ) -> None:
         """Refuse those of some rows that contradict rules.
 
@@ -266,7 +232,7 @@ class Refusals:
             rows: What the rules read, of all rows (N).
         """
         for rule in rules:
-            refused_C = rows_C[rule.applies(rows)[rows_C]]
+            refused_C = rows_C[rule.refused(rows)[rows_C]]
             self.refuse(refused_C, partial(rule.broken_by, rows), stage)
 
     def refuse_each(self, problems: Mapping[int, PerfatlasError], stage: int = 0) -> None:

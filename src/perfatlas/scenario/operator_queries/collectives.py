@@ -12,8 +12,8 @@ from perfatlas import collectives
 from perfatlas.answer import price_columns, require_tier, require_vendor
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
-from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.fields import InputFields, Rule, number_columns
+from perfatlas.quantities import PerfatlasError, Rule
+from perfatlas.scenario.fields import InputFields, number_columns
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.vocabulary.fields import (
     CollectiveKernels,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.fields import FieldColumn, InputFields, Rule, unset
+from perfatlas.quantities import Rule, UnsupportedError
+from perfatlas.scenario.fields import FieldColumn, InputFields, unset
 from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
     AttentionKind,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.engines import engine_names, resolve_engine
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import Rule, UnsupportedError
 from perfatlas.scenario.fields import (
     OF_TOKENS,
-    Rule,
     generation_error,
     graph_error,
     tokens_error,
@@ -44,9 +43,14 @@ class Deployed:
     gemm: str  # Format of matrix products
     fields: Mapping[str, Any]  # The fields that they share
 
-    def all(self, *holds: object) -> BoolArray:
-        """Return whether something holds, for all rows (N,)."""
-        return np.full(self.workers.columns.size, all(map(bool, holds)))
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.workers.columns.size
+
+    def row(self, row: int) -> Mapping[str, Any]:
+        """Return the fields of a row."""
+        return self.workers.columns.row(row)
 
     def numbers(self, name: str, missing: float = np.nan) -> FloatArray:
         """Return a field as numbers (N,)."""
@@ -65,7 +69,7 @@ class Deployed:
     @property
     def queued(self) -> BoolArray:
         """Where requests of a graph queue (N,)."""
-        return self.all(self.is_graph) & (self.workers.aggregated_N | self.workers.pooled)
+        return (self.workers.aggregated_N | self.workers.pooled) & self.is_graph
 
     def sequences(self) -> FloatArray:
         """Return the sequences of a static batch (N,)."""
@@ -76,7 +80,8 @@ class Deployed:
 
 
 def _limited(d: Deployed, name: str) -> BoolArray:
-    return d.all(d.fields["tier"] == "bound") & np.isfinite(d.numbers(name, np.inf))
+    limited_N: BoolArray = np.isfinite(d.numbers(name, np.inf)) & (d.fields["tier"] == "bound")
+    return limited_N
 
 
 def _limit_message(name: str, d: Deployed, row: int) -> str:
@@ -116,8 +121,9 @@ def _format_message(d: Deployed, _: int) -> str:
 def _longer(d: Deployed) -> BoolArray:
     """Return where a network that does not decode without end has longer outputs (N,)."""
     network = d.model.network
-    longer_N: BoolArray = d.workers.load.osl > network.longest_output
-    return longer_N & d.all(network.item or not network.decodes)
+    ends = bool(network.item) or not network.decodes
+    longer_N: BoolArray = (d.workers.load.osl > network.longest_output) & ends
+    return longer_N
 
 
 def _output_message(d: Deployed, row: int) -> str:
@@ -138,8 +144,8 @@ def _tokens(d: Deployed) -> FloatArray:
 def _beyond_context(d: Deployed) -> BoolArray:
     """Return where the tokens of images exceed the context length of the model (N,)."""
     longest = d.model.network.max_position_embeddings
-    beyond_N: BoolArray = _tokens(d) > (longest or np.inf)
-    return beyond_N & d.all(d.model.network.images is not None)
+    beyond_N: BoolArray = (_tokens(d) > (longest or np.inf)) & (d.model.network.images is not None)
+    return beyond_N
 
 
 def _images_message(d: Deployed, row: int) -> str:
@@ -164,7 +170,8 @@ def _drafts_by_dspark(d: Deployed) -> bool:
 
 def _striped(d: Deployed, engine: str, holds: Any) -> BoolArray:  # noqa: ANN401 - a function of d
     """Return where an engine does not start decode context parallelism (N,)."""
-    return d.all(d.profile.name == engine and holds(d)) & (d.workers.plan.dcp > 1.0)
+    striped_N: BoolArray = (d.workers.plan.dcp > 1.0) & (d.profile.name == engine and holds(d))
+    return striped_N
 
 
 def _sum_message(d: Deployed, row: int) -> str:
@@ -210,32 +217,32 @@ DEPLOYMENTS: Final = (
         Rule(partial(_limited, name=name), partial(_limit_message, name))
         for name in default_limits.LIMITS_OF_POWER
     ),
-    Rule[Any](
-        lambda d: d.all(d.profile.runs not in d.needs), _engine_message, error=UnsupportedError
+    Rule[Deployed](
+        lambda d: d.profile.runs not in d.needs, _engine_message, error=UnsupportedError
     ),
-    Rule[Any](
-        lambda d: d.all(d.is_graph, d.profile.graph_formats, d.gemm not in d.profile.graph_formats),
+    Rule[Deployed](
+        lambda d: d.is_graph and d.gemm not in (d.profile.graph_formats or (d.gemm,)),
         _format_message,
         error=UnsupportedError,
     ),
-    Rule[Any](
-        lambda d: d.all(d.is_graph) & (d.workers.load.isl > 1.0),
+    Rule[Deployed](
+        lambda d: (d.workers.load.isl > 1.0) & d.is_graph,
         lambda d, row: (
             f"isl = {d.workers.load.isl[row]:g}: {d.model.name} runs over items of one size; leave"
             f" isl out, and change its sizes as in {d.model.base}{{name=value}}"
         ),
     ),
-    Rule[Any](
-        lambda d: d.queued & d.all(d.model.network.decodes),
+    Rule[Deployed](
+        lambda d: d.queued & d.model.network.decodes,
         lambda d, _: str(generation_error(d.model.name)),
         error=UnsupportedError,
     ),
-    Rule[Any](
-        lambda d: d.queued & d.all(d.workers.pooled or not d.workers.queues),
+    Rule[Deployed](
+        lambda d: d.queued & (d.workers.pooled or not d.workers.queues),
         lambda d, _: str(graph_error(d.model.name, pools=d.workers.pooled)),
         error=UnsupportedError,
     ),
-    Rule[Any](
+    Rule[Deployed](
         lambda d: (
             d.queued
             & ~d.workers.columns.is_set("max_num_seqs")
@@ -246,25 +253,23 @@ DEPLOYMENTS: Final = (
             " as 16"
         ),
     ),
-    Rule[Any](
-        lambda d: (
-            d.all(d.is_graph) & ~d.workers.aggregated_N & d.workers.columns.is_set("max_num_seqs")
-        ),
+    Rule[Deployed](
+        lambda d: ~d.workers.aggregated_N & d.workers.columns.is_set("max_num_seqs") & d.is_graph,
         "max_num_seqs is the largest batch of a queue, and mode = static runs one batch",
         "set batch, or ask simulate",
     ),
     *(
-        Rule[Any](
-            partial(lambda d, name: d.all(d.is_graph) & d.workers.columns[name].differs, name=name),
+        Rule[Deployed](
+            partial(lambda d, name: d.workers.columns[name].differs & d.is_graph, name=name),
             partial(lambda name, d, _: str(tokens_error(name, d.model.name)), name),
         )
         for name in OF_TOKENS
     ),
     Rule(_longer, _output_message),
     Rule(_beyond_context, _images_message),
-    Rule[Any](
+    Rule[Deployed](
         lambda d: (
-            d.all(d.workers.pooled, not d.profile.disaggregation.stages) & (d.workers.plan.pp > 1.0)
+            (d.workers.plan.pp > 1.0) & (d.workers.pooled and not d.profile.disaggregation.stages)
         ),
         lambda d, row: (
             f"pp = {d.workers.plan.pp[row]:g}: {d.profile.id} does not start workers of prefill and"
@@ -273,7 +278,7 @@ DEPLOYMENTS: Final = (
         error=UnsupportedError,
     ),
     *(
-        Rule[Any](
+        Rule[Deployed](
             partial(_striped, engine=engine, holds=holds),
             f"dcp: {engine} {why} ({source})",
             "set dcp = 1, or another engine",

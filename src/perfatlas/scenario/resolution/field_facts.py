@@ -13,8 +13,8 @@ import numpy as np
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import is_graph, resolve_model
-from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.fields import FIELD_NAMES, Rule, distinct_rows
+from perfatlas.quantities import PerfatlasError, Rule
+from perfatlas.scenario.fields import FIELD_NAMES, distinct_rows
 from perfatlas.scenario.resolution.pools import ROLES, SHARED
 from perfatlas.vocabulary.fields import Missing, value_text
 

@@ -14,13 +14,8 @@ import numpy as np
 
 from perfatlas.cost import price_problem
 from perfatlas.networks import acceptance_curves, published_curves
-from perfatlas.scenario.fields import (
-    Rule,
-    Scenario,
-    broken_rules,
-    columns_of,
-    without_effect,
-)
+from perfatlas.quantities import Rule, broken_rules
+from perfatlas.scenario.fields import Scenario, columns_of, without_effect
 from perfatlas.scenario.resolution.field_facts import EFFECTS, FACTS, facts_of_field
 from perfatlas.scenario.resolution.pools import ROLES, worker_columns
 
