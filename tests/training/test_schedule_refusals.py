@@ -27,7 +27,7 @@ def test_a_layout_a_schedule_cannot_run_is_refused_with_the_reason(
     name: str, ranks: int, micro_batches: int, chunks: int, part: str
 ) -> None:
     sizes = (np.array([value]) for value in (ranks, micro_batches, chunks))
-    (reason,) = pipeline_refusals([name], *sizes)
+    reason = str(pipeline_refusals([name], *sizes)[0])
     assert part in reason
     assert f"pipeline_schedule {name}" in reason
 
@@ -37,6 +37,5 @@ def test_layouts_that_run_are_not_refused_in_a_mixed_table() -> None:
     ranks, micro_batches = np.array([4] * 6 + [3]), np.array([8] * 7)
     chunks = np.array([1, 1, 2, 1, 2, 1, 1])
     refusals = pipeline_refusals(names, ranks, micro_batches, chunks)
-    assert refusals[:6] == [""] * 6
-    assert refusals[6]
+    assert list(refusals) == [6]
     assert {schedule.name for schedule in SCHEDULES} == set(names)

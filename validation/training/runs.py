@@ -9,8 +9,9 @@ import numpy as np
 
 from perfatlas import networks
 from perfatlas.hardware import resolve_system
+from perfatlas.quantities import broken_rules
 from perfatlas.training import Recipe
-from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
+from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_rules
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
 from perfatlas.training.step import TrainingQuestion
 from validation.scoring import data_rows, read_data
@@ -59,8 +60,10 @@ def published_runs() -> list[PublishedRun]:
         reason = _missing(run)
         question = None if reason else _question(run)
         if question is not None:
-            problems = layout_problems(question.network, question.layouts, question.schedule)
-            reason = problems[0].sentence(0) if problems else ""
+            problems = broken_rules(
+                layout_rules(question.network, question.schedule), question.layouts
+            )
+            reason = str(problems.get(0, ""))
         found.append(PublishedRun(run=run, question=None if reason else question, refused=reason))
     return found
 

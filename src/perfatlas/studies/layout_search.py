@@ -26,7 +26,7 @@ from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.training import step
 from perfatlas.training.layouts import (
     RECOMPUTE_LEVELS,
-    layout_problems,
+    layout_rules,
     take_layouts,
 )
 
@@ -109,8 +109,7 @@ def _space(query: LayoutSearchInputs) -> Space:
         if layouts is None:
             continue
         rules = [
-            (layout_problem.rule, layout_problem.broken_C)
-            for layout_problem in layout_problems(base.network, layouts, schedule)
+            (rule.name, rule.refused(layouts)) for rule in layout_rules(base.network, schedule)
         ]
         rules.append((RECIPE, refused_by_recipe(query, layouts)))
         kept_C, refused = refused_by_rule(rules, layouts.size)

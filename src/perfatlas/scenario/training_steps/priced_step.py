@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.cost import price_problem, prices_of
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, format_quantity
+from perfatlas.quantities import InfeasibleError, PerfatlasError, broken_rules, format_quantity
 from perfatlas.scenario.training_steps.evidence import evidence_of, training_warnings
 from perfatlas.scenario.training_steps.power import broken_limit, power_rows
 from perfatlas.scenario.training_steps.question import question_of, read_training
@@ -22,7 +22,7 @@ from perfatlas.scenario.training_steps.results import (
     memory_of,
     training_results,
 )
-from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems, take_layouts
+from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_rules, take_layouts
 from perfatlas.training.step import state_bytes, training_steps
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def _fitting(
         broken_C = ~own_C | (layouts.dp < 1.0) | (layouts.dp % 1.0 != 0.0)
         broken_C |= (layouts.pp > question.layouts.pp[at]) & (layouts.micro_batches < layouts.pp)
         broken_C |= refused_by_recipe(inputs, layouts)
-        for problem in layout_problems(question.network, layouts, schedule):
-            broken_C |= problem.broken_C
+        for rule in layout_rules(question.network, schedule):
+            broken_C |= rule.refused(layouts)
         whole = np.flatnonzero(~broken_C)
         if whole.size:
             index_C = np.full(whole.size, question.index_C[at])
@@ -313,10 +313,8 @@ def training_rows(inputs: Sequence[TrainInputs]) -> list[TrainingStep | Perfatla
         inputs: Questions of one schedule that differ in sizes, GPUs, facility and storage alone.
     """
     question = question_of(inputs)
-    found: dict[int, TrainingStep | PerfatlasError] = {}
-    for problem in layout_problems(question.network, question.layouts, question.schedule):
-        for at in problem.broken_C.nonzero()[0].tolist():
-            found.setdefault(at, InvalidSpecError(problem.sentence(at)))
+    rules = layout_rules(question.network, question.schedule)
+    found: dict[int, TrainingStep | PerfatlasError] = {**broken_rules(rules, question.layouts)}
     problems = {
         given: price_problem(given)
         for given in {train_inputs.usd_per_gpu_hour for train_inputs in inputs}

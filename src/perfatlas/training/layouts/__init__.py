@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from perfatlas.training.layouts.layout import (
         RECOMPUTE_LEVELS, Layouts, distinct_rows, take_layouts,
     )
-    from perfatlas.training.layouts.rules import layout_problems
+    from perfatlas.training.layouts.rules import layout_rules
     from perfatlas.training.layouts.stages import stage_layers
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -8,7 +8,7 @@ groups of ep x expert_tp ranks that hold the experts, with expert_tp innermost.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -73,9 +73,19 @@ class Layouts:
         return np.where(self.sequence_parallel, self.tp, 1.0)
 
     @property
+    def stage_ranks(self) -> FloatArray:
+        """Ranks of a stage (C,)."""
+        return self.tp * self.cp * self.dp
+
+    @property
     def expert_dp(self) -> FloatArray:
         """Ranks that hold the same experts (C,)."""
-        return self.tp * self.cp * self.dp / (self.ep * self.expert_tp)
+        return self.stage_ranks / (self.ep * self.expert_tp)
+
+    def row(self, row: int) -> dict[str, Any]:
+        """Return the sizes of a candidate, and what follows from them."""
+        derived = {name: getattr(self, name) for name in ("tokens", "stage_ranks", "micro_batches")}
+        return {name: values[row] for name, values in (vars(self) | derived).items()}
 
 
 def take_layouts(layouts: Layouts, index: IntArray) -> Layouts:

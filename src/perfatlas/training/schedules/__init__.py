@@ -7,6 +7,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.training.schedules.columns import Pipelines, PipelineSteps
     from perfatlas.training.schedules.placement import stages_of_ranks
+    from perfatlas.training.schedules.schedule import PipelineSize
     from perfatlas.training.schedules.steps import peak_activations, pipeline_steps
     from perfatlas.training.schedules.table import SCHEDULES, find_schedule, pipeline_refusals
     from perfatlas.training.schedules.timeline import pipeline_timeline

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.compiled import inlined, part
+from perfatlas.quantities import Rule
 from perfatlas.training.schedules.passes import (
     BACKWARD,
     BACKWARD_MICRO_BATCH,
@@ -23,7 +24,7 @@ from perfatlas.training.schedules.passes import (
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     PipelineSchedule,
-    Rule,
+    PipelineSize,
 )
 
 if TYPE_CHECKING:
@@ -150,19 +151,21 @@ DUALPIPE: Final = PipelineSchedule(
     source="DeepSeek-AI, arXiv 2412.19437, section 3.2.1; github.com/deepseek-ai/DualPipe",
     rules=(
         ONE_CHUNK,
-        Rule(
-            holds=lambda size: size.ranks % 2 == 0,
-            reason="pipeline_schedule {schedule} needs an even pp, not {ranks}",
+        Rule[PipelineSize](
+            lambda size: size.ranks % 2 != 0,
+            "pipeline_schedule {schedule} needs an even pp, not {ranks}",
         ),
-        Rule(
-            holds=lambda size: size.micro_batches % 2 == 0,
-            reason="pipeline_schedule {schedule} needs an even number of micro-batches per step,"
-            " not {micro_batches}; change global_batch or micro_batch",
+        Rule[PipelineSize](
+            lambda size: size.micro_batches % 2 != 0,
+            "pipeline_schedule {schedule} needs an even number of micro-batches per step, not"
+            " {micro_batches}",
+            "change global_batch or micro_batch",
         ),
-        Rule(
-            holds=lambda size: size.micro_batches >= 2 * size.ranks,
-            reason="pipeline_schedule {schedule} needs at least 2 pp micro-batches per step, and"
-            " {micro_batches} is less than twice {ranks}; raise global_batch or lower micro_batch",
+        Rule[PipelineSize](
+            lambda size: size.micro_batches < 2 * size.ranks,
+            "pipeline_schedule {schedule} needs at least 2 pp micro-batches per step, and"
+            " {micro_batches} is less than twice {ranks}",
+            "raise global_batch or lower micro_batch",
         ),
     ),
     splits_backward=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import inlined, part
+from perfatlas.quantities import Rule
 from perfatlas.training.schedules.passes import (
     BACKWARD,
     FORWARD,
@@ -12,7 +13,7 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     PipelineSchedule,
-    Rule,
+    PipelineSize,
     looped_stages,
 )
 
@@ -58,20 +59,21 @@ INTERLEAVED: Final = PipelineSchedule(
     " each chunk, in the order of 1F1B.",
     source="Narayanan et al., arXiv 2104.04473, section 2.2.2",
     rules=(
-        Rule(
-            holds=lambda size: size.chunks >= 2,
-            reason="pipeline_schedule {schedule} needs at least two chunks of layers per rank, not"
-            " {chunks}; set vpp = 2 or more, or use 1f1b",
+        Rule[PipelineSize](
+            lambda size: size.chunks < 2,
+            "pipeline_schedule {schedule} needs at least two chunks of layers per rank, not"
+            " {chunks}",
+            "set vpp = 2 or more, or use 1f1b",
         ),
-        Rule(
-            holds=lambda size: size.ranks >= 2,
-            reason="pipeline_schedule {schedule} needs pp = 2 or more, not {ranks}",
+        Rule[PipelineSize](
+            lambda size: size.ranks < 2,
+            "pipeline_schedule {schedule} needs pp = 2 or more, not {ranks}",
         ),
-        Rule(
-            holds=lambda size: size.micro_batches % size.ranks == 0,
-            reason="pipeline_schedule {schedule} needs a number of micro-batches per step that pp"
-            " divides, and {micro_batches} is not a multiple of {ranks}; change global_batch or"
-            " micro_batch, or use 1f1b",
+        Rule[PipelineSize](
+            lambda size: size.micro_batches % size.ranks != 0,
+            "pipeline_schedule {schedule} needs a number of micro-batches per step that pp"
+            " divides, and {micro_batches} is not a multiple of {ranks}",
+            "change global_batch or micro_batch, or use 1f1b",
         ),
     ),
     order=order,

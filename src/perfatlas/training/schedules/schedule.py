@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.quantities import Rule
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,21 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineSize:
-    """Sizes of pipelines, as columns."""
+    """Sizes of pipelines of one schedule, as columns."""
 
+    schedule: str  # Its name
     ranks: NDArray[np.int64]  # Ranks of the pipeline, `pp` (C,)
     micro_batches: NDArray[np.int64]  # Micro-batches per step (C,)
     chunks: NDArray[np.int64]  # Chunks of layers per rank, `vpp` (C,)
 
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return int(self.ranks.size)
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """A condition under which a schedule can run."""
-
-    holds: Callable[[PipelineSize], NDArray[np.bool_]]  # Whether it can, as a column (C,)
-    # What it needs and what to change, with {schedule}, {ranks}, {micro_batches} and {chunks} to
-    # fill in
-    reason: str
+    def row(self, row: int) -> dict[str, Any]:
+        """Return the sizes of a candidate."""
+        return {name: v if isinstance(v, str) else int(v[row]) for name, v in vars(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,7 @@ class PipelineSchedule:
     title: str  # Its name in messages
     description: str  # How it orders passes, as a sentence
     source: str  # The publication it is taken from
-    rules: tuple[Rule, ...] = ()  # Conditions under which it can run
+    rules: tuple[Rule[PipelineSize], ...] = ()  # Which sizes it cannot run
     splits_backward: bool = False  # Weight gradients are passes of their own
     # Forward passes run overlapped with backward passes of other micro-batches
     overlaps_pairs: bool = False
@@ -59,10 +61,10 @@ class PipelineSchedule:
     stages: Callable[[int, int], NDArray[np.int64]]
 
 
-ONE_CHUNK: Final = Rule(
-    holds=lambda size: size.chunks == 1,
-    reason="pipeline_schedule {schedule} runs one chunk of layers per rank, not {chunks}; set"
-    " vpp = 1 or use interleaved",
+ONE_CHUNK: Final = Rule[PipelineSize](
+    lambda size: size.chunks != 1,
+    "pipeline_schedule {schedule} runs one chunk of layers per rank, not {chunks}",
+    "set vpp = 1 or use interleaved",
 )
 
 

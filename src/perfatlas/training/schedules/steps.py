@@ -163,9 +163,8 @@ def durations(
 def check(pipelines: Pipelines) -> None:
     """Refuse candidates that cannot run."""
     sizes = (pipelines.ranks_C, pipelines.micro_batches_C, pipelines.chunks_C)
-    for i, reason in enumerate(pipeline_refusals(pipelines.schedule_C, *sizes)):
-        if reason:
-            raise InvalidSpecError(f"candidate {i}: {reason}")
+    for i, problem in sorted(pipeline_refusals(pipelines.schedule_C, *sizes).items()):
+        raise InvalidSpecError(f"candidate {i}: {problem}")
     for name in ("forward_s_CS", "input_gradient_s_CS", "weight_gradient_s_CS", "send_s_CS"):
         _check_durations(name, getattr(pipelines, name))
     if pipelines.pair_s_CS is not None:

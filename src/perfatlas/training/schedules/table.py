@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, broken_rules, did_you_mean, repr_for_error
 from perfatlas.training.schedules import (
     dualpipe,
     gpipe,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.quantities import PerfatlasError
     from perfatlas.training.schedules.schedule import PipelineSchedule
 
 # compiled code identifies a schedule by its index
@@ -67,8 +68,8 @@ def pipeline_refusals(
     ranks_C: NDArray[Any],
     micro_batches_C: NDArray[Any],
     chunks_C: NDArray[Any],
-) -> list[str]:
-    """Return why each candidate cannot run its schedule, an empty text where it can (C,).
+) -> dict[int, PerfatlasError]:
+    """Return why candidates cannot run their schedules, by candidate.
 
     Args:
         schedule_C: Values of `pipeline_schedule` (C,).
@@ -84,22 +85,18 @@ def pipeline_refusals(
         >>> from perfatlas.training.schedules import pipeline_refusals
         >>> one = np.array([1])
         >>> pipeline_refusals(["dualpipe"], 5 * one, 16 * one, one)
-        ['pipeline_schedule dualpipe needs an even pp, not 5']
+        {0: InvalidSpecError('pipeline_schedule dualpipe needs an even pp, not 5')}
     """
     names_C = np.asarray(schedule_C, dtype=np.str_)
-    refusals = [""] * len(names_C)
+    refusals: dict[int, PerfatlasError] = {}
     for name in sorted(set(names_C.tolist())):
-        schedule = find_schedule(name)
-        (rows,) = np.nonzero(names_C == name)
+        rows = np.flatnonzero(names_C == name)
         size = PipelineSize(
-            ranks=ranks_C[rows], micro_batches=micro_batches_C[rows], chunks=chunks_C[rows]
+            schedule=name,
+            ranks=ranks_C[rows],
+            micro_batches=micro_batches_C[rows],
+            chunks=chunks_C[rows],
         )
-        for rule in reversed(schedule.rules):
-            for row in rows[~np.broadcast_to(rule.holds(size), rows.shape)].tolist():
-                refusals[row] = rule.reason.format(
-                    schedule=name,
-                    ranks=ranks_C[row],
-                    micro_batches=micro_batches_C[row],
-                    chunks=chunks_C[row],
-                )
+        broken = broken_rules(find_schedule(name).rules, size)
+        refusals |= {int(rows[at]): problem for at, problem in broken.items()}
     return refusals
