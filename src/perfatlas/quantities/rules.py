@@ -68,7 +68,9 @@ def broken_rules(rules: Iterable[Rule[Rows]], rows: Rows) -> dict[int, Perfatlas
     """
     found: dict[int, PerfatlasError] = {}
     for rule in rules:
-        for row in np.flatnonzero(rule.refused(rows)).tolist():
+        if (applies := rule.applies(rows)) is False:
+            continue
+        for row in np.flatnonzero(np.broadcast_to(applies, rows.size)).tolist():
             if row not in found:
                 found[row] = rule.broken_by(rows, row)
     return found

@@ -7,7 +7,6 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.breakdown import training_breakdown
     from perfatlas.scenario.training_steps.evidence import above_measured, evidence_of
-    from perfatlas.scenario.training_steps.graphs import OF_LANGUAGE_MODELS
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.scenario.training_steps.power import FACILITY
     from perfatlas.scenario.training_steps.priced_step import (
@@ -15,9 +14,10 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.training_steps.question import (
         RANKS, SIZES, ZERO, check_experts, data_parallel, question_of, read_training,
-        read_without_layout, schedule_of,
+        read_without_layout,
     )
-    from perfatlas.scenario.training_steps.recipe import refused_by_recipe
+    from perfatlas.scenario.training_steps.recipe import schedule_of
     from perfatlas.scenario.training_steps.results import STORAGE, training_results
+    from perfatlas.scenario.training_steps.rules import OF_LANGUAGE_MODELS, refused_by_recipe
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

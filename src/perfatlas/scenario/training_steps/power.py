@@ -12,9 +12,8 @@ import numpy as np
 
 from perfatlas import answer, energy
 from perfatlas.cost import METERED, PoolPrices, hourly_usd, prices_of
-from perfatlas.hardware import resolve_system
 from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
-from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import number_columns
 from perfatlas.training.step import ENERGY_PARTS
 
@@ -29,20 +28,6 @@ PRICED: Final = ("usd_per_gpu_hour", "pue", "usd_per_kwh")  # fields
 FACILITY: Final = ("usd_per_gpu_hour", *PER_KWH)  # fields that are columns here
 MILLION: Final = 1e6
 PER_OUTPUT: Final = "_per_million_output_tokens"
-
-
-def check_power_cap(inputs: TrainInputs) -> None:
-    """Refuse a power limit where no clock can follow from it."""
-    if inputs.power_cap_w is None:
-        return
-    board = energy.board_energy(resolve_system(inputs.system).device)
-    if math.isnan(board.on_w):
-        raise UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
-    if inputs.tier == "bound":
-        raise InvalidSpecError(
-            "power_cap_w lowers a clock that is predicted, and tier = bound has lower limits of"
-            " times; omit power_cap_w, or use tier = auto"
-        )
 
 
 def broken_limit(

@@ -15,13 +15,14 @@ from perfatlas.quantities import InfeasibleError, PerfatlasError, broken_rules, 
 from perfatlas.scenario.training_steps.evidence import evidence_of, training_warnings
 from perfatlas.scenario.training_steps.power import broken_limit, power_rows
 from perfatlas.scenario.training_steps.question import question_of, read_training
-from perfatlas.scenario.training_steps.recipe import FP8_FORMATS, refused_by_recipe
+from perfatlas.scenario.training_steps.recipe import FP8_FORMATS
 from perfatlas.scenario.training_steps.results import (
     checkpoint_results,
     item_results,
     memory_of,
     training_results,
 )
+from perfatlas.scenario.training_steps.rules import refused_by_recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_rules, take_layouts
 from perfatlas.training.step import state_bytes, training_steps
 

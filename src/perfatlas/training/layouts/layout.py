@@ -84,7 +84,8 @@ class Layouts:
 
     def row(self, row: int) -> dict[str, Any]:
         """Return the sizes of a candidate, and what follows from them."""
-        derived = {name: getattr(self, name) for name in ("tokens", "stage_ranks", "micro_batches")}
+        derived = {"tokens": self.tokens, "copies": self.dp * self.cp}
+        derived |= {"stage_ranks": self.stage_ranks, "expert_dp": np.floor(self.expert_dp)}
         return {name: values[row] for name, values in (vars(self) | derived).items()}
 
 
