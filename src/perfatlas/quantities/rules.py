@@ -68,7 +68,8 @@ def broken_rules(rules: Iterable[Rule[Rows]], rows: Rows) -> dict[int, Perfatlas
     """
     found: dict[int, PerfatlasError] = {}
     for rule in rules:
-        if (applies := rule.applies(rows)) is False:
+        applies = rule.applies(rows)
+        if applies is False or not np.any(applies):
             continue
         for row in np.flatnonzero(np.broadcast_to(applies, rows.size)).tolist():
             if row not in found:

@@ -13,12 +13,7 @@ import numpy as np
 
 from perfatlas.engines import engine_names, resolve_engine
 from perfatlas.quantities import Rule, UnsupportedError
-from perfatlas.scenario.fields import (
-    OF_TOKENS,
-    generation_error,
-    graph_error,
-    tokens_error,
-)
+from perfatlas.scenario.fields import OF_TOKENS, generation_error, graph_error, tokens_error
 from perfatlas.scenario.resolution import default_limits, default_plans, resolved_names
 
 if TYPE_CHECKING:
@@ -77,19 +72,6 @@ class Deployed:
         spread_N = np.ceil(concurrency_N / self.workers.plan.dp)
         sequences_N: FloatArray = np.where(np.isnan(batch_N), spread_N, batch_N)
         return sequences_N
-
-
-def _limited(d: Deployed, name: str) -> BoolArray:
-    limited_N: BoolArray = np.isfinite(d.numbers(name, np.inf)) & (d.fields["tier"] == "bound")
-    return limited_N
-
-
-def _limit_message(name: str, d: Deployed, row: int) -> str:
-    return (
-        f"{name} = {d.numbers(name)[row]:g} W needs measured kernels: the clock under a power limit"
-        " follows from a model, so that a roofline time at that clock is no lower limit; leave"
-        f" {name} out, or choose a tier with measured kernels"
-    )
 
 
 def _engine_message(d: Deployed, _: int) -> str:
@@ -168,12 +150,6 @@ def _drafts_by_dspark(d: Deployed) -> bool:
     return curve is not None and curve.drafter == "DSpark"
 
 
-def _striped(d: Deployed, engine: str, holds: Any) -> BoolArray:  # noqa: ANN401 - a function of d
-    """Return where an engine does not start decode context parallelism (N,)."""
-    striped_N: BoolArray = (d.workers.plan.dcp > 1.0) & (d.profile.name == engine and holds(d))
-    return striped_N
-
-
 def _sum_message(d: Deployed, row: int) -> str:
     plan, fields = d.workers.plan, d.workers.columns.row(row)
     sizes = [fields[name] for name in ("pp", "cp", "attention_dp")]
@@ -214,7 +190,17 @@ def _batch_message(d: Deployed, row: int) -> str:
 
 DEPLOYMENTS: Final = (
     *(
-        Rule(partial(_limited, name=name), partial(_limit_message, name))
+        Rule[Deployed](
+            partial(
+                lambda name, d: (
+                    np.isfinite(d.numbers(name, np.inf)) & (d.fields["tier"] == "bound")
+                ),
+                name,
+            ),
+            f"{name} = {{{name}:g}} W needs measured kernels: the clock under a power limit follows"
+            " from a model, so that a roofline time at that clock is no lower limit",
+            f"leave {name} out, or choose a tier with measured kernels",
+        )
         for name in default_limits.LIMITS_OF_POWER
     ),
     Rule[Deployed](
@@ -279,7 +265,12 @@ DEPLOYMENTS: Final = (
     ),
     *(
         Rule[Deployed](
-            partial(_striped, engine=engine, holds=holds),
+            partial(
+                lambda engine, holds, d: (
+                    (d.workers.plan.dcp > 1.0) & (d.profile.name == engine and holds(d))
+                ),
+                *(engine, holds),
+            ),
             f"dcp: {engine} {why} ({source})",
             "set dcp = 1, or another engine",
             UnsupportedError,

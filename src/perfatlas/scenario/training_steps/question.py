@@ -103,8 +103,8 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
     inputs = TrainInputs.read(fields)
     if "engine" not in inputs.fields_set:
         inputs = inputs.changed(engine=_default_engine(inputs))
-    refuse_broken(rules.GRAPHS if graph else (rules.TRAINS,), _trained(inputs, inputs.dp or 1))
     if graph:
+        refuse_broken(rules.GRAPHS, _trained(inputs, inputs.dp or 1))
         inputs = inputs.changed(sequence_length=1)
     check_experts(inputs)
     refuse_broken(rules.RECIPES, _trained(inputs, inputs.dp or 1))

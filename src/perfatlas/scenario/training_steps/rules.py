@@ -198,6 +198,7 @@ ENGINE_LAYOUTS: Final[tuple[Rule[Trained], ...]] = (
     ),
 )
 RECIPES: Final[tuple[Rule[Trained], ...]] = (
+    TRAINS,
     Rule(
         lambda t: t["power_cap_w"] is not None and math.isnan(board_energy(t.device).on_w),
         lambda t, _: f"power_cap_w: {board_energy(t.device).notes[0]}; omit it",
