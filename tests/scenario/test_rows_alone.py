@@ -11,7 +11,7 @@ from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.fields.answered_rows import alike_rows
 from perfatlas.scenario.operator_queries import COLLECTIVE_SIZES, QUERIES, inputs
 from perfatlas.scenario.operator_queries.collectives import CollectiveInputs
-from perfatlas.scenario.training_steps.inputs import TrainInputs
+from perfatlas.scenario.training_steps import TrainInputs
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.kernel import kernel_columns
 from perfatlas.verbs.train import train_columns

@@ -1,4 +1,4 @@
-"""Each rule of scenarios, kernels and collectives applies to its own example alone."""
+"""Each rule of scenarios, operators, schedules and jobs applies to its own example alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, Final
 import pytest
 
 from perfatlas.quantities import Rule, broken_rules
+from perfatlas.scenario.cluster_schedules import ScheduleFields
 from perfatlas.scenario.fields import InputFields, Scenario
+from perfatlas.scenario.interrupted_jobs import FleetGoodput
 from perfatlas.scenario.operator_queries import CollectiveInputs, inputs
 from perfatlas.scenario.resolution import rules
 from perfatlas.scenario.resolution.field_facts import EFFECTS, FORMATS
@@ -45,7 +47,7 @@ SCENARIOS: Final[list[tuple[Rule[Any], Fields, str]]] = [
     (rules.IN_FLIGHT[1], {**POOLS, "concurrency": 4, "decode_batch": 8}, "to at most 4"),
 ]
 ATTENTION: Final[Fields] = {"system": "h200_sxm", "num_heads": 32, "kv_len": 64, "batch": 1}
-KERNELS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]] = [
+OTHERS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]] = [
     (
         inputs.AttentionInputs,
         ATTENTION | {"phase": "prefill"},
@@ -88,6 +90,34 @@ KERNELS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]]
             ({"kind": "mla", "phase": "prefill"}, "set phase = decode, or use kernel attention"),
             ({"q_len": 65}, "q_len = 65 exceeds kv_len = 64"),
             ({"num_kv_heads": 3}, "num_kv_heads = 3 must divide num_heads = 32"),
+        ],
+    ),
+    (
+        ScheduleFields,
+        {"nodes": 64, "num_jobs": 100, "load": 0.8},
+        [
+            ({"jobs": "jobs.csv"}, "jobs (a file) and num_jobs (generated); both set"),
+            ({"load": None}, "generated jobs require either load"),
+            ({"nodes": None}, "nodes is required"),
+            ({"node_mtbf_s": 1e6, "fleet": "llama3"}, "node_mtbf_s and fleet are mutually"),
+            ({"node_mtbf_s": 1e6}, "node_mtbf_s requires repair_s"),
+            ({"power_w": 500}, "power_w requires idle_power_w"),
+            ({"num_jobs": None, "until_s": 60}, "set num_jobs too, or leave until_s out"),
+        ],
+    ),
+    (
+        FleetGoodput,
+        {"fleet": "llama3", "model": "meta-llama/Llama-3.1-8B", "checkpoint_bytes_per_s": 1e9},
+        [
+            ({"checkpoint_write_s": 60}, "checkpoint_bytes_per_s are mutually exclusive"),
+            ({"model": None}, "needs the checkpoint size: set checkpoint_bytes or model"),
+            (
+                {"step_time_s": 6.0, "system": "h100_sxm"},
+                "tokens_per_step missing",
+            ),
+            ({"step_time_s": 6.0, "mfu": 0.4}, "mfu and step_time_s are mutually exclusive"),
+            ({"what_if": True, "work_s": 60}, "what_if requires duration_s"),
+            ({"what_if": True, "num_seeds": 2}, "num_seeds = 2: what_if compares changes on the"),
         ],
     ),
     (
@@ -136,8 +166,8 @@ def test_what_all_pools_override_has_no_effect() -> None:
     check(Scenario, EFFECTS[len(SHARED)], DEPLOYED, formats, "format = bf16 has no effect here")
 
 
-@pytest.mark.parametrize(("schema", "usual", "examples"), KERNELS)
-def test_rules_of_operators_apply_to_their_examples(
+@pytest.mark.parametrize(("schema", "usual", "examples"), OTHERS)
+def test_rules_of_other_fields_apply_to_their_examples(
     schema: type[InputFields], usual: Fields, examples: list[tuple[Fields, str]]
 ) -> None:
     for rule, (changed, words) in zip(schema.rules, examples, strict=True):

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, broken_rules
 from perfatlas.training import step
 from perfatlas.training.layouts import Layouts, layout_rules, take_layouts
-from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
+from perfatlas.training.schedules import (
+    Pipelines,
+    PipelineSize,
+    find_schedule,
+    peak_activations,
+)
 from perfatlas.training.schedules.steps import programs
 from perfatlas.verbs.train import search_training, train
 from tests.examples import few
@@ -165,9 +170,11 @@ def test_given_sizes_are_kept_and_others_are_searched() -> None:
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"])
 def test_peaks_of_memory_do_not_change_after_some_rounds(schedule: str) -> None:
     sizes = [(p, m, v) for p in (1, 2, 3, 4) for m in (6, 12, 24, 48, 60) for v in (1, 2, 3)]
-    reasons = pipeline_refusals([schedule] * len(sizes), *np.array(sizes).T)
+    refused = broken_rules(
+        find_schedule(schedule).rules, PipelineSize(schedule, *np.array(sizes).T)
+    )
     ranks, batches, chunks = np.array(
-        [size for at, size in enumerate(sizes) if at not in reasons]
+        [size for at, size in enumerate(sizes) if at not in refused]
     ).T
     stages = int((ranks * chunks).max())
     ones = np.ones((len(ranks), stages))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.training.schedules import SCHEDULES, pipeline_refusals
+from perfatlas.quantities import broken_rules
+from perfatlas.training.schedules import PipelineSize, find_schedule
 
 
 @pytest.mark.parametrize(
@@ -27,15 +28,6 @@ def test_a_layout_a_schedule_cannot_run_is_refused_with_the_reason(
     name: str, ranks: int, micro_batches: int, chunks: int, part: str
 ) -> None:
     sizes = (np.array([value]) for value in (ranks, micro_batches, chunks))
-    reason = str(pipeline_refusals([name], *sizes)[0])
-    assert part in reason
-    assert f"pipeline_schedule {name}" in reason
-
-
-def test_layouts_that_run_are_not_refused_in_a_mixed_table() -> None:
-    names = ["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe", "dualpipe"]
-    ranks, micro_batches = np.array([4] * 6 + [3]), np.array([8] * 7)
-    chunks = np.array([1, 1, 2, 1, 2, 1, 1])
-    refusals = pipeline_refusals(names, ranks, micro_batches, chunks)
-    assert list(refusals) == [6]
-    assert {schedule.name for schedule in SCHEDULES} == set(names)
+    problem = broken_rules(find_schedule(name).rules, PipelineSize(name, *sizes))[0]
+    assert part in str(problem)
+    assert f"pipeline_schedule {name}" in str(problem)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas import networks
+from perfatlas import networks, quantities
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import broken_rules
 from perfatlas.training import Recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_rules
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
@@ -60,10 +59,8 @@ def published_runs() -> list[PublishedRun]:
         reason = _missing(run)
         question = None if reason else _question(run)
         if question is not None:
-            problems = broken_rules(
-                layout_rules(question.network, question.schedule), question.layouts
-            )
-            reason = str(problems.get(0, ""))
+            broken = layout_rules(question.network, question.schedule)
+            reason = str(quantities.broken_rules(broken, question.layouts).get(0, ""))
         found.append(PublishedRun(run=run, question=None if reason else question, refused=reason))
     return found
 

@@ -5,36 +5,25 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from perfatlas.quantities.errors import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from perfatlas.quantities.errors import PerfatlasError
 
-
-class RuledRows(Protocol):
-    """What rules read: fields of N rows, or what is resolved from them."""
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-
-    def row(self, row: int, /) -> Mapping[str, Any]:
-        """Return what messages about a row are filled with."""
-
-
-Rows = TypeVar("Rows", bound=RuledRows)
+# what a rule reads: columns of fields, or what is resolved from them
+Rows = TypeVar("Rows", bound=Any)
 
 
 class Rule(NamedTuple, Generic[Rows]):
-    """What some rows must not be."""
+    """What some rows must not be: `size` of them, whose `row` fills in messages."""
 
     applies: Callable[[Rows], NDArray[np.bool_] | bool]  # Which rows it refuses (N,), or all
     # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row

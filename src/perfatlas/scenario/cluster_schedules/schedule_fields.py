@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, Rule, did_you_mean, repr_for_error
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     ClusterPower,
@@ -17,9 +19,14 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.scenario.fields import Columns
 
 MAX_COMPARED_SCHEDULES: Final = 64
+
+
+FAILURES: Final = ("node_mtbf_s", "fleet", "failures")
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
@@ -27,6 +34,49 @@ class ScheduleFields(
     InputFields, ClusterPower, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs
 ):
     """Jobs, the cluster they share, the rules they are served by, what fails and what it draws."""
+
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
+        Rule(
+            lambda c: (
+                (c.is_set("jobs") == c.is_set("num_jobs"))
+                & (c.is_set("jobs") | ~(c.is_set("load") | c.is_set("job_rate")))
+            ),
+            lambda c, row: (
+                "expected exactly one of jobs (a file) and num_jobs (generated);"
+                f" {'both' if c.is_set('jobs')[row] else 'neither'} set"
+            ),
+        ),
+        Rule(
+            lambda c: ~c.is_set("jobs") & (c.is_set("job_rate") == c.is_set("load")),
+            "generated jobs require either load (requested GPU-time over capacity, such as 0.8) or"
+            " job_rate (submissions per second)",
+        ),
+        Rule(
+            lambda c: ~c.is_set("nodes") & ~c.is_set("fleet"),
+            "nodes is required: the number of nodes of the cluster",
+        ),
+        Rule(
+            lambda c: np.sum([c.is_set(name) for name in FAILURES], axis=0) > 1,
+            lambda c, row: (
+                f"{' and '.join(name for name in FAILURES if c.is_set(name)[row])} are mutually"
+                " exclusive"
+            ),
+        ),
+        Rule(
+            lambda c: c.is_set("node_mtbf_s") & ~c.is_set("repair_s"),
+            "node_mtbf_s requires repair_s",
+        ),
+        Rule(
+            lambda c: c.is_set("power_w") & ~c.is_set("idle_power_w"),
+            "power_w requires idle_power_w, the power of a GPU without a job, such as 80",
+        ),
+        Rule(
+            lambda c: ~c.is_set("jobs") & ~c.is_set("num_jobs") & c.is_set("until_s"),
+            "until_s = {until_s:g}: without num_jobs the precision of the mean wait sets the length"
+            " of the stream",
+            "set num_jobs too, or leave until_s out",
+        ),
+    )
 
 
 JOB_NAMES: Final = (
@@ -46,34 +96,7 @@ def parse_schedule(fields: Mapping[str, Any]) -> ScheduleFields:
         >>> parse_schedule({"nodes": "64", "num_jobs": 100, "load": 0.8}).backfill
         'easy'
     """
-    inputs = ScheduleFields.read(fields)
-    _check_jobs(inputs)
-    if inputs.nodes is None and inputs.fleet is None:
-        raise InvalidSpecError("nodes is required: the number of nodes of the cluster")
-    ways = [n for n in ("node_mtbf_s", "fleet", "failures") if getattr(inputs, n) is not None]
-    if len(ways) > 1:
-        raise InvalidSpecError(f"{' and '.join(ways)} are mutually exclusive")
-    if inputs.node_mtbf_s is not None and inputs.repair_s is None:
-        raise InvalidSpecError("node_mtbf_s requires repair_s")
-    if inputs.power_w is not None and inputs.idle_power_w is None:
-        raise InvalidSpecError(
-            "power_w requires idle_power_w, the power of a GPU without a job, such as 80"
-        )
-    return inputs
-
-
-def _check_jobs(inputs: ScheduleFields) -> None:
-    stream = inputs.num_jobs is None and (inputs.load or inputs.job_rate) is not None
-    if not stream and (inputs.jobs is None) == (inputs.num_jobs is None):
-        both = "both" if inputs.jobs is not None else "neither"
-        raise InvalidSpecError(
-            f"expected exactly one of jobs (a file) and num_jobs (generated); {both} set"
-        )
-    if inputs.jobs is None and (inputs.job_rate is None) == (inputs.load is None):
-        raise InvalidSpecError(
-            "generated jobs require either load (requested GPU-time over capacity, such as 0.8) or"
-            " job_rate (submissions per second)"
-        )
+    return ScheduleFields.read(fields).checked()
 
 
 def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, Any]]:

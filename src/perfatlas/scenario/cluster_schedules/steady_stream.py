@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from perfatlas.quantities import HOUR_S, InvalidSpecError, counted
+from perfatlas.quantities import HOUR_S, counted
 from perfatlas.reliability.jobs.model import TICKS_PER_SECOND
 from perfatlas.reliability.jobs.run import measured_jobs, waiting_growth
 from perfatlas.sampling import batch_precision, stability_of
@@ -138,15 +138,7 @@ def sized_stream(inputs: ScheduleFields) -> JobStream | None:
 
     Returns:
         None if it was stopped.
-
-    Raises:
-        InvalidSpecError: An end of the simulation is set, which the length of the stream sets.
     """
-    if inputs.until_s is not None:
-        raise InvalidSpecError(
-            f"until_s = {inputs.until_s:g}: without num_jobs the precision of the mean wait sets"
-            " the length of the stream; set num_jobs too, or leave until_s out"
-        )
     longest = MAX_JOBS_WITH_RESERVATIONS if inputs.backfill == "conservative" else MAX_JOBS
     count, capacity = _first_count(inputs, longest), None
     while True:

@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from perfatlas import files
+from perfatlas import files, quantities
 from perfatlas.hardware import slice_chips
-from perfatlas.quantities import (
-    InvalidSpecError,
-    PerfatlasError,
-    broken_rules,
-    did_you_mean,
-    refuse_broken,
-    repr_for_error,
-)
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
 from perfatlas.scenario.fields.columns import (
     Columns,
     FieldColumn,
@@ -38,7 +31,6 @@ from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.quantities import Rule
     from perfatlas.scenario.fields.columns import Table
     from perfatlas.vocabulary.fields import Field
 
@@ -106,7 +98,7 @@ class InputFields:
     __slots__ = ("fields_set",)
     # Readers of fields that the table cannot read, by name
     readers: ClassVar[Mapping[str, Callable[[object], Any]]] = {}
-    rules: ClassVar[Sequence[Rule[Columns]]] = ()  # What `ask` and `checked` refuse
+    rules: ClassVar[Sequence[quantities.Rule[Columns]]] = ()  # What `ask` and `checked` refuse
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Store typed values of the fields that are set."""
@@ -178,7 +170,8 @@ class InputFields:
         fields that nothing knows are ignored.
         """
         columns, problems = cls.read_table(table)
-        return columns, broken_rules(cls.rules, columns) | without_effect(columns) | problems
+        broken = quantities.broken_rules(cls.rules, columns)
+        return columns, broken | without_effect(columns) | problems
 
     @classmethod
     def ask(cls, fields: Mapping[str, Any]) -> Self:
@@ -192,12 +185,12 @@ class InputFields:
         columns = columns_of([question])
         for problem in without_effect(columns).values():
             raise problem
-        refuse_broken(cls.rules, columns)
+        quantities.refuse_broken(cls.rules, columns)
         return question
 
     def checked(self) -> Self:
         """Return the same fields, which must contradict no rule."""
-        refuse_broken(self.rules, columns_of([self]))
+        quantities.refuse_broken(self.rules, columns_of([self]))
         return self
 
     @classmethod

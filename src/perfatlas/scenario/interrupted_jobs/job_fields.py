@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+import numpy as np
+
 from perfatlas.answer import averaged, half_widths
-from perfatlas.quantities import InvalidSpecError, two_digits
+from perfatlas.quantities import InvalidSpecError, Rule, two_digits
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     JobFailures,
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.answer import Answer
+    from perfatlas.scenario.fields import Columns
 
+STEP: Final = ("model", "system", "step_time_s", "tokens_per_step")
 MEASURED: Final = (
     *("goodput", "interruptions", "interruptions_per_day", "lost_gpu_hours", "useful_gpu_hours"),
     *("finish_s", "cost_usd", "usd_per_useful_gpu_hour", "job_energy_j", "lost_energy_j"),
@@ -31,16 +35,7 @@ MEASURED: Final = (
 
 
 def seeds_of(inputs: Goodput) -> range:
-    """Return the seeds of a job.
-
-    Raises:
-        InvalidSpecError: Changes are ranked, which are paired differences of one seed.
-    """
-    if inputs.num_seeds > 1 and inputs.what_if:
-        raise InvalidSpecError(
-            f"num_seeds = {inputs.num_seeds}: what_if compares changes on the failures of one seed;"
-            " leave num_seeds out, or set a smaller half_width"
-        )
+    """Return the seeds of a job."""
     return range(inputs.seed, inputs.seed + inputs.num_seeds)
 
 
@@ -97,6 +92,33 @@ class Goodput(
     """A job, how it lives with failures, and the step it runs. None means "derive it"."""
 
     required: ClassVar[tuple[str, ...]] = ()
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
+        Rule(
+            lambda c: c.is_set("checkpoint_write_s") & c.is_set("checkpoint_bytes_per_s"),
+            "checkpoint_write_s and checkpoint_bytes_per_s are mutually exclusive",
+        ),
+        Rule(
+            lambda c: (
+                c.is_set("checkpoint_bytes_per_s")
+                & ~(c.is_set("checkpoint_bytes") | c.is_set("model"))
+            ),
+            "checkpoint_bytes_per_s needs the checkpoint size: set checkpoint_bytes or model",
+        ),
+        Rule(
+            lambda c: (
+                (c.is_set("step_time_s") | c.is_set("tokens_per_step"))
+                & ~np.all([c.is_set(name) for name in STEP], axis=0)
+            ),
+            lambda c, row: (
+                "the MFU of a step needs model, system, step_time_s and tokens_per_step:"
+                f" {', '.join(name for name in STEP if not c.is_set(name)[row])} missing"
+            ),
+        ),
+        Rule(
+            lambda c: c.is_set("step_time_s") & c.is_set("mfu"),
+            "mfu and step_time_s are mutually exclusive",
+        ),
+    )
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
@@ -131,6 +153,18 @@ class FleetGoodput(Goodput):
     """A job on a fleet of a file or the catalog, always simulated."""
 
     required = ("fleet",)
+    rules = (
+        *Goodput.rules,
+        Rule(
+            lambda c: c["what_if"].differs & c.is_set("work_s"),
+            "what_if requires duration_s and cannot be combined with work_s",
+        ),
+        Rule(
+            lambda c: c["what_if"].differs & (c.numbers("num_seeds") > 1.0),
+            "num_seeds = {num_seeds}: what_if compares changes on the failures of one seed",
+            "leave num_seeds out, or set a smaller half_width",
+        ),
+    )
     if TYPE_CHECKING:
         fleet: str
 

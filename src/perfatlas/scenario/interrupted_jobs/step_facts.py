@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
 # weights 2, master copy 4, Adam's two moments 8 (arXiv 1910.02054)
 CHECKPOINT_BYTES_PER_PARAMETER: Final = 14.0
-_OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +70,7 @@ def measured_step(inputs: Goodput) -> StepFacts:
         >>> print(f"{facts.mfu(16384):.3f} {facts.checkpoint_bytes / 1e12:.2f} TB")
         0.404 5.68 TB
     """
+    inputs.checked()
     counts = None if inputs.model is None else _counts(inputs.model)
     notes: list[str] = []
     state_bytes = inputs.checkpoint_bytes
@@ -85,8 +85,8 @@ def measured_step(inputs: Goodput) -> StepFacts:
             " Adam; arXiv 1910.02054)"
         )
     write_s = None
-    if inputs.checkpoint_bytes_per_s is not None:
-        write_s = _write_s(inputs, state_bytes, inputs.checkpoint_bytes_per_s)
+    if inputs.checkpoint_bytes_per_s is not None and state_bytes is not None:
+        write_s = state_bytes / inputs.checkpoint_bytes_per_s
         notes.append(
             f"writing it takes {significant(write_s, 4)} s at"
             f" {inputs.checkpoint_bytes_per_s / 1e9:g} GB/s for"
@@ -122,30 +122,10 @@ def _multiplied(counts: ParameterCounts) -> int:
     return counts.active - (counts.embedding if counts.lm_head else 0)
 
 
-def _write_s(inputs: Goodput, state_bytes: float | None, bytes_per_s: float) -> float:
-    if inputs.checkpoint_write_s is not None:
-        raise InvalidSpecError(
-            "checkpoint_write_s and checkpoint_bytes_per_s are mutually exclusive"
-        )
-    if state_bytes is None:
-        raise InvalidSpecError(
-            "checkpoint_bytes_per_s needs the checkpoint size: set checkpoint_bytes or model"
-        )
-    return state_bytes / bytes_per_s
-
-
 def _work(inputs: Goodput, counts: ParameterCounts | None) -> tuple[float | None, float | None]:
     """Return the FLOP/s of a step, and the peak of a GPU; None without a step."""
-    if inputs.step_time_s is None and inputs.tokens_per_step is None:
+    if counts is None or inputs.system is None or inputs.step_time_s is None:
         return None, None
-    missing = [name for name in ("model", "system", *_OF_A_STEP) if getattr(inputs, name) is None]
-    if missing or counts is None or inputs.system is None:
-        raise InvalidSpecError(
-            f"the MFU of a step needs model, system, step_time_s and tokens_per_step:"
-            f" {', '.join(missing)} missing"
-        )
-    if inputs.mfu is not None:
-        raise InvalidSpecError("mfu and step_time_s are mutually exclusive")
     from perfatlas.hardware import resolve_system
 
     peaks = resolve_system(inputs.system).device.peak_flop_per_s
@@ -154,7 +134,7 @@ def _work(inputs: Goodput, counts: ParameterCounts | None) -> tuple[float | None
             f"format = {repr_for_error(inputs.format)}: {inputs.system} has peaks of"
             f" {', '.join(peaks)}"
         )
-    tokens_per_s = float(inputs.tokens_per_step or 0) / float(inputs.step_time_s or 1.0)
+    tokens_per_s = float(inputs.tokens_per_step or 0) / inputs.step_time_s
     return FLOP_PER_PARAMETER * _multiplied(counts) * tokens_per_s, peaks[inputs.format]
 
 

@@ -188,9 +188,9 @@ def _batch_message(d: Deployed, row: int) -> str:
     )
 
 
-DEPLOYMENTS: Final = (
+DEPLOYMENTS: Final[tuple[Rule[Deployed], ...]] = (
     *(
-        Rule[Deployed](
+        Rule(
             partial(
                 lambda name, d: (
                     np.isfinite(d.numbers(name, np.inf)) & (d.fields["tier"] == "bound")
@@ -203,32 +203,30 @@ DEPLOYMENTS: Final = (
         )
         for name in default_limits.LIMITS_OF_POWER
     ),
-    Rule[Deployed](
-        lambda d: d.profile.runs not in d.needs, _engine_message, error=UnsupportedError
-    ),
-    Rule[Deployed](
+    Rule(lambda d: d.profile.runs not in d.needs, _engine_message, error=UnsupportedError),
+    Rule(
         lambda d: d.is_graph and d.gemm not in (d.profile.graph_formats or (d.gemm,)),
         _format_message,
         error=UnsupportedError,
     ),
-    Rule[Deployed](
+    Rule(
         lambda d: (d.workers.load.isl > 1.0) & d.is_graph,
         lambda d, row: (
             f"isl = {d.workers.load.isl[row]:g}: {d.model.name} runs over items of one size; leave"
             f" isl out, and change its sizes as in {d.model.base}{{name=value}}"
         ),
     ),
-    Rule[Deployed](
+    Rule(
         lambda d: d.queued & d.model.network.decodes,
         lambda d, _: str(generation_error(d.model.name)),
         error=UnsupportedError,
     ),
-    Rule[Deployed](
+    Rule(
         lambda d: d.queued & (d.workers.pooled or not d.workers.queues),
         lambda d, _: str(graph_error(d.model.name, pools=d.workers.pooled)),
         error=UnsupportedError,
     ),
-    Rule[Deployed](
+    Rule(
         lambda d: (
             d.queued
             & ~d.workers.columns.is_set("max_num_seqs")
@@ -239,13 +237,13 @@ DEPLOYMENTS: Final = (
             " as 16"
         ),
     ),
-    Rule[Deployed](
+    Rule(
         lambda d: ~d.workers.aggregated_N & d.workers.columns.is_set("max_num_seqs") & d.is_graph,
         "max_num_seqs is the largest batch of a queue, and mode = static runs one batch",
         "set batch, or ask simulate",
     ),
     *(
-        Rule[Deployed](
+        Rule(
             partial(lambda d, name: d.workers.columns[name].differs & d.is_graph, name=name),
             partial(lambda name, d, _: str(tokens_error(name, d.model.name)), name),
         )
@@ -253,7 +251,7 @@ DEPLOYMENTS: Final = (
     ),
     Rule(_longer, _output_message),
     Rule(_beyond_context, _images_message),
-    Rule[Deployed](
+    Rule(
         lambda d: (
             (d.workers.plan.pp > 1.0) & (d.workers.pooled and not d.profile.disaggregation.stages)
         ),
@@ -264,7 +262,7 @@ DEPLOYMENTS: Final = (
         error=UnsupportedError,
     ),
     *(
-        Rule[Deployed](
+        Rule(
             partial(
                 lambda engine, holds, d: (
                     (d.workers.plan.dcp > 1.0) & (d.profile.name == engine and holds(d))

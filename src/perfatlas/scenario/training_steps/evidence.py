@@ -25,7 +25,7 @@ from perfatlas.vocabulary.fields import fields_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.scenario.training_steps.inputs import TrainInputs
+    from perfatlas.scenario.training_steps.recipe import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.training_steps.inputs import TrainInputs
+    from perfatlas.scenario.training_steps.recipe import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 PRICED: Final = ("usd_per_gpu_hour", "pue", "usd_per_kwh")  # fields

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Evidence
     from perfatlas.cost import GpuPrice
-    from perfatlas.scenario.training_steps.inputs import TrainInputs
+    from perfatlas.scenario.training_steps.recipe import TrainInputs
     from perfatlas.training.recipe import Recipe
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, refuse_broken
 from perfatlas.scenario.fields import number_columns, refuse_unused, system_engine
 from perfatlas.scenario.training_steps import rules
-from perfatlas.scenario.training_steps.inputs import TrainInputs
-from perfatlas.scenario.training_steps.recipe import recipe_of, schedule_of, training_format
+from perfatlas.scenario.training_steps.recipe import (
+    TrainInputs,
+    recipe_of,
+    schedule_of,
+    training_format,
+)
 from perfatlas.training import profiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
 from perfatlas.training.step import TrainingQuestion
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.networks import Network
     from perfatlas.operators import IntArray
+    from perfatlas.scenario.fields import InputFields
 
 # fields that are columns of the candidates, beside those from which data-parallel ranks follow
 SIZES: Final = (
@@ -111,31 +116,26 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
     return inputs
 
 
-class _NamesModel(Protocol):
-    """Fields with a model."""
-
-    model: str
-
-
-def check_experts(inputs: _NamesModel) -> None:
+def check_experts(inputs: InputFields) -> None:
     """Refuse fields of experts where the model is dense, or a graph of operators."""
-    network = resolve_model(inputs.model).network
+    model = inputs.values["model"]
+    network = resolve_model(model).network
 
     def experts() -> Missing | None:
         if network.has_experts:
             return None
         if network.item:
-            why = f"it applies to MoE layers, and {inputs.model} is a graph of operators"
+            why = f"it applies to MoE layers, and {model} is a graph of operators"
             return Missing(why, "train a MoE model")
-        return Missing(f"{inputs.model} is dense", "use a MoE model")
+        return Missing(f"{model} is dense", "use a MoE model")
 
     def graph() -> Missing | None:
-        why = f"{inputs.model} is a language model"
+        why = f"{model} is a language model"
         return None if network.item else Missing(why, "train a graph of operators")
 
     divided = (lambda: None) if network.divides_weights else experts
     facts = {"experts": experts, "experts or tables": divided, "graph": graph}
-    refuse_unused(vars(inputs), fields_of(type(inputs)), facts)
+    refuse_unused(inputs.values, fields_of(type(inputs)), facts)
 
 
 def _default_engine(inputs: TrainInputs) -> str:

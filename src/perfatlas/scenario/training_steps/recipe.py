@@ -1,18 +1,16 @@
-"""The recipe of a training step, from its fields."""
+"""The fields of a training step, and its recipe."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from perfatlas.formats import get_format
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields import InputFields
 from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TRAINED_FORMATS
-
-if TYPE_CHECKING:
-    from perfatlas.scenario.fields import InputFields
-    from perfatlas.scenario.training_steps.inputs import TrainInputs
+from perfatlas.vocabulary import fields
 
 # JPEG images of ImageNet that one core decodes, without augmentation [images/s]: the slowest, the
 # median and the fastest of Arm Neoverse N1, AMD EPYC 9B14 (621), Arm Neoverse V2, Intel Xeon 8581C
@@ -22,6 +20,25 @@ DECODED_PER_S: Final = (440.0, 643.0, 864.0)
 FP8_FORMATS: Final = ("fp8_static", "fp8_dynamic", "fp8_block", "mxfp8")
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
 FP8_DEFAULT: Final = "fp8_dynamic"
+
+
+# groups in reverse order: Python collects annotations from the last base on
+class TrainInputs(
+    InputFields,
+    fields.TrainingPower,
+    fields.TrainingCheckpoints,
+    fields.TrainingRecipe,
+    fields.TrainingFormats,
+    fields.UnevenStages,
+    fields.TrainingLayout,
+    fields.TrainingBatch,
+    fields.ClockChoice,
+    fields.TierChoice,
+    fields.TrainingEngineChoice,
+    fields.SystemChoice,
+    fields.ModelChoice,
+):
+    """A training step."""
 
 
 def recipe_of(inputs: TrainInputs) -> Recipe:

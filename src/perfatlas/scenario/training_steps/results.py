@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.training_steps.inputs import TrainInputs
+    from perfatlas.scenario.training_steps.recipe import TrainInputs
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
 
 STORAGE: Final = ("checkpoint_bytes_per_s",)  # field that is read of every candidate here

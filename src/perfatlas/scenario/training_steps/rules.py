@@ -409,11 +409,7 @@ SINGLE: Final[tuple[Rule[Trained], ...]] = (
 
 
 def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> BoolArray:
-    """Return the layouts that an engine does not run or a recipe refuses (C,).
-
-    Args:
-        layouts: The layouts (C,).
-    """
+    """Return the layouts that an engine does not run or a recipe refuses (C,)."""
     engine = profiles.resolve_training_engine(inputs.values["engine"])
     trained = Trained(inputs=inputs, layouts=layouts, engine=engine)
     rules = (*ENGINE_LAYOUTS, *LAYOUTS)

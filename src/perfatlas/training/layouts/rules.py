@@ -147,10 +147,8 @@ EXPERTS: Final = Rule[Layouts](
 def _pipelines(layouts: Layouts, schedule: str) -> PipelineSize:
     """Return the sizes of the pipelines of layouts."""
     counts_C = np.clip(np.round(layouts.micro_batches), 1.0, MAX_PASSES)
-    ranks, micro_batches, chunks = (
-        sizes_C.astype(np.int64) for sizes_C in (layouts.pp, counts_C, layouts.vpp)
-    )
-    return PipelineSize(schedule=schedule, ranks=ranks, micro_batches=micro_batches, chunks=chunks)
+    sizes = (layouts.pp, counts_C, layouts.vpp)
+    return PipelineSize(schedule, *(size_C.astype(np.int64) for size_C in sizes))
 
 
 def _pipeline_rules(layers: int, schedule: str) -> Iterator[Rule[Layouts]]:
@@ -202,12 +200,8 @@ def _schedule_message(rule: Rule[PipelineSize], schedule: str, layouts: Layouts,
     why = str(rule.broken_by(_pipelines(one, schedule), 0))
     micro_batches, ranks = int(one.micro_batches[0]), int(one.pp[0])
     counts_N = np.arange(max(micro_batches - 2 * ranks, 1), micro_batches + 2 * ranks + 1)
-    sizes = PipelineSize(
-        schedule=schedule,
-        ranks=np.full_like(counts_N, ranks),
-        micro_batches=counts_N,
-        chunks=np.full_like(counts_N, one.vpp[0]),
-    )
+    ranks_N, chunks_N = np.full_like(counts_N, ranks), np.full_like(counts_N, one.vpp[0])
+    sizes = PipelineSize(schedule, ranks_N, counts_N, chunks_N)
     rules = find_schedule(schedule).rules
     runs = counts_N[~np.logical_or.reduce([rule.refused(sizes) for rule in rules])].tolist()
     if not runs:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from perfatlas.training.schedules.placement import stages_of_ranks
     from perfatlas.training.schedules.schedule import PipelineSize
     from perfatlas.training.schedules.steps import peak_activations, pipeline_steps
-    from perfatlas.training.schedules.table import SCHEDULES, find_schedule, pipeline_refusals
+    from perfatlas.training.schedules.table import SCHEDULES, find_schedule
     from perfatlas.training.schedules.timeline import pipeline_timeline
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -21,11 +21,7 @@ from perfatlas.training.schedules.passes import (
     WEIGHT_GRADIENT,
     put,
 )
-from perfatlas.training.schedules.schedule import (
-    ONE_CHUNK,
-    PipelineSchedule,
-    PipelineSize,
-)
+from perfatlas.training.schedules.schedule import ONE_CHUNK, PipelineSchedule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,17 +147,17 @@ DUALPIPE: Final = PipelineSchedule(
     source="DeepSeek-AI, arXiv 2412.19437, section 3.2.1; github.com/deepseek-ai/DualPipe",
     rules=(
         ONE_CHUNK,
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.ranks % 2 != 0,
             "pipeline_schedule {schedule} needs an even pp, not {ranks}",
         ),
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.micro_batches % 2 != 0,
             "pipeline_schedule {schedule} needs an even number of micro-batches per step, not"
             " {micro_batches}",
             "change global_batch or micro_batch",
         ),
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.micro_batches < 2 * size.ranks,
             "pipeline_schedule {schedule} needs at least 2 pp micro-batches per step, and"
             " {micro_batches} is less than twice {ranks}",

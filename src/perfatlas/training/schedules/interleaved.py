@@ -11,11 +11,7 @@ from perfatlas.training.schedules.passes import (
     FORWARD,
     put,
 )
-from perfatlas.training.schedules.schedule import (
-    PipelineSchedule,
-    PipelineSize,
-    looped_stages,
-)
+from perfatlas.training.schedules.schedule import PipelineSchedule, looped_stages
 
 if TYPE_CHECKING:
     from perfatlas.training.schedules.passes import Passes
@@ -59,17 +55,17 @@ INTERLEAVED: Final = PipelineSchedule(
     " each chunk, in the order of 1F1B.",
     source="Narayanan et al., arXiv 2104.04473, section 2.2.2",
     rules=(
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.chunks < 2,
             "pipeline_schedule {schedule} needs at least two chunks of layers per rank, not"
             " {chunks}",
             "set vpp = 2 or more, or use 1f1b",
         ),
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.ranks < 2,
             "pipeline_schedule {schedule} needs pp = 2 or more, not {ranks}",
         ),
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.micro_batches % size.ranks != 0,
             "pipeline_schedule {schedule} needs a number of micro-batches per step that pp"
             " divides, and {micro_batches} is not a multiple of {ranks}",

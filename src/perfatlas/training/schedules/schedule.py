@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PipelineSize:
     """Sizes of pipelines of one schedule, as columns."""
 

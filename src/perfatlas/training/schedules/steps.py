@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, broken_rules
 from perfatlas.training.schedules.columns import Pipelines, PipelineSteps
 from perfatlas.training.schedules.longest_path import longest_paths
 from perfatlas.training.schedules.passes import BACKWARD, KINDS, PAIR
 from perfatlas.training.schedules.programs import Program, program_of
-from perfatlas.training.schedules.table import find_schedule, pipeline_refusals
+from perfatlas.training.schedules.schedule import PipelineSize
+from perfatlas.training.schedules.table import find_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
     """Return the steps of candidates: the longest path through the passes of all ranks.
 
     Raises:
-        InvalidSpecError: A schedule refuses the sizes of a candidate (`pipeline_refusals` has the
+        InvalidSpecError: A schedule refuses the sizes of a candidate (its `rules` have the
             reasons of all), or a duration is negative or not finite.
 
     Source: The orders of passes are those of the publications that the rows of `SCHEDULES` name.
@@ -162,9 +163,13 @@ def durations(
 
 def check(pipelines: Pipelines) -> None:
     """Refuse candidates that cannot run."""
-    sizes = (pipelines.ranks_C, pipelines.micro_batches_C, pipelines.chunks_C)
-    for i, problem in sorted(pipeline_refusals(pipelines.schedule_C, *sizes).items()):
-        raise InvalidSpecError(f"candidate {i}: {problem}")
+    name_C = np.asarray(pipelines.schedule_C, dtype=np.str_)
+    for name in sorted(set(name_C.tolist())):
+        rows = np.flatnonzero(name_C == name)
+        sizes = (pipelines.ranks_C, pipelines.micro_batches_C, pipelines.chunks_C)
+        size = PipelineSize(name, *(size_C[rows] for size_C in sizes))
+        for at, problem in broken_rules(find_schedule(name).rules, size).items():
+            raise InvalidSpecError(f"candidate {rows[at]}: {problem}")
     for name in ("forward_s_CS", "input_gradient_s_CS", "weight_gradient_s_CS", "send_s_CS"):
         _check_durations(name, getattr(pipelines, name))
     if pipelines.pair_s_CS is not None:

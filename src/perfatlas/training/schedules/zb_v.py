@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import inlined, part
 from perfatlas.quantities import Rule
 from perfatlas.training.schedules.passes import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, put
-from perfatlas.training.schedules.schedule import (
-    PipelineSchedule,
-    PipelineSize,
-    v_shaped_stages,
-)
+from perfatlas.training.schedules.schedule import PipelineSchedule, v_shaped_stages
 
 if TYPE_CHECKING:
     from perfatlas.training.schedules.passes import Passes
@@ -90,7 +86,7 @@ ZB_V: Final = PipelineSchedule(
     " weight gradients are separate passes.",
     source="Qi et al., arXiv 2401.10241, section 6; arXiv 2405.15362",
     rules=(
-        Rule[PipelineSize](
+        Rule(
             lambda size: size.chunks != 2,
             "pipeline_schedule {schedule} runs two chunks of layers per rank, not {chunks}",
             "set vpp = 2",

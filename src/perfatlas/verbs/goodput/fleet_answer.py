@@ -70,8 +70,6 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     facts = interrupted_jobs.measured_step(inputs)
     if facts.write_s is not None:
         inputs = inputs.changed(checkpoint_write_s=facts.write_s)
-    if inputs.what_if and inputs.work_s is not None:
-        raise InvalidSpecError("what_if requires duration_s and cannot be combined with work_s")
     ready = interrupted_jobs.fleet_job(inputs, facts.checkpoint_bytes)
     interrupted_jobs.check_date(inputs, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
