@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import shipped_table
 from perfatlas.networks.architecture import Architecture
+from perfatlas.networks.hf_config import decoder
 from perfatlas.networks.hf_config.blocks import dense, gqa
 from perfatlas.networks.hf_config.families import families, family_reader
+from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.quantization import checkpoint_formats
 from perfatlas.networks.language_model import LayerGroup
@@ -26,6 +28,8 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mea
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from perfatlas.networks.hf_config.decoder import Family
 
 
 COLORS: Final = 3
@@ -220,21 +224,14 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     model_type = fields.text("model_type")
     if not model_type:
         raise outer.invalid("model_type", "a string such as 'llama' is required")
-    if model_type not in families():
-        shown = model_type[:60]
-        nearest = did_you_mean(shown, families())
-        file = shown.replace("-", "_")
-        if not (file.isascii() and file.isidentifier()):
-            file = "<model_type>"
-        raise UnsupportedError(
-            f"{origin}: model_type {shown!r} is not supported{nearest}; to add it, write"
-            f" src/perfatlas/networks/hf_config/families/{file}.py with MODEL_TYPES and `read`"
-        )
     if model_type not in _UNEVEN:
         name = fields.has("per_layer_config", "block_configs")
         if name is not None and fields.values[name]:
             raise fields.unsupported(name, "layers that differ individually are not supported")
-    architecture = family_reader(model_type)(fields)
+    if model_type in families():
+        architecture = family_reader(model_type)(fields)
+    else:
+        architecture = decoder.read(fields, _family(fields), known=model_type in FAMILIES)
     encoder, undescribed = read_encoder(outer, architecture.hidden_size)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     notes = wrapped if encoder is None else ()
@@ -247,6 +244,18 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         checkpoint=checkpoint,
         notes=(*notes, *architecture.notes, *format_notes),
     )
+
+
+def _family(fields: Fields) -> Family:
+    """Return what is known of the family of a decoder that has no reader of its own."""
+    model_type = fields.text("model_type")
+    if model_type not in FAMILIES and model_type in decoder.class_defaults():
+        shown = model_type[:60]
+        raise UnsupportedError(
+            f"{fields.origin}: model_type {shown!r} is not supported: its layers have operators"
+            f" that are not modeled{did_you_mean(shown, (*FAMILIES, *families()))}"
+        )
+    return FAMILIES.get(model_type, decoder.Family())
 
 
 def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
