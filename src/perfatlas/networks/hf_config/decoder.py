@@ -14,7 +14,15 @@ from perfatlas.files import shipped_text
 from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import KEYS, canonical, unread
-from perfatlas.networks.layers import DenseFfn, GatedDeltaNet, Mamba1, Mamba2, MoeFfn
+from perfatlas.networks.layers import (
+    DenseFfn,
+    GatedDeltaNet,
+    LightningAttention,
+    Mamba1,
+    Mamba2,
+    MoeFfn,
+    ShortConvolution,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +44,7 @@ _FEATURES: Final = (
 KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("full_attention", "attention", "global", "global_attention"), "full"),
     **dict.fromkeys(("sliding_attention", "local", "sliding_window_attention"), "sliding"),
-    **dict.fromkeys(("linear_attention", "mamba", "mamba2", "recurrent"), "recurrent"),
+    **dict.fromkeys(("linear_attention", "mamba", "mamba2", "conv"), "recurrent"),
 }
 # Letters of a pattern such as "LLLG"
 _LETTERS: Final[Mapping[str, str]] = {"L": "sliding", "G": "full"}
@@ -53,6 +61,7 @@ _RULES: Final = frozenset(
         *("linear_value_head_dim", "linear_conv_kernel_dim", "attn_output_gate", "mamba_d_ssm"),
         *("lm_head_bias", "mamba_chunk_size", "chunk_size", "no_rope_layers", "num_mtp_modules"),
         *("no_rope_layer_interval", "use_mtp", "mtp_transformer_layers", "max_sequence_length"),
+        *("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier"),
     )
 )
 _TIME_STEP_DIVISOR: Final = 16  # ceil(hidden_size / 16): Mamba's rank of the time-step projection
@@ -77,6 +86,7 @@ class Family:
     gate_per_head: bool = False
     shared_gate: bool = False
     expert_bias: bool = False
+    lightning: bool = False  # Whether recurrent layers are lightning attention
     inner_norms: bool = False  # Norms inside a Mamba
     embedding_norm: bool = False
     padding_positions: int | None = None  # Rows of a table of positions beyond the longest prompt
@@ -216,6 +226,8 @@ def layer_kinds(fields: Fields, family: Family, depth: int) -> tuple[str, ...]:
         return tuple("recurrent" if (i + 1) % period else "full" for i in range(depth))
     if fields.has("num_attention_heads") is None and fields.has("mamba_d_state"):
         return ("recurrent",) * depth
+    if family.lightning:
+        return tuple("recurrent" if i % 2 else "full" for i in range(depth))
     return _windows(fields, family, depth)
 
 
@@ -304,7 +316,16 @@ def attention_of(fields: Fields, family: Family) -> GqaAttention:
 
 
 def recurrent(fields: Fields, family: Family) -> Mixer:
-    """Return a gated delta net, a Mamba or a Mamba-2, by what the config states."""
+    """Return the mixer of recurrent layers, by what the config states."""
+    if family.lightning:
+        attention = blocks.gqa(fields)
+        return LightningAttention(num_heads=attention.num_heads, head_dim=attention.head_dim)
+    if fields.has("conv_kernel_size"):
+        return ShortConvolution(
+            width=fields.integer("hidden_size"),
+            conv_kernel=fields.integer("conv_kernel_size"),
+            bias=fields.boolean("conv_bias", default=False),
+        )
     if fields.has("linear_num_key_heads"):
         return delta_net(fields)
     if fields.has("mamba_dt_rank") and not fields.has("mamba_n_heads"):
@@ -389,8 +410,12 @@ def dense(fields: Fields, family: Family) -> DenseFfn | None:
             width = fields.integer("shared_expert_intermediate_size")
         elif fields.has("mamba_n_heads", "mamba_dt_rank"):
             return None
+    width = fields.integer("intermediate_size", default=width or None)
+    if fields.boolean("block_auto_adjust_ff_dim", default=False):  # LFM2
+        multiple = fields.integer("block_multiple_of")
+        width = -(-(2 * width // 3) // multiple) * multiple
     return DenseFfn(
-        intermediate_size=fields.integer("intermediate_size", default=width or None),
+        intermediate_size=width,
         gated=_gated(fields, family),
         bias=fields.boolean("mlp_bias", default=False),
     )

@@ -168,6 +168,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "kolibri1": Family(fixed=_NORMED, norms=4),
     "laguna": Family(fixed=_NORMED | _CORRECTED | {"attn_output_gate": True}, gate_per_head=True),
     "minimax_m2": Family(defaults={"use_qk_norm": True, "router_bias": True}, qk_norm="full"),
+    **dict.fromkeys(
+        ("minimax", "minimax_text_01"),
+        Family(lightning=True),
+    ),
+    "lfm2": Family(fixed=_NORMED, only={"block_ffn_dim_multiplier": 1.0}),
+    "lfm2_moe": Family(fixed=_NORMED | _CORRECTED),
+    "lfm3": Family(fixed=_NORMED | {"attn_output_gate": True}, norms=4, gate_per_head=True),
     "nanochat": Family(fixed=_NORMED, gated=False, learned_norm=False, qk_norm_weight=False),
     "olmo": Family(learned_norm=False),
     **dict.fromkeys(("olmo2", "olmoe", "flex_olmo"), Family(fixed=_NORMED, qk_norm="full")),

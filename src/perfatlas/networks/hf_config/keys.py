@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Name used here -> other spellings, the most used first
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "hidden_size": ("n_embd", "n_embed", "d_model"),
-    "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size", "dim_ff", "dff"),
+    "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size", "dim_ff", "dff", "block_ff_dim"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv", "kv_n_heads", "num_attention_groups"),
