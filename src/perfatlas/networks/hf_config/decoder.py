@@ -106,7 +106,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         InvalidSpecError: A field is missing, has the wrong type or contradicts another.
         UnsupportedError: The config asks for something that is not modeled.
     """
-    fields, left_out = completed(fields, family)
+    fields, supplied = completed(fields, family)
     depth = fields.num_layers()
     mixers = family.mixers(fields, depth) if family.mixers else mixers_of(fields, family, depth)
     ffns = feed_forwards(fields, family, depth)
@@ -119,7 +119,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         mtp_layers=mtp_layers(fields),
         notes=(
             *family.notes,
-            *_supplied(fields, left_out),
+            *supplied,
             *(() if known else _assumed(fields)),
         ),
     )
@@ -138,7 +138,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
 def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
     """Return the fields under the names used here with what a config leaves out or never states.
 
-    Also the dimensions that it leaves out.
+    Also a note on the dimensions that it leaves out.
     """
     below = _supplied_by_class(fields.text("model_type"), tuple(family.names.items()))
     fields = canonical(fields, family.names)
@@ -153,7 +153,11 @@ def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
         allowed = fields.values.get(value) if isinstance(value, str) and value in KEYS else value
         if fields.has(name) and fields.values[name] != allowed:
             raise fields.unsupported(name, f"only {allowed} is supported")
-    return replace(fields, values={**fields.values, **family.fixed}), left_out
+    fields = replace(fields, values={**fields.values, **family.fixed})
+    if not left_out:
+        return fields, ()
+    named = ", ".join(f"{name} = {fields.values[name]}" for name in left_out)
+    return fields, (f"left out of config.json, taken from its class in transformers: {named}",)
 
 
 @cache
@@ -173,14 +177,6 @@ def class_defaults() -> Mapping[str, Mapping[str, object]]:
     """
     rows: dict[str, dict[str, object]] = json.loads(shipped_text("data/config_defaults.json"))
     return rows
-
-
-def _supplied(fields: Fields, left_out: Sequence[str]) -> tuple[str, ...]:
-    """Return which dimensions a config leaves out."""
-    if not left_out:
-        return ()
-    named = ", ".join(f"{name} = {fields.values[name]}" for name in left_out)
-    return (f"left out of the config, as its config class in transformers supplies: {named}",)
 
 
 def _assumed(fields: Fields) -> tuple[str, ...]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import shipped_table
 from perfatlas.networks.architecture import Architecture
-from perfatlas.networks.hf_config import decoder
+from perfatlas.networks.hf_config import decoder, encoders
 from perfatlas.networks.hf_config.blocks import dense, gqa
+from perfatlas.networks.hf_config.encoders import ENCODERS
 from perfatlas.networks.hf_config.families import families, family_reader
 from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
@@ -27,8 +29,8 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mea
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
+    from perfatlas.networks.contract import Network
     from perfatlas.networks.hf_config.decoder import Family
 
 
@@ -273,9 +275,32 @@ def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     return Fields(values=values, origin=outer.origin), (note,)
 
 
-def _read_file(path: Path) -> Architecture:
-    """Return the architecture of a config.json, with the formats of a file beside it."""
+def is_encoder(text: str) -> bool:
+    """Return whether a config.json, or that of a folder, is one of a text encoder.
+
+    What cannot be read is none.
+    """
+    try:
+        path = Path(text).expanduser()
+        path = path / "config.json" if path.is_dir() else path
+        read = path.stat()
+        return path.is_file() and _model_type(path, read.st_mtime_ns, read.st_size) in ENCODERS
+    except (OSError, ValueError, RuntimeError, InvalidSpecError):
+        return False
+
+
+@lru_cache(maxsize=256)
+def _model_type(path: Path, _changed_ns: int, _bytes: int) -> str:
+    """Return the model_type of a config.json as it was at a time."""
+    return str(_read_json(path).get("model_type"))
+
+
+def _read_file(path: Path) -> Network:
+    """Return the network of a config.json, with the formats of a file beside it."""
     config = _read_json(path)
+    fields = Fields(values=config, origin=str(path))
+    if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
+        return encoders.read_encoder(fields, encoder)
     sidecar = path.with_name("hf_quant_config.json")
     if config.get("quantization_config") is None and sidecar.is_file():
         config["quantization_config"] = _read_json(sidecar)
