@@ -302,6 +302,8 @@ class Architecture(LanguageModel):
         """Return the model whose requests have images."""
         if self.encoder is None or not number:
             return super().with_images(number, height, width)
+        if self.encoder.tiles:
+            raise UnsupportedError(f"{self.encoder.tiles}; leave images out")
         images = Images(number=number, tokens=self.encoder.resizing.tokens(height, width))
         note = (
             f"prompts have isl + {images.prompt_tokens:,} tokens: {number:,} x {images.tokens:,} of"
