@@ -59,15 +59,18 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
 
 def mla(fields: Fields) -> MlaAttention:
     """Return the multi-head latent attention of DeepSeek configs, without an indexer."""
+    num_heads = fields.integer("num_attention_heads")
     if fields.boolean("attention_bias", default=False):
         raise fields.unsupported("attention_bias", "latent attention with biases is not supported")
     return MlaAttention(
-        num_heads=fields.integer("num_attention_heads"),
+        num_heads=num_heads,
         q_lora_rank=fields.integer("q_lora_rank", default=0, minimum=0),
         kv_lora_rank=fields.integer("kv_lora_rank"),
         nope_dim=fields.integer("qk_nope_head_dim"),
         rope_dim=fields.integer("qk_rope_head_dim"),
-        value_head_dim=fields.integer("v_head_dim"),
+        value_head_dim=fields.integer(
+            "v_head_dim", default=fields.integer("hidden_size") // num_heads or None
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.files import shipped_text
 from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
-from perfatlas.networks.hf_config.keys import KEYS, canonical, unread
+from perfatlas.networks.hf_config.keys import FEATURES, KEYS, canonical, unread
 from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 _STATED: Final = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"),
 )
-# Keys that count only if the config class of the model_type knows them
-_FEATURES: Final = (
-    *("num_experts", "moe_intermediate_size", "num_shared_experts", "use_qk_norm", "kv_lora_rank"),
-    *("shared_expert_intermediate_size", "linear_num_key_heads", "mamba_n_heads", "mamba_dt_rank"),
-    "sliding_window",
-)
 # Spelling in configs -> kind of a mixer
 KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("full_attention", "attention", "global", "global_attention"), "full"),
@@ -50,20 +44,6 @@ KINDS: Final[Mapping[str, str]] = {
 _LETTERS: Final[Mapping[str, str]] = {"L": "sliding", "G": "full"}
 # Activations of feed-forwards without a gate, where no family says more
 _UNGATED: Final = ("relu", "relu2", "xielu", "gelu_new", "gelu_fast")
-# Keys that only the rules of layers read
-_RULES: Final = frozenset(
-    (
-        *("use_sliding_window", "max_window_layers", "full_attention_interval", "mlp_layer_types"),
-        *("mlp_only_layers", "decoder_sparse_step", "moe_layer_end_index", "multi_query"),
-        *("attn_layer_period", "attn_layer_offset", "expert_layer_period", "expert_layer_offset"),
-        *("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
-        *("qk_head_dim", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
-        *("linear_value_head_dim", "linear_conv_kernel_dim", "attn_output_gate", "mamba_d_ssm"),
-        *("lm_head_bias", "mamba_chunk_size", "chunk_size", "no_rope_layers", "num_mtp_modules"),
-        *("no_rope_layer_interval", "use_mtp", "mtp_transformer_layers", "max_sequence_length"),
-        *("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier"),
-    )
-)
 _TIME_STEP_DIVISOR: Final = 16  # ceil(hidden_size / 16): Mamba's rank of the time-step projection
 
 
@@ -145,7 +125,7 @@ def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
     left_out = tuple(n for n in _STATED if n in below and n not in fields.values)
     if below:  # a class that does not know a feature ignores its keys
         known = {*below, *family.defaults, *family.fixed, *family.names.values()}
-        ignored = [name for name in _FEATURES if name not in known]
+        ignored = [name for name in FEATURES if name not in known]
         values = {name: value for name, value in fields.values.items() if name not in ignored}
         fields = replace(fields, values=values)
     fields = replace(fields, values={**family.defaults, **below, **fields.values})
@@ -181,7 +161,7 @@ def class_defaults() -> Mapping[str, Mapping[str, object]]:
 
 def _assumed(fields: Fields) -> tuple[str, ...]:
     """Return what is assumed of a config whose family is not known."""
-    others = unread(fields, _RULES)
+    others = unread(fields)
     ignored = f"; not read: {', '.join(others[:12])}" if others else ""
     model_type = fields.text("model_type")[:40]
     text = (

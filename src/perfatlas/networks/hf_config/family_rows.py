@@ -62,7 +62,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **dict.fromkeys(
         (
             *("qwen3", "qwen3_vl", "qwen3_vl_text", "qwen3_moe", "qwen3_vl_moe"),
-            *("qwen3_vl_moe_text", "apertus", "exaone4", "hy_v3", "mellum", "exaone_moe"),
+            *("qwen3_vl_moe_text", "exaone4", "hy_v3", "mellum", "exaone_moe"),
             "lara_mini",
         ),
         Family(fixed=_NORMED),
@@ -150,6 +150,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         defaults={"num_shared_experts": None, "moe_intermediate_size": None}, fixed=_NORMED
     ),
     "afmoe": Family(fixed=_NORMED | _CORRECTED | {"attn_output_gate": True}, norms=4),
+    "apertus": Family(fixed=_NORMED, gated=False),
     "arcee": Family(gated=False),
     "nemotron": Family(gated=False, norm_bias=True),
     "jais2": Family(gated=False, norm_bias=True),

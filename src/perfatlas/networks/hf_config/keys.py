@@ -72,6 +72,37 @@ PER_LAYER: Final = (
     *("intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok"),
     *("num_shared_experts", "num_key_value_heads"),
 )
+# Keys that count only if the config class of the model_type knows them
+FEATURES: Final = (
+    *("num_experts", "moe_intermediate_size", "num_shared_experts", "use_qk_norm", "kv_lora_rank"),
+    *("shared_expert_intermediate_size", "linear_num_key_heads", "mamba_n_heads", "mamba_dt_rank"),
+    "sliding_window",
+)
+# Keys that only the rules of layers read
+RULES: Final = frozenset(
+    (
+        *("use_sliding_window", "max_window_layers", "full_attention_interval", "mlp_layer_types"),
+        *("mlp_only_layers", "decoder_sparse_step", "moe_layer_end_index", "multi_query"),
+        *("attn_layer_period", "attn_layer_offset", "expert_layer_period", "expert_layer_offset"),
+        *("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+        *("qk_head_dim", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
+        *("linear_value_head_dim", "linear_conv_kernel_dim", "attn_output_gate", "mamba_d_ssm"),
+        *("lm_head_bias", "mamba_chunk_size", "chunk_size", "no_rope_layers", "num_mtp_modules"),
+        *("no_rope_layer_interval", "use_mtp", "mtp_transformer_layers", "max_sequence_length"),
+        *("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier"),
+    )
+)
+# Keys of a config class whose defaults matter
+CLASS_KEYS: Final = frozenset(
+    (
+        *KEYS,
+        *_OURS,
+        *RULES,
+        *("tie_word_embeddings", "index_topk", "index_n_heads", "index_head_dim"),
+        *("embedding_size", "type_vocab_size", "dim", "hidden_dim", "num_heads", "window_size"),
+        *("attention_heads", "intermediate_multiple_size", "expansion_ratio"),
+    )
+) - {"hidden_act", *KEYS["hidden_act"]}
 # Words in keys that change neither the dimensions of a network nor its operators
 NEUTRAL: Final = (
     *("dropout", "pdrop", "token", "initializer", "init_", "_init", "rope", "rotary", "epsilon"),
@@ -122,13 +153,9 @@ def canonical(fields: Fields, names: Mapping[str, str]) -> Fields:
     return Fields(values=values, origin=fields.origin, spellings=spelled | taken)
 
 
-def unread(fields: Fields, read: frozenset[str]) -> tuple[str, ...]:
-    """Return the keys of a config that its reader does not know and that may change the network.
-
-    Args:
-        read: Keys that it reads, under the names used here.
-    """
-    known = read | {*KEYS, *NESTED, *(name for names in KEYS.values() for name in names)}
+def unread(fields: Fields) -> tuple[str, ...]:
+    """Return the keys of a config that its reader does not know and that may change the network."""
+    known = {*CLASS_KEYS, *NESTED, *KEYS["hidden_act"], "hidden_act"}
     return tuple(
         sorted(
             name
