@@ -20,7 +20,7 @@ BUILT = {name for name, row in CLASSES.items() if "parameters" in row}
 # Scores that correct the router are buffers of transformers; SwiGLU with a learned exponent
 CORRECTED = 5e-5
 # What a class derives from other fields, or supplies as a list
-STATED = {
+STATED: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 6},
     "flint": {"mlp_only_layers": [0, 1]},
     "glm4_moe": {"head_dim": 42},

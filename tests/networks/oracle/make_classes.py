@@ -118,8 +118,8 @@ def main() -> None:
     )
     found = {name: measured(name, builder) for names, builder in kinds for name in names}
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    rows = {"_made": {"command": COMMAND, "versions": versions}} | found
-    (HERE / "classes.json").write_text(written(rows), encoding="utf-8")
+    made = {"_made": {"command": COMMAND, "versions": versions}}
+    (HERE / "classes.json").write_text(written({**made, **found}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
     """Return the architecture of a decoder.
 
     Args:
-        known: Whether its family is; otherwise a note says what is assumed.
+        known: Whether its family is; otherwise a warning says what is assumed.
 
     Raises:
         InvalidSpecError: A field is missing, has the wrong type or contradicts another.
@@ -97,11 +97,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
             norms=1 if not any(ffns) else family.norms,
         ),
         mtp_layers=mtp_layers(fields),
-        notes=(
-            *family.notes,
-            *supplied,
-            *(() if known else _assumed(fields)),
-        ),
+        notes=(*family.notes, *supplied),
     )
     rows = family.padding_positions
     positions = 0 if rows is None else architecture.max_position_embeddings + rows
@@ -112,6 +108,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         lm_head_bias=fields.boolean("lm_head_bias", default=False),
         embedding_norm=family.embedding_norm,
         position_rows=positions,
+        warnings=() if known else (_assumed(fields),),
     )
 
 
@@ -159,16 +156,15 @@ def class_defaults() -> Mapping[str, Mapping[str, object]]:
     return rows
 
 
-def _assumed(fields: Fields) -> tuple[str, ...]:
+def _assumed(fields: Fields) -> str:
     """Return what is assumed of a config whose family is not known."""
     others = unread(fields)
     ignored = f"; not read: {', '.join(others[:12])}" if others else ""
     model_type = fields.text("model_type")[:40]
-    text = (
+    return (
         f"model_type {model_type!r} is read by the names of its fields, as a decoder with two norms"
         f" per layer{ignored}; compare the number of parameters with the model card"
     )
-    return (text,)
 
 
 def mixers_of(fields: Fields, family: Family, depth: int) -> tuple[Mixer, ...]:

@@ -160,6 +160,7 @@ def _after_layers(
         dense = (embedding * (hidden + bias)) + (1 + bias) * embedding
         return [(TOKENS, embedding, hidden, dense), (TOKENS, vocab, embedding, vocab)]  # tied
     if built and built[0].endswith("ForSequenceClassification"):
-        labels = len(fields.child("id2label").values) if fields.child("id2label") else 2
+        named = fields.child("id2label")
+        labels = fields.integer("num_labels", default=len(named.values) if named else 2)
         return [pooled, ("batch", labels, hidden, labels * (hidden + 1))]
     return [pooled] if encoder.pooler else []

@@ -120,7 +120,7 @@ NEUTRAL: Final = (
     ),
     *("_name_or_path", "tie_", "decoder", "scoring", "seq_aux", "aux_", "activation", "summary_"),
     *("task_specific", "attn_implementation", "flash", "residual_in_fp32", "time_step_", "alibi"),
-    *("pad_", "_limit", "prefix", "finetuning", "transformers", "model_type", "hidden_act", "beta"),
+    *("pad_", "_limit", "finetuning", "transformers", "model_type", "hidden_act", "beta"),
     *("head_mode", "fp32", "logits", "_eos", "eps", "slow", "unsloth", "sep_", "cls_", "image_"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.quantization import checkpoint_formats
 from perfatlas.networks.hf_config.vision import read_vision
 from perfatlas.networks.readers import Reader
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
 
 MAX_CONFIG_BYTES: Final = 16_000_000
+# Keys of params.json, the config of Mistral's own format
+_PARAMS: Final = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "n_kv_heads": "num_key_value_heads",
+    "hidden_dim": "intermediate_size",
+    "tied_embeddings": "tie_word_embeddings",
+}
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 # families whose layers differ individually by design
@@ -55,7 +65,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         >>> read_config(config, "example").num_layers
         32
     """
-    outer = Fields(values=config, origin=origin)
+    outer = _typed(Fields(values=config, origin=origin))
     fields, wrapped = _text_part(outer)
     model_type = fields.text("model_type")
     if not model_type:
@@ -71,8 +81,9 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     encoder, undescribed = read_vision(outer, architecture.hidden_size)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     notes = wrapped if encoder is None else ()
-    if outer.has("auto_map"):
-        notes = (*notes, "auto_map refers to Python code, which was ignored")
+    if (remote := outer.child("auto_map")) is not None:
+        named = repr_for_error(next(iter(remote.values.values()), ""))
+        notes = (*notes, f"auto_map names {named}, Python code that is never run")
     return replace(
         architecture,
         encoder=encoder,
@@ -80,6 +91,30 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         checkpoint=checkpoint,
         notes=(*notes, *architecture.notes, *format_notes),
     )
+
+
+def _typed(outer: Fields) -> Fields:
+    """Return the fields with a model_type, by the class in `architectures` where none is stated.
+
+    A params.json of Mistral, which states neither, is a Mistral.
+    """
+    if outer.has("model_type"):
+        return outer
+    if outer.has("dim") and outer.has("n_layers"):
+        experts = outer.child("moe")
+        values = {**outer.values, **(experts.values if experts else {}), "model_type": "mistral"}
+        values = {_PARAMS.get(name, name): value for name, value in values.items()}
+        return Fields(values={"sliding_window": None, **values}, origin=outer.origin)
+    for name in outer.texts("architectures")[:1]:
+        head = _plain(re.split("(?<=[a-z0-9])(?:For|Model|LMHead)", name)[0])
+        for model_type in (*families(), *FAMILIES):
+            if _plain(model_type) == head:
+                return replace(outer, values={**outer.values, "model_type": model_type})
+    return outer
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def _family(fields: Fields) -> Family:

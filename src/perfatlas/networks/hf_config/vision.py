@@ -228,6 +228,7 @@ def _projected(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder
     bias = outer.boolean("multimodal_projector_bias", default=form.bias)
     norm = (1 + tower.norm_bias) * (merged if form.norm_of_merged else width) * form.norm
     inner = outer.integer(*form.inner_names, default=hidden_size) if form.inner_names else 0
+    projectors: tuple[Projector, ...]
     if form.merges_first:  # Mistral 3: patches are merged to the width of one
         projectors = (
             Projector(widths=(merged, width), norm_parameters=norm, bias=False),
