@@ -110,7 +110,8 @@ def written(rows: dict[str, Any]) -> str:
 def main() -> None:
     """Write both files."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    rows = {kind.model_type: defaults_of(kind) for kind in config_classes()}  # type: ignore[attr-defined]
+    rows: dict[str, dict[str, object]] = {name: {} for name in transformers.CONFIG_MAPPING}
+    rows |= {kind.model_type: defaults_of(kind) for kind in config_classes()}  # type: ignore[attr-defined]
     DEFAULTS.write_text(written(rows), encoding="utf-8")
     kinds: tuple[tuple[Iterable[str], Any], ...] = (
         (DECODERS, transformers.AutoModelForCausalLM),

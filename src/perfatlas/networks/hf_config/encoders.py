@@ -34,7 +34,8 @@ class Encoder:
     final_norm: bool = False
     first_norm: bool = True  # Whether the first layer normalizes its input
     gated: bool = False
-    bias: bool = True
+    bias: bool = True  # Of products
+    norm_bias: bool = True
     pooler: bool = True  # Whether a product of the first token follows the layers
 
 
@@ -57,6 +58,10 @@ ENCODERS: Final[Mapping[str, Encoder]] = {
         types=False,
         pooler=False,
     ),
+    "mpnet": replace(_ROBERTA, reserved=0, types=False),
+    **dict.fromkeys(("jina_embeddings_v3", "roformer"), replace(_BERT, positions=False)),
+    "gte": replace(_BERT, positions=False, gated=True),
+    "nomic_bert": replace(_BERT, positions=False, gated=True, bias=False, pooler=False),
     "modernbert": Encoder(
         positions=False,
         types=False,
@@ -64,6 +69,7 @@ ENCODERS: Final[Mapping[str, Encoder]] = {
         first_norm=False,
         gated=True,
         bias=False,
+        norm_bias=False,
         pooler=False,
     ),
 }
@@ -89,15 +95,16 @@ def read_encoder(fields: Fields, encoder: Encoder) -> GraphNetwork:
         rule = f"must exceed the {encoder.reserved} rows that no token has"
         raise fields.invalid("max_position_embeddings", rule)
     bias, inner = int(encoder.bias), width * (2 if encoder.gated else 1)
+    norm_width = 2 if encoder.norm_bias else 1
     rows = [fields.integer("vocab_size")]
     rows += [longest + encoder.reserved] if encoder.positions else []
     rows += [fields.integer("type_vocab_size", default=2, minimum=0)] if encoder.types else []
     layer = {"attention": (4, hidden, hidden), "up": (1, inner, hidden), "down": (1, hidden, width)}
     norms = 2 * depth - (not encoder.first_norm) + encoder.final_norm
     parameters = (
-        (sum(rows) + (1 + bias) * encoder.embedding_norm) * embedding
+        (sum(rows) + norm_width * encoder.embedding_norm) * embedding
         + depth * sum(count * n * (k + bias) for count, n, k in layer.values())
-        + norms * (1 + bias) * hidden
+        + norms * norm_width * hidden
     )
 
     def streaming(kind: str, read: int, write: int, count: int, after: str) -> dict[str, object]:
@@ -154,7 +161,7 @@ def _after_layers(
 ) -> list[tuple[str, int, int, int]]:
     """Return the products behind the layers: rows, columns, inner size, and their parameters."""
     built = fields.texts("architectures")
-    bias, vocab = int(encoder.bias), fields.integer("vocab_size")
+    bias, vocab = int(encoder.norm_bias), fields.integer("vocab_size")
     pooled = ("batch", hidden, hidden, hidden * (hidden + bias))
     if built and built[0].endswith("ForMaskedLM"):
         dense = (embedding * (hidden + bias)) + (1 + bias) * embedding

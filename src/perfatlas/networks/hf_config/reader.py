@@ -93,6 +93,20 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     )
 
 
+def read_network(config: Mapping[str, object], origin: str) -> Network:
+    """Return the network of a Hugging Face config.json: a text encoder, or as `read_config`.
+
+    Example:
+        >>> from perfatlas.networks.hf_config import read_network
+        >>> read_network({"model_type": "bert", "vocab_size": 30522}, "example").item
+        'sequence'
+    """
+    fields = Fields(values=config, origin=origin)
+    if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
+        return encoders.read_encoder(fields, encoder)
+    return read_config(config, origin)
+
+
 def _typed(outer: Fields) -> Fields:
     """Return the fields with a model_type, by the class in `architectures` where none is stated.
 
@@ -167,13 +181,10 @@ def _model_type(path: Path, _changed_ns: int, _bytes: int) -> str:
 def _read_file(path: Path) -> Network:
     """Return the network of a config.json, with the formats of a file beside it."""
     config = _read_json(path)
-    fields = Fields(values=config, origin=str(path))
-    if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
-        return encoders.read_encoder(fields, encoder)
     sidecar = path.with_name("hf_quant_config.json")
     if config.get("quantization_config") is None and sidecar.is_file():
         config["quantization_config"] = _read_json(sidecar)
-    return read_config(config, str(path))
+    return read_network(config, str(path))
 
 
 def _read_json(path: Path) -> dict[str, object]:
