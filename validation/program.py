@@ -79,6 +79,11 @@ COMMANDS: Final = (
         run="networks.command:networks",
     ),
     Command(
+        name="classes",
+        help="Parameters of every config class of the installed transformers.",
+        run="networks.classes:classes",
+    ),
+    Command(
         name="accelerators",
         help="Services on Gaudi, Trainium and Inferentia against published ones.",
         run="machines.command:accelerators",

@@ -10,6 +10,7 @@ from perfatlas import networks
 from perfatlas.networks.hf_config import families as families_package, read_config
 from perfatlas.networks.hf_config.families import families
 from perfatlas.networks.hf_config.families.registry import PACKAGE
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 GQA: dict[str, Any] = {
     "hidden_size": 1024,
@@ -304,3 +305,54 @@ def test_auto_map_is_ignored_and_noted() -> None:
     mapped = read("llama", auto_map={"AutoConfig": "evil.Config"}, architectures=["os.system"])
     assert mapped.layers == plain.layers
     assert "auto_map" in mapped.notes[0]
+
+
+def test_a_family_that_no_row_names_is_read_by_its_fields_with_a_warning() -> None:
+    found = read("brand_new", attention_bias=True, n_dense_prefix=3, rope_theta=1e4)
+    assert found.layers == read("llama", attention_bias=True).layers
+    (warning,) = found.warnings
+    assert "'brand_new'" in warning
+    assert "n_dense_prefix" in warning
+    assert "rope" not in warning
+    with pytest.raises(UnsupportedError, match="operators that are not modeled"):
+        read("xlstm")  # its class in transformers has other layers
+
+
+def test_sizes_that_a_config_leaves_out_are_those_of_its_class() -> None:
+    found = read_config({"model_type": "llama", "vocab_size": 32064}, "test")
+    assert found.parameters().total == 6_738_939_904  # LLaMA 7B with 64 more rows, twice
+    assert "hidden_size = 4096" in found.notes[0]
+
+
+def test_a_config_without_model_type_is_read_by_its_class_or_as_params_json() -> None:
+    named = {key: value for key, value in config("").items() if key != "model_type"}
+    found = read_config({**named, "architectures": ["Qwen3MoeForCausalLM"]}, "test")
+    assert found.model_type == "qwen3_moe"
+    own = {"dim": 4096, "n_layers": 32, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32}
+    mistral = read_config({**own, "n_kv_heads": 8, "vocab_size": 32000}, "test")
+    assert mistral.parameters().total == 7_241_732_096
+    with pytest.raises(InvalidSpecError, match="model_type"):
+        read_config(named, "test")
+
+
+def test_lightning_attention_and_short_convolutions_by_hand() -> None:
+    lightning = read("minimax_text_01", **MOE, attn_type_list=[0, 0, 1] * 2, head_dim=64)
+    mixers = {type(group.mixer): group.count for group in lightning.layers}
+    assert mixers == {networks.LightningAttention: 4, networks.GqaAttention: 2}
+    # 16 heads with a state of 64 x 64 in fp32, whatever the number of tokens
+    state = {layout.constant_bytes for layout in lightning.cache_layouts(2.0)}
+    assert state == {0.0, 16 * 64 * 64 * 4.0}
+    convolved = read("lfm2", layer_types=["conv", "conv", "full_attention"] * 2)
+    short = next(g.mixer for g in convolved.layers if g.count == 4)
+    assert short == networks.ShortConvolution(width=1024, conv_kernel=3)
+    # two earlier tokens of 1,024 channels in 16 bits
+    assert {layout.constant_bytes for layout in convolved.cache_layouts(2.0)} == {0.0, 4096.0}
+
+
+def test_repeated_values_of_layers_are_one_and_others_are_refused() -> None:
+    same = read(
+        "hunyuan_v1_moe", **(MOE | {"moe_topk": [2] * 6, "moe_intermediate_size": [512] * 6})
+    )
+    assert same.layers == read("hunyuan_v1_moe", **MOE).layers
+    with pytest.raises(InvalidSpecError, match="intermediate_size"):
+        read("hunyuan_v1_moe", **(MOE | {"moe_intermediate_size": [512] * 5 + [256]}))

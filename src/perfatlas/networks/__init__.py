@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.key_index import INDEX_FORMAT
     from perfatlas.networks.language_model import LayerGroup
     from perfatlas.networks.layers import (
-        CompressedAttention, DenseFfn, Ffn, GatedDeltaNet, GqaAttention, Mamba1, Mamba2, Mixer,
-        MlaAttention, MoeFfn, SparseIndexer,
+        CompressedAttention, DenseFfn, Ffn, GatedDeltaNet, GqaAttention, LightningAttention, Mamba1,
+        Mamba2, Mixer, MlaAttention, MoeFfn, ShortConvolution, SparseIndexer,
     )
     from perfatlas.networks.phases import HEAD_OPERATORS
     from perfatlas.networks.readers import Reader, register_reader

@@ -25,10 +25,12 @@ from perfatlas.networks.layers import (
     CompressedAttention,
     GatedDeltaNet,
     GqaAttention,
+    LightningAttention,
     Mamba1,
     Mamba2,
     MlaAttention,
     MoeFfn,
+    ShortConvolution,
 )
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.networks.phases import HEAD_OPERATORS, joining_projection, step_operators
@@ -162,7 +164,7 @@ def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[Ca
             return row, CacheLayout(kind="index", layers=layers, bytes_per_token=index_bytes)
         case CompressedAttention():
             return _compressed_layouts(mixer, layers, element_bytes)
-        case GatedDeltaNet() | Mamba2() | Mamba1():
+        case GatedDeltaNet() | Mamba2() | Mamba1() | LightningAttention() | ShortConvolution():
             return (_state_layout(mixer, layers),)
 
 
@@ -194,8 +196,14 @@ def _compressed_layouts(
     return recent, rows, compressed("index", width * INDEX_KEY_BYTES + INDEX_SCALE_BYTES, width)
 
 
-def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheLayout:
+def _state_layout(
+    mixer: GatedDeltaNet | Mamba2 | Mamba1 | LightningAttention | ShortConvolution, layers: int
+) -> CacheLayout:
     match mixer:
+        case LightningAttention():
+            state, channels, heads = mixer.num_heads * mixer.head_dim**2, 0, mixer.num_heads
+        case ShortConvolution():
+            state, channels, heads = 0, mixer.width, mixer.width
         case GatedDeltaNet():
             value = mixer.num_value_heads * mixer.value_head_dim
             channels = 2 * mixer.num_key_heads * mixer.key_head_dim + value
@@ -207,7 +215,8 @@ def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheL
         case Mamba1():
             channels = heads = mixer.intermediate_size
             state = channels * mixer.state_size
-    conv_bytes = channels * (mixer.conv_kernel - 1) * ACTIVATION_BYTES
+    kernel = 1 if isinstance(mixer, LightningAttention) else mixer.conv_kernel
+    conv_bytes = channels * (kernel - 1) * ACTIVATION_BYTES
     return CacheLayout(
         kind="state",
         layers=layers,
@@ -293,6 +302,8 @@ class Architecture(LanguageModel):
         """Return the model whose requests have images."""
         if self.encoder is None or not number:
             return super().with_images(number, height, width)
+        if self.encoder.tiles:
+            raise UnsupportedError(f"{self.encoder.tiles}; leave images out")
         images = Images(number=number, tokens=self.encoder.resizing.tokens(height, width))
         note = (
             f"prompts have isl + {images.prompt_tokens:,} tokens: {number:,} x {images.tokens:,} of"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_regular, exists, shipped_names, shipped_table, shipped_text
 from perfatlas.networks.dimensions import split_changes
-from perfatlas.networks.hf_config.reader import READER, read_config
+from perfatlas.networks.hf_config.reader import READER, is_encoder, read_config
 from perfatlas.networks.importing import IMPORTED
 from perfatlas.networks.readers import readers
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, repr_for_error, resolve_name
@@ -79,7 +79,7 @@ def is_graph(text: object) -> bool:
         (True, True, False)
     """
     head = text.partition("{")[0].strip() if isinstance(text, str) else ""
-    return head.endswith(GRAPH_FILES) or _is_graph_name(head)
+    return head.endswith(GRAPH_FILES) or _is_graph_name(head) or is_encoder(head)
 
 
 @lru_cache(maxsize=4096)

@@ -267,6 +267,7 @@ class Network(ABC):
     item: str = ""
     images: Images | None = None  # Images of every request, which it encodes; None for none
     undescribed: str = ""  # What the description of its vision encoder lacks, a clause
+    warnings: tuple[str, ...] = ()  # What its answers must warn of, such as an unknown family
     notes: tuple[str, ...] = ()  # Remarks for the user, such as "text part of a multimodal model"
 
     @abstractmethod

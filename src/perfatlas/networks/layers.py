@@ -248,6 +248,49 @@ class Mamba1(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LightningAttention(Block):
+    """Linear attention with a fixed decay per head, a norm and an output gate (MiniMax-01)."""
+
+    is_recurrent = True
+    kind = "lightning attention"
+
+    num_heads: int  # Each with a state of head_dim x head_dim
+    head_dim: int
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (DividedSize(label="linear-attention heads", size=self.num_heads, by="tp"),)
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        return 5.0 * self.num_heads * self.head_dim
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortConvolution(Block):
+    """A causal convolution of few tokens between two gates (LFM2)."""
+
+    is_recurrent = True
+    kind = "short convolutions"
+
+    width: int  # Channels
+    conv_kernel: int  # Tokens
+    bias: bool = False  # Biases of the convolution and of both projections
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (DividedSize(label="convolution channels", size=self.width, by="tp"),)
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        return 4.0 * self.width
+
+
+@dataclass(frozen=True, kw_only=True)
 class DenseFfn(Block):
     """Feed-forward network; gated: gate, up and down (3 matrices), otherwise up and down."""
 
@@ -314,5 +357,14 @@ class MoeFfn(RoutedExperts):
         return self.latent_size or hidden
 
 
-Mixer = GqaAttention | MlaAttention | CompressedAttention | GatedDeltaNet | Mamba2 | Mamba1
+Mixer = (
+    GqaAttention
+    | MlaAttention
+    | CompressedAttention
+    | GatedDeltaNet
+    | Mamba2
+    | Mamba1
+    | LightningAttention
+    | ShortConvolution
+)
 Ffn = DenseFfn | MoeFfn

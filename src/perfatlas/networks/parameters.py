@@ -139,6 +139,12 @@ def _mixer(mixer: layers.Mixer | None, hidden: int) -> _Block:
             return _mamba2(mixer, hidden)
         case layers.Mamba1():
             return _mamba1(mixer, hidden)
+        case layers.LightningAttention():
+            inner = mixer.num_heads * mixer.head_dim
+            return _Block(5 * inner * hidden, 0, inner)
+        case layers.ShortConvolution():
+            biases = 4 * mixer.width + hidden if mixer.bias else 0
+            return _Block(4 * mixer.width * hidden, 0, mixer.width * mixer.conv_kernel + biases)
 
 
 def _gqa(mixer: layers.GqaAttention, hidden: int) -> _Block:

@@ -40,9 +40,11 @@ from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
     GqaAttention,
+    LightningAttention,
     Mamba1,
     Mamba2,
     MlaAttention,
+    ShortConvolution,
 )
 from perfatlas.networks.mixers import gqa_operators, mla_operators
 from perfatlas.operators import ACTIVATION_BYTES, GroupedGemm
@@ -299,6 +301,10 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
             return recurrent_mixers.mamba2_operators(emission, mixer)
         case Mamba1():
             return recurrent_mixers.mamba1_operators(emission, mixer)
+        case LightningAttention():
+            return recurrent_mixers.lightning_operators(emission, mixer)
+        case ShortConvolution():
+            return recurrent_mixers.short_convolution_operators(emission, mixer)
 
 
 def _embedding(emission: Emission, *, learned: bool) -> Operator:

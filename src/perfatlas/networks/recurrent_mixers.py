@@ -1,4 +1,4 @@
-"""Operators of the recurrent mixers: gated delta net, Mamba-2 and Mamba; see phases.py.
+"""Operators of the recurrent mixers: delta net, Mamba, lightning, convolution; see phases.py.
 
 Shape legend: C candidates.
 """
@@ -11,13 +11,20 @@ from perfatlas import operators
 
 if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission
-    from perfatlas.networks.layers import GatedDeltaNet, Mamba1, Mamba2
+    from perfatlas.networks.layers import (
+        GatedDeltaNet,
+        LightningAttention,
+        Mamba1,
+        Mamba2,
+        ShortConvolution,
+    )
 
 # Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`
 # of Nemotron-H are float32 in their config.json files.
 STATE_BYTES: Final = 4.0
 # Tokens per chunk in Nemotron-H (`chunk_size` of its config.json); no causal saving in a chunk.
 SSD_CHUNK: Final = 128.0
+LIGHTNING_CHUNK: Final = 256.0
 
 
 def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> float:
@@ -250,4 +257,56 @@ def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[operators.Opera
             _State(inner, mixer.state_size, 1.0, 0.0),
         ),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
+    )
+
+
+def lightning_operators(
+    emission: Emission, mixer: LightningAttention
+) -> tuple[operators.Operator, ...]:
+    """Return the operators of one layer of lightning attention; all are divided over heads.
+
+    Its arithmetic is that of Mamba-2 with a group, a head width and a state size per head.
+
+    Source: MiniMax-01 (arXiv 2501.08313) section 2.2; the duality: arXiv 2405.21060 section 3;
+        chunks: `block_size` = 256 of its config.json.
+    """
+    inner = float(mixer.num_heads * mixer.head_dim)
+    projection, hidden = emission.projection_format, emission.hidden
+    chunk = LIGHTNING_CHUNK if emission.phase != operators.Phase.DECODE else 0.0
+    head = float(mixer.head_dim)
+    flop = mixer.num_heads * ((4.0 * head + 4.0 * chunk) * head if chunk else 5.0 * head**2)
+    return (
+        *emission.gemm("qkvg_projection", 4.0 * inner, hidden, "column", format_name=projection),
+        _scan(
+            emission,
+            "lightning",
+            flop,
+            4.0 * inner,
+            _State(mixer.num_heads, head * head, 2.0 * head, chunk),
+        ),
+        _gated_norm(emission, inner),
+        *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
+    )
+
+
+def short_convolution_operators(
+    emission: Emission, mixer: ShortConvolution
+) -> tuple[operators.Operator, ...]:
+    """Return the operators of one gated short convolution; all are divided over channels.
+
+    Source: transformers, `Lfm2ShortConv`: the projected input is B, C and x; C * conv(B * x).
+    """
+    width = float(mixer.width)
+    projection, hidden = emission.projection_format, emission.hidden
+    width_bytes = width * operators.ACTIVATION_BYTES
+    gates = [
+        emission.streaming(name, "output_gate", (2.0 * width_bytes, width_bytes), shard="width")
+        for name in ("input_gate", "output_gate")
+    ]
+    return (
+        *emission.gemm("input_projection", 3.0 * width, hidden, "column", format_name=projection),
+        gates[0],
+        _conv(emission, width, mixer.conv_kernel),
+        gates[1],
+        *emission.gemm("output_projection", hidden, width, "row", format_name=projection),
     )

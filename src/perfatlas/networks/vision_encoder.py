@@ -117,6 +117,7 @@ class VisionEncoder:
     resizing: Resizing
     projectors: tuple[Projector, ...]
     rotary: bool = True  # Whether queries and keys are also rotated by their positions
+    tiles: str = ""  # How images are divided into tiles that are not modeled, a clause
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:

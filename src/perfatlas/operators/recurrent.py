@@ -38,7 +38,7 @@ class Scan(Operator):
     # or only the value if keys are shared
     head_width: float | FloatArray
     chunk: float  # Tokens per chunk; 1 in the recurrent form
-    mixer: str  # "mamba", "mamba2" or "gated_delta_net"
+    mixer: str  # "mamba", "mamba2", "lightning" or "gated_delta_net"
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

@@ -60,11 +60,6 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
 def mla(fields: Fields) -> MlaAttention:
     """Return the multi-head latent attention of DeepSeek configs, without an indexer."""
     num_heads = fields.integer("num_attention_heads")
-    kv_heads = fields.integer("num_key_value_heads", default=num_heads)
-    if num_heads % kv_heads:
-        raise fields.invalid(
-            "num_key_value_heads", f"must divide num_attention_heads = {num_heads}"
-        )
     if fields.boolean("attention_bias", default=False):
         raise fields.unsupported("attention_bias", "latent attention with biases is not supported")
     return MlaAttention(
@@ -73,7 +68,9 @@ def mla(fields: Fields) -> MlaAttention:
         kv_lora_rank=fields.integer("kv_lora_rank"),
         nope_dim=fields.integer("qk_nope_head_dim"),
         rope_dim=fields.integer("qk_rope_head_dim"),
-        value_head_dim=fields.integer("v_head_dim"),
+        value_head_dim=fields.integer(
+            "v_head_dim", default=fields.integer("hidden_size") // num_heads or None
+        ),
     )
 
 

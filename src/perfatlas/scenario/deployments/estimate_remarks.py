@@ -167,6 +167,8 @@ def network_notes(question: Candidates) -> Notes:
     """Say what is not modelled of a network, and how far scores are off."""
     yield from _unknown_pages(question)
     network = question.model.network
+    for text in network.warnings:
+        yield from ((candidate, text) for candidate in range(question.size))
     if network.images is not None:
         yield from ((candidate, OF_IMAGES) for candidate in range(question.size))
     if not network.item:

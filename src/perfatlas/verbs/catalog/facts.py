@@ -96,7 +96,7 @@ def model_facts(name: str) -> dict[str, Any]:
             "item": network.item,
             **operators,
             "source": model.source,
-            "notes": list(network.notes),
+            "notes": [*network.warnings, *network.notes],
         }
     shown = ("drafter", "mode", "tokens_per_step", "source")
     curves = [
@@ -126,7 +126,7 @@ def model_facts(name: str) -> dict[str, Any]:
             if value or name not in ("unread", "unread_kv", "nearest")
         },
         "source": model.source,
-        "notes": list(network.notes),
+        "notes": [*network.warnings, *network.notes],
     }
 
 

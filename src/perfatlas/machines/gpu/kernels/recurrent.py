@@ -268,7 +268,12 @@ STAND_INS: Final = {
         "trtllm",
         "the Mamba-2 scan has no measurements; it is priced with the Triton kernels of the gated"
         " delta net, scaled by arithmetic and bytes",
-    )
+    ),
+    "lightning": declarations.StandIn(
+        "trtllm",
+        "lightning attention has no measurements; it is priced with the Triton kernels of the gated"
+        " delta net, scaled by arithmetic and bytes",
+    ),
 }
 
 

@@ -6,11 +6,11 @@ From GLM-5.2 on most layers attend to the keys that the indexer of an earlier la
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla
-from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers, sparse_layers
-from perfatlas.networks.layers import SparseIndexer
+from perfatlas.networks.hf_config import decoder
+from perfatlas.networks.hf_config.blocks import mla
+from perfatlas.networks.layers import MlaAttention, SparseIndexer
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
@@ -18,30 +18,23 @@ if TYPE_CHECKING:
 
 MODEL_TYPES = ("deepseek_v32", "glm_moe_dsa")
 
-# default (heads, width) of the indexer in the config classes
-_INDEXER = {"deepseek_v32": (64, 128), "glm_moe_dsa": (32, 128)}
-
 
 def read(fields: Fields) -> Architecture:
     """Return a DeepSeek sparse-attention model: keys selected in every layer."""
-    depth = fields.num_layers()
+    return decoder.read(fields, FAMILY)
+
+
+def _mixers(fields: Fields, depth: int) -> tuple[MlaAttention, ...]:
     if fields.integer("q_lora_rank", default=0, minimum=0) == 0:
         raise fields.invalid("q_lora_rank", "the indexer needs the latent query; must be positive")
-    heads, width = _INDEXER[fields.text("model_type")]
     indexer = SparseIndexer(
-        num_heads=fields.integer("index_n_heads", default=heads),
-        head_dim=fields.integer("index_head_dim", default=width),
-        top_k=fields.integer("index_topk", default=2048),
+        num_heads=fields.integer("index_n_heads"),
+        head_dim=fields.integer("index_head_dim"),
+        top_k=fields.integer("index_topk"),
     )
     full = replace(mla(fields), indexer=indexer)
     reuses = replace(full, indexer=replace(indexer, shared=True))
-    mixers = [full if kind else reuses for kind in _own_indexers(fields, depth)]
-    ffns = choose_ffns(fields, sparse_layers(fields, depth, first_dense=3), experts(fields))
-    return assemble(
-        fields,
-        group_layers(zip(mixers, ffns, strict=True)),
-        mtp_layers=mtp_layers(fields, default=0),
-    )
+    return tuple(full if own else reuses for own in _own_indexers(fields, depth))
 
 
 def _own_indexers(fields: Fields, depth: int) -> tuple[bool, ...]:
@@ -65,3 +58,6 @@ def _own_indexers(fields: Fields, depth: int) -> tuple[bool, ...]:
     if not full[0]:
         raise fields.invalid(name, "the first layer has no selected keys to reuse")
     return full
+
+
+FAMILY: Final = decoder.Family(fixed={"router_bias": True}, mixers=_mixers)

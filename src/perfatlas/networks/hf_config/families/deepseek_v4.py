@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perfatlas.networks.hf_config import decoder
 from perfatlas.networks.hf_config.blocks import assemble, group_layers
-from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers
 from perfatlas.networks.layers import CompressedAttention, SparseIndexer
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ MODEL_TYPES = ("deepseek_v4", "deepseek_ref")
 _SELECTED = 4  # tokens per key where an indexer selects keys
 _HEAVY = 128
 _RATIOS = (0, _SELECTED, _HEAVY)
+_FAMILY = decoder.Family(fixed={"router_bias": True}, gated=True)
 _NOTE = (
     "attention over compressed keys is priced with kernels of multi-head latent attention, its"
     " cache in one format, and hyper-connections by their products and bytes"
@@ -29,15 +30,16 @@ def read(fields: Fields) -> Architecture:
 
     Source: DeepSeek-V4 report; transformers, `DeepseekV4Config` and `DeepseekV4DecoderLayer`.
     """
+    fields, _ = decoder.completed(fields, _FAMILY)
     depth = fields.num_layers()
     mixers = {ratio: _attention(fields, ratio) for ratio in _RATIOS}
-    routed = experts(fields)
+    routed = decoder.experts(fields, _FAMILY)
     hashed = fields.integer("num_hash_layers", default=3, minimum=0)
     layers = (
         (mixers[ratio], replace(routed, router_bias=i >= hashed))
         for i, ratio in enumerate(_ratios(fields, depth))
     )
-    architecture = assemble(fields, group_layers(layers), mtp_layers=mtp_layers(fields, default=0))
+    architecture = assemble(fields, group_layers(layers), mtp_layers=decoder.mtp_layers(fields))
     streams = fields.integer("hc_mult", default=4, maximum=64)
     return replace(architecture, residual_streams=streams, notes=(_NOTE,))
 

@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla
-from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers, sparse_layers
+from perfatlas.networks.hf_config import decoder
+from perfatlas.networks.hf_config.blocks import mla
 from perfatlas.networks.layers import GatedDeltaNet
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
-    from perfatlas.networks.layers import MlaAttention, MoeFfn
+    from perfatlas.networks.layers import MlaAttention
 
 MODEL_TYPES = ("kimi_linear",)
 
 
 def read(fields: Fields) -> Architecture:
     """Return a Kimi-K3 or Kimi Linear."""
-    depth = fields.num_layers()
-    ffns = choose_ffns(fields, sparse_layers(fields, depth, first_dense=1), _experts(fields))
-    architecture = assemble(
-        fields,
-        group_layers(zip(_mixers(fields, depth), ffns, strict=True)),
-        mtp_layers=mtp_layers(fields, default=0),
-    )
+    architecture = decoder.read(fields, FAMILY)
     if not fields.integer("attn_res_block_size", default=0, minimum=0):
         return architecture
     note = "sums of earlier blocks in place of the residual (attn_res_block_size) are not priced"
     return replace(architecture, notes=(*architecture.notes, note))
-
-
-def _experts(fields: Fields) -> MoeFfn:
-    """Return experts of a latent width; the norm of their input is not counted."""
-    named = fields.renamed(
-        {"num_experts_per_token": "num_experts_per_tok", "num_shared_experts": "n_shared_experts"}
-    )
-    return replace(
-        experts(named, shared=0),
-        latent_size=fields.integer("routed_expert_hidden_size", default=0, minimum=0),
-    )
 
 
 def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, ...]:
@@ -71,3 +54,8 @@ def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, .
         decay_rank=width,
     )
     return tuple(attention if layer in full else mixer for layer in range(1, depth + 1))
+
+
+FAMILY: Final = decoder.Family(
+    defaults={"first_k_dense_replace": 1}, fixed={"router_bias": True}, mixers=_mixers
+)

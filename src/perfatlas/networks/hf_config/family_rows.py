@@ -1,0 +1,191 @@
+"""Families of decoders, one row each: what a config of their model_type does not state.
+
+Source: the model classes of transformers 5.24.0; tests/networks/oracle counts their parameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.networks.hf_config.decoder import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PLAIN: Final = Family()
+_BIASED: Final = {"qkv_bias": True, "output_bias": True, "mlp_bias": True}
+_QKV: Final = {"qkv_bias": True, "output_bias": False}
+_QKV_AS_STATED: Final = {"output_bias": False}
+_NORMED: Final = {"use_qk_norm": True}
+_CORRECTED: Final = {"router_bias": True}  # A score correction for each expert
+_GPT: Final = Family(
+    fixed=_BIASED, gated=False, ffn_multiple=4, norm_bias=True, padding_positions=0
+)
+_DEEPSEEK: Final = Family(fixed=_CORRECTED)
+_HYBRID: Final = Family(
+    defaults={"full_attention_interval": 4, "attn_output_gate": True}, fixed=_NORMED
+)
+_HYBRID_SHARED: Final = Family(defaults=_HYBRID.defaults, fixed=_NORMED, shared_gate=True)
+_GEMMA3: Final = Family(defaults={"sliding_window_pattern": 6}, fixed=_NORMED, norms=4)
+_MAMBA2_NAMES: Final = {"num_heads": "mamba_n_heads", "head_dim": "mamba_d_head"}
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    **dict.fromkeys(
+        (
+            *("llama", "granite", "granitemoe", "granitemoeshared", "helium", "ernie4_5", "gemma"),
+            *("internlm2", "internlm3", "iquestcoder", "exaone", "minicpm3", "youtu", "phi3"),
+            *("mixtral", "ministral3", "mistral", "mistral3", "ministral", "seed_oss", "smollm3"),
+            *("aria_text", "baichuan", "cwm", "deepseek_v2", "granitemoehybrid", "xverse"),
+            *("deepseek", "minicpm", "orion", "aquila", "solar", "Yi", "hunyuan_v1_dense"),
+        ),
+        _PLAIN,
+    ),
+    **dict.fromkeys(
+        (
+            "deepseek_v3",
+            "kimi_k2",
+            "kimi_k25",
+            "glm4_moe_lite",
+            "ernie4_5_moe",
+            "solar_open",
+            "sarvam_mla",
+        ),
+        _DEEPSEEK,
+    ),
+    # Qwen
+    **dict.fromkeys(
+        ("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), Family(fixed=_QKV)
+    ),
+    "qwen2_moe": Family(
+        defaults={"qkv_bias": True}, fixed=_QKV_AS_STATED, shared_gate=True, below_windows=True
+    ),
+    **dict.fromkeys(
+        (
+            *("qwen3", "qwen3_vl", "qwen3_vl_text", "qwen3_moe", "qwen3_vl_moe"),
+            *("qwen3_vl_moe_text", "exaone4", "hy_v3", "mellum", "exaone_moe"),
+            "lara_mini",
+        ),
+        Family(fixed=_NORMED),
+    ),
+    "dots1": Family(fixed=_NORMED | _CORRECTED),
+    **dict.fromkeys(("qwen3_5", "qwen3_5_text"), _HYBRID),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text"), _HYBRID_SHARED),
+    "mimo": Family(defaults={"qkv_bias": True}, fixed=_QKV_AS_STATED),
+    # Gemma
+    "gemma2": Family(defaults={"sliding_window_pattern": 2}, norms=4),
+    **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
+    "vaultgemma": Family(defaults={"sliding_window_pattern": 2}),
+    # GPT
+    **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT),
+    "gpt_neo": Family(
+        fixed={"qkv_bias": False, "output_bias": True, "mlp_bias": True},
+        names={"window_size": "sliding_window", "num_heads": "num_attention_heads"},
+        gated=False,
+        ffn_multiple=4,
+        norm_bias=True,
+        padding_positions=0,
+    ),
+    **dict.fromkeys(
+        ("gptj", "codegen"),
+        Family(
+            fixed={"mlp_bias": True, "lm_head_bias": True},
+            gated=False,
+            ffn_multiple=4,
+            norms=1,
+            norm_bias=True,
+        ),
+    ),
+    "gpt_neox": Family(
+        defaults={"qkv_bias": True, "output_bias": True},
+        fixed={"mlp_bias": True},
+        gated=False,
+        norm_bias=True,
+    ),
+    "gpt_oss": Family(
+        defaults={"sliding_window_pattern": 2},
+        fixed={"router_bias": True},
+        gated=True,
+        sinks=True,
+        expert_bias=True,
+    ),
+    "bloom": Family(
+        fixed=_BIASED, gated=False, ffn_multiple=4, norm_bias=True, embedding_norm=True
+    ),
+    "opt": Family(
+        defaults=_BIASED,
+        names={"enable_bias": "qkv_bias"},
+        only={
+            "word_embed_proj_dim": "hidden_size",
+            "do_layer_norm_before": True,
+            "_remove_final_layer_norm": False,
+            "layer_norm_elementwise_affine": True,
+        },
+        gated=False,
+        norm_bias=True,
+        padding_positions=2,
+    ),
+    "mpt": Family(
+        only={"no_bias": True, "attn_type": "multihead_attention", "qk_ln": False, "alibi": True},
+        gated=False,
+        ffn_multiple=4,
+    ),
+    "phi": Family(
+        fixed=_BIASED | {"lm_head_bias": True},
+        only={"qk_layernorm": False},
+        gated=False,
+        norms=1,
+        norm_bias=True,
+    ),
+    "phimoe": Family(norm_bias=True),
+    "persimmon": Family(fixed=_BIASED, gated=False, norm_bias=True),
+    "starcoder2": Family(gated=False, norm_bias=True),
+    "stablelm": Family(fixed=_QKV_AS_STATED, norm_bias=True),
+    "biogpt": Family(fixed=_BIASED, gated=False, norm_bias=True, padding_positions=2),
+    "xglm": Family(
+        fixed=_BIASED, names={"attention_heads": "num_attention_heads"}, gated=False, norm_bias=True
+    ),
+    # Others
+    "dbrx": Family(defaults={"num_experts": None}),
+    "hunyuan_v1_moe": Family(
+        defaults={"num_shared_experts": None, "moe_intermediate_size": None}, fixed=_NORMED
+    ),
+    "afmoe": Family(fixed=_NORMED | _CORRECTED | {"attn_output_gate": True}, norms=4),
+    "apertus": Family(fixed=_NORMED, gated=False),
+    "arcee": Family(gated=False),
+    "nemotron": Family(gated=False, norm_bias=True),
+    "jais2": Family(gated=False, norm_bias=True),
+    "cohere": Family(norms=1),
+    "cohere2": Family(defaults={"sliding_window_pattern": 4}, norms=1),
+    "cohere2_moe": Family(norms=1),
+    "flint": Family(fixed=_NORMED, sinks=True),
+    "glm": Family(fixed=_QKV_AS_STATED),
+    "glm4": Family(fixed=_QKV_AS_STATED, norms=4),
+    **dict.fromkeys(
+        ("glm4_moe", "glm4v_moe", "glm4v_moe_text"), Family(fixed=_QKV_AS_STATED | _CORRECTED)
+    ),
+    "granite_swa": Family(sinks=True),
+    "hyperclovax": Family(norms=4),
+    "jamba": Family(inner_norms=True),
+    "kolibri1": Family(fixed=_NORMED, norms=4),
+    "laguna": Family(fixed=_NORMED | _CORRECTED | {"attn_output_gate": True}, gate_per_head=True),
+    "minimax_m2": Family(defaults={"use_qk_norm": True, "router_bias": True}, qk_norm="full"),
+    **dict.fromkeys(
+        ("minimax", "minimax_text_01"),
+        Family(lightning=True),
+    ),
+    "lfm2": Family(fixed=_NORMED, only={"block_ffn_dim_multiplier": 1.0}),
+    "lfm2_moe": Family(fixed=_NORMED | _CORRECTED),
+    "lfm3": Family(fixed=_NORMED | {"attn_output_gate": True}, norms=4, gate_per_head=True),
+    "nanochat": Family(fixed=_NORMED, gated=False, learned_norm=False, qk_norm_weight=False),
+    "olmo": Family(learned_norm=False),
+    **dict.fromkeys(("olmo2", "olmoe", "flex_olmo"), Family(fixed=_NORMED, qk_norm="full")),
+    "olmo3": Family(defaults={"sliding_window_pattern": 4}, fixed=_NORMED, qk_norm="full"),
+    "olmo_hybrid": Family(defaults={"full_attention_interval": 4}, fixed=_NORMED, qk_norm="full"),
+    "sarvam_moe": Family(fixed=_CORRECTED),
+    "mamba2": Family(names=_MAMBA2_NAMES),
+    **dict.fromkeys(
+        ("mamba", "falcon_mamba"),
+        Family(defaults={"mamba_dt_rank": "auto"}, names={"intermediate_size": "mamba_d_ssm"}),
+    ),
+    "bamba": Family(defaults={"full_attention_layers": []}),
+}
