@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,
     )
     from perfatlas.scenario.fields.rules import (
-        Refusals, Rule, always, broken_rules, no_effect_sentence, refuse_unused, unused_warnings,
-        without_effect,
+        Refusals, Remark, Remarks, Rule, always, broken_rules, no_effect_sentence, refuse_unused,
+        remarks, unused_warnings, without_effect,
     )
     from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic
     from perfatlas.scenario.fields.vocabulary import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,23 +28,36 @@ if TYPE_CHECKING:
 
 
 Rows = TypeVar("Rows")  # what a rule reads: `Columns`, or what is resolved from them
+# Which rows (N,), or whether all, and the sentences about them or what returns those about one
+Remarks: TypeAlias = (
+    "tuple[BoolArray | bool, str | Sequence[str] | Callable[[int], str | Sequence[str]]]"
+)
+Remark: TypeAlias = "Callable[[Any], Remarks]"
 
 
 class Rule(NamedTuple, Generic[Rows]):
-    """What some rows of a table must not be."""
+    """What some rows of a table must not be, or what is to be remarked about them."""
 
-    applies: Callable[[Rows], BoolArray]  # Which rows it refuses (N,)
+    applies: Callable[[Rows], BoolArray]  # Which rows it is about (N,)
     # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row
     message: str | Callable[[Rows, int], str]
     remedy: str = ""  # What to change, with fields to fill in
     error: type[PerfatlasError] = InvalidSpecError
 
+    def __call__(self, rows: Rows) -> tuple[BoolArray, Callable[[int], str]]:
+        """Return the rows that it is about (N,), and what returns the sentence about one."""
+        return self.applies(rows), partial(self.sentence, rows)
+
+    def sentence(self, rows: Rows, row: int) -> str:
+        """Return what it says about a row."""
+        if not isinstance(self.message, str):
+            return self.message(rows, row)
+        text = "; ".join(filter(None, (self.message, self.remedy)))
+        return text.format_map(rows.row(row)) if isinstance(rows, Columns) else text
+
     def broken_by(self, rows: Rows, row: int) -> PerfatlasError:
         """Return the error of a row."""
-        if not isinstance(self.message, str):
-            return self.error(self.message(rows, row))
-        text = "; ".join(filter(None, (self.message, self.remedy)))
-        return self.error(text.format_map(rows.row(row)) if isinstance(rows, Columns) else text)
+        return self.error(self.sentence(rows, row))
 
 
 def broken_rules(rules: Iterable[Rule[Columns]], columns: Columns) -> dict[int, PerfatlasError]:
@@ -63,6 +76,31 @@ def broken_rules(rules: Iterable[Rule[Columns]], columns: Columns) -> dict[int, 
             if row not in found:
                 found[row] = rule.broken_by(columns, row)
     return found
+
+
+def remarks(size: int, *tables: tuple[Iterable[Remark], Any]) -> list[tuple[str, ...]]:
+    """Return what is remarked about each row, in the order of the tables, each sentence once (N).
+
+    Args:
+        size: Number of rows.
+        *tables: Remarks with what they read: each a `Rule`, or a function that returns the same.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.scenario.fields import Rule, remarks
+        >>> large = Rule(lambda batch_N: batch_N > 4, lambda batch_N, n: f"{batch_N[n]} exceeds 4")
+        >>> remarks(2, ([large], np.array([1, 8])))
+        [(), ('8 exceeds 4',)]
+    """
+    found: dict[int, dict[str, None]] = {}
+    for rules, rows in tables:
+        for rule in rules:
+            about_N, said = rule(rows)
+            for row in np.flatnonzero(np.broadcast_to(about_N, size)).tolist():
+                texts = said(row) if callable(said) else said
+                some = (texts,) if isinstance(texts, str) else texts
+                found.setdefault(row, {}).update(dict.fromkeys(some))
+    return [tuple(found.get(row, ())) for row in range(size)]
 
 
 def without_effect(
