@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.scenario.deployments.estimate_remarks import (
+from perfatlas.scenario.deployments.candidate_remarks import (
     OF_GENERATION,
     OF_KERNELS,
     OF_RINGS,

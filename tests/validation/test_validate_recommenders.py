@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.scenario.deployments.estimate_remarks import DIVIDED_TABLES, OF_COPIES
+from perfatlas.scenario.deployments.candidate_remarks import DIVIDED_TABLES, OF_COPIES
 from perfatlas.scenario.training_steps.evidence import OF_RECOMMENDER
 from validation.networks.published import FOLDER, MLPERF, Run, published_runs
 from validation.networks.scores import predictions, training_predictions

@@ -15,15 +15,14 @@ if TYPE_CHECKING:
         quantization_note, quantization_of, question_evidence, step_evidence,
     )
     from perfatlas.answer.clock_notes import (
-        clock_causes, clock_note, power_warnings, raised_clock_notes, raised_step_notes,
+        LockedClocks, clock_causes, clock_note,
     )
-    from perfatlas.answer.crossed_nodes import node_notes, pool_node_notes
     from perfatlas.answer.envelope import (
         BOTTLENECK, SCHEMA, Answer, AnsweredRun, Evidence, flat_results, other_vendors_note,
     )
     from perfatlas.answer.repetitions import averaged, half_widths
     from perfatlas.answer.system_overrides import (
-        OFFLOADING, POWER, STEPS, collective_readers, format_readers, overrides_of_steps,
+        OFFLOADING, POWER, STEPS, collective_readers, format_readers, unread_of_steps,
         unread_overrides,
     )
     from perfatlas.answer.tiers import (

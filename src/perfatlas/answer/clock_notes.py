@@ -3,74 +3,43 @@
 from __future__ import annotations
 
 import math
-from itertools import chain
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.energy import board_energy
-from perfatlas.inference import unreached_limits, unused_zeros
-from perfatlas.step import StepCost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates, Placement, SharedSteps
 
 ZEROS_ALONE: Final = ("tensors of zeros",)
 ROUNDING: Final = 1e-9  # relative, above which a power exceeds its limit
 
 
-def raised_clock_notes(
-    subject: str, clock_C: FloatArray, watts_C: FloatArray, limit_w_C: FloatArray
-) -> Iterator[tuple[int, str]]:
-    """Yield candidates whose raised clock takes more power than their limit, and a warning.
+class LockedClocks(NamedTuple):
+    """Clocks that a user locks, and the power that they would take."""
 
-    Args:
-        subject: What runs, such as "decode steps".
-        clock_C: Clock over the sustained one that a user locks (C,).
-        watts_C: Power at that clock without a limit (C,) [W].
-        limit_w_C: Power limit (C,) [W].
-    """
-    above_C = (clock_C > 1.0) & (watts_C > limit_w_C * (1.0 + ROUNDING))
-    for c in np.flatnonzero(above_C).tolist():
-        yield (
-            c,
-            (
-                f"clock_ratio = {clock_C[c]:g}: {subject} would draw {watts_C[c]:,.0f} W, above the"
-                f" limit of {limit_w_C[c]:,.0f} W: a real device lowers the clock, so these times"
-                " are lower limits, and power and energy are those at the limit"
-            ),
+    subject: str  # What runs, such as "decode steps"
+    ratio_C: FloatArray  # Clock over the sustained one (C,)
+    watts_C: FloatArray  # Power at that clock without a limit (C,) [W]
+    limit_w_C: FloatArray  # Power limit (C,) [W]
+
+    def too_high(self) -> NDArray[np.bool_]:
+        """Return the raised clocks that take more power than their limit (C,)."""
+        above_C: NDArray[np.bool_] = self.watts_C > self.limit_w_C * (1.0 + ROUNDING)
+        return above_C & (self.ratio_C > 1.0)
+
+    def note(self, c: int) -> str:
+        """Return what such a clock means for an answer."""
+        return (
+            f"clock_ratio = {self.ratio_C[c]:g}: {self.subject} would draw {self.watts_C[c]:,.0f}"
+            f" W, above the limit of {self.limit_w_C[c]:,.0f} W: a real device lowers the clock, so"
+            " these times are lower limits, and power and energy are those at the limit"
         )
-
-
-def raised_step_notes(
-    steps: StepCost | SharedSteps, placement: Placement
-) -> Iterator[tuple[int, str]]:
-    """Yield candidates whose steps exceed their power limit at a raised clock, and a warning.
-
-    Args:
-        placement: Their devices, clocks and limits.
-    """
-    if placement.clock_ratio_C is None:
-        return
-    power = placement.power()
-    watts_C = power.on_w + steps.of(StepCost.energy_j) / steps.of(StepCost.total_s)
-    subject = f"{steps.phase} steps"
-    yield from raised_clock_notes(subject, placement.clock_ratio_C, watts_C, power.cap_w)
-
-
-def power_warnings(question: Candidates, steps: Sequence[StepCost]) -> list[str]:
-    """Return warnings of power options without effect and of clocks that power would not leave.
-
-    Args:
-        steps: The steps that they run.
-    """
-    raised = (raised_step_notes(cost, question.placement) for cost in steps)
-    unused = (unreached_limits(question), unused_zeros(question))
-    return [text for _, text in chain(*unused, *raised)]
 
 
 def clock_causes(

@@ -13,7 +13,7 @@ from perfatlas.hardware import FIELDS
 from perfatlas.measurements.calibrations import find_calibration
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Sequence
 
     from perfatlas.hardware import System
     from perfatlas.step import Candidates
@@ -97,17 +97,15 @@ def collective_readers(system: System, gpus: float) -> set[str]:
     return {IN_DOMAIN, *host, *((BETWEEN_NODES,) if leaves else ())}
 
 
-def overrides_of_steps(
-    question: Candidates, further: Iterable[str] = ()
-) -> Iterator[tuple[int, str]]:
-    """Yield candidates with an override that no prediction of their steps reads, and a sentence.
+def unread_of_steps(question: Candidates, further: Iterable[str] = ()) -> list[Sequence[str]]:
+    """Return sentences on the overrides that no prediction of the steps of a candidate reads (C).
 
     Args:
         further: Readers beside the steps.
     """
     placement, formats = question.placement, question.formats
     if not any(system.overridden for system in placement.systems):
-        return
+        return [()] * question.size
     gpus_C = np.full(question.size, np.inf) if question.pooled else question.plan.gpus_per_replica
     readers = {*STEPS, *further, *format_readers(*vars(formats).values())}
 
@@ -116,6 +114,4 @@ def overrides_of_steps(
         system = placement.systems[index]
         return unread_overrides(system, readers | collective_readers(system, gpus))
 
-    for candidate, key in enumerate(zip(placement.index_C.tolist(), gpus_C.tolist(), strict=True)):
-        for text in unread(*key):
-            yield candidate, text
+    return [unread(*key) for key in zip(placement.index_C.tolist(), gpus_C.tolist(), strict=True)]

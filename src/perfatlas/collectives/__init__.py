@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.collectives.pricing import (
         CollectiveShapes, Implementation, PricedCollectives, one_hop_s, price_collectives,
     )
-    from perfatlas.collectives.topology import unstated_bridge
+    from perfatlas.collectives.topology import PAIR, unstated_bridge
     from perfatlas.collectives.wire import (
         bus_bandwidth, in_network_wire_bytes, least_wire_bytes, one_shot_wire_bytes,
         ring_wire_bytes,

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         FrontScale, client_note, client_side, front_end_note, front_ends, reading,
     )
     from perfatlas.inference.intervals import (
-        KERNELS_ONLY, StepTails, devices, fastest_s, model_kind, release_limits, run_kinds,
-        slowest_s, step_limits, step_tails, support, unseen_notes,
+        IDEAL, KERNELS_ONLY, StepTails, devices, fastest_s, model_kind, release_limits, run_kinds,
+        slowest_s, step_limits, step_tails, support, unseen,
     )
     from perfatlas.inference.latencies import (
         ClientSide, Joining, Latencies, Prompt, aggregated_latencies, at_client, joining_s,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.inference.pools import FIRST_TOKEN, POOL_RULES, PoolRates
     from perfatlas.inference.power_limits import (
-        breaks_limits, power_limit_error, unreached_limits, unused_zeros,
+        breaks_limits, power_limit_error,
     )
     from perfatlas.inference.running_load import (
         max_decodes, prompt_rejection, rejects_prompts, served_sequences,

@@ -11,12 +11,11 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from math import exp, log
+from math import log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas import collectives
 from perfatlas.engines import (
     SUPPORT,
     measured_runs,
@@ -29,12 +28,10 @@ from perfatlas.engines import (
 from perfatlas.measurements.calibrations import has_shipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import Device
     from perfatlas.inference.distinct_steps import StepTimes
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
 
 
@@ -67,11 +64,6 @@ class StepTails(NamedTuple):
 KERNELS_ONLY = StepTails()
 IDEAL: Final = "ideal"  # takes no time of its own
 OVER_NODES: Final = "tensor parallelism across nodes"
-UNSEEN: Final = (
-    "too few measured runs agree on {kinds} under {engine} on {architecture}: the interval is at"
-    " least that of unseen kinds of models and plans, {low:.2g} to {high:.2g} times the predicted"
-    " time"
-)
 
 
 def step_tails(question: Candidates) -> StepTails:
@@ -93,7 +85,8 @@ def step_tails(question: Candidates) -> StepTails:
         release_limits(question.profile, system.device.vendor) for system in placement.systems
     ]
     faster_C, slower_C = np.array(limits)[placement.index_C].T[::-1]
-    unseen, new_C = unseen_kinds(), np.array([bool(kinds) for kinds in _unseen(question)])
+    kinds, index_C = unseen(question)
+    least, new_C = unseen_kinds(), np.array([bool(some) for some in kinds])[index_C]
     return StepTails(
         center=step_spreads()[model_kind(question)].center,
         deviation=whole.deviation,
@@ -101,8 +94,8 @@ def step_tails(question: Candidates) -> StepTails:
         upper=whole.upper,
         release_low_C=faster_C,
         release_high_C=slower_C,
-        unseen_low=np.where(new_C, unseen.low, 0.0) if new_C.any() else 0.0,
-        unseen_high=np.where(new_C, unseen.high, 0.0) if new_C.any() else 0.0,
+        unseen_low=np.where(new_C, least.low, 0.0) if new_C.any() else 0.0,
+        unseen_high=np.where(new_C, least.high, 0.0) if new_C.any() else 0.0,
     )
 
 
@@ -138,18 +131,21 @@ def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
     return [of_plans[over] for over in over_C.tolist()]
 
 
-def _unseen(question: Candidates) -> list[tuple[str, ...]]:
-    """Return the kinds that no measured run of the engine on the architecture has (C)."""
+def unseen(question: Candidates) -> tuple[list[tuple[str, ...]], IntArray]:
+    """Return kinds that no measured run of the engine has, and the position of each candidate's.
+
+    Returns:
+        The kinds by plan and system; positions (C,).
+    """
     ran = {k: runs.get(question.profile.name, ()) for k, runs in unseen_kinds().measured.items()}
-    kinds_C, systems = run_kinds(question), question.placement.systems
-    unseen = {
-        (kinds, at): tuple(
-            kind for kind in kinds if systems[at].device.architecture not in ran.get(kind, ())
-        )
-        for kinds in dict.fromkeys(kinds_C)
-        for at in range(len(systems))
-    }
-    return [unseen[key] for key in zip(kinds_C, question.placement.index_C.tolist(), strict=True)]
+    placement, parts = question.placement, question.model.network.kinds
+    kinds = [
+        tuple(kind for kind in own if system.device.architecture not in ran.get(kind, ()))
+        for own in (parts, (*parts, OVER_NODES))
+        for system in placement.systems
+    ]
+    over_C = question.plan.tp > placement.node()
+    return kinds, over_C * len(placement.systems) + placement.index_C
 
 
 def devices(question: Candidates) -> list[Device]:
@@ -170,7 +166,8 @@ def support(question: Candidates) -> str:
     if question.tier == "bound" or profile.name == IDEAL:
         return ""
     here, related, extrapolated = SUPPORT
-    if _unseen(question)[0]:
+    kinds, index_C = unseen(question)
+    if kinds[index_C[0]]:
         return extrapolated
     stack = (profile.name, device.architecture, device.name)
     found = run_support(measured_runs(), model_kind(question), stack)
@@ -178,32 +175,6 @@ def support(question: Candidates) -> str:
     if found == here and not differs:
         return here
     return related if found == here or has_shipped(device.name) else found
-
-
-def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
-    """Yield candidates with the interval of unseen kinds or fabrics, and a warning of it."""
-    if question.tier == "bound":
-        return
-    systems, index_C = question.placement.systems, question.placement.index_C.tolist()
-    over = np.flatnonzero(question.plan.gpus_per_replica > question.placement.node()).tolist()
-    fabrics = {at: collectives.unseen_fabric(systems[at]) for at in {index_C[c] for c in over}}
-    for candidate in over:
-        if note := fabrics[index_C[candidate]]:
-            yield candidate, note
-    limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
-    texts: dict[tuple[tuple[str, ...], int], str] = {}
-    for candidate, key in enumerate(zip(_unseen(question), index_C, strict=True)):
-        kinds, at = key
-        if not kinds or question.profile.name == IDEAL:
-            continue
-        if key not in texts:
-            texts[key] = UNSEEN.format(
-                engine=question.profile.name,
-                architecture=systems[at].device.architecture,
-                kinds=" and ".join(kinds),
-                **limits,
-            )
-        yield candidate, texts[key]
 
 
 def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArray]:

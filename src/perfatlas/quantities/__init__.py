@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from perfatlas.quantities.expressions import Expression
     from perfatlas.quantities.names import did_you_mean, nearest_name, resolve_name
     from perfatlas.quantities.provenance import Kind, Source
-    from perfatlas.quantities.rules import Rule, broken_rules, refuse_broken
+    from perfatlas.quantities.rules import (
+        Remark, Remarks, Rule, broken_rules, refuse_broken, remarks,
+    )
     from perfatlas.quantities.units import format_quantity, parse_quantity, significant, two_digits
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

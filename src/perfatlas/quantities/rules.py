@@ -1,18 +1,19 @@
-"""Rules as rows: what input must not be, and the error of each row that breaks one.
+"""Rules as rows: what input must not be, and what is to be remarked about it.
 
 Shape legend: N rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from perfatlas.quantities.errors import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,12 +21,20 @@ if TYPE_CHECKING:
 
 # what a rule reads: columns of fields, or what is resolved from them
 Rows = TypeVar("Rows", bound=Any)
+# Which rows (N,), or whether all, and the sentences about them or what returns those about one
+Remarks: TypeAlias = (
+    "tuple[NDArray[np.bool_] | bool, str | Sequence[str] | Callable[[int], str | Sequence[str]]]"
+)
+Remark: TypeAlias = "Callable[[Any], Remarks]"
 
 
 class Rule(NamedTuple, Generic[Rows]):
-    """What some rows must not be: `size` of them, whose `row` fills in messages."""
+    """What some rows must not be, or what is remarked about them.
 
-    applies: Callable[[Rows], NDArray[np.bool_] | bool]  # Which rows it refuses (N,), or all
+    The rows have a `size`, and a `row` that fills in messages.
+    """
+
+    applies: Callable[[Rows], NDArray[np.bool_] | bool]  # Which rows it is about (N,), or all
     # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row
     message: str | Callable[[Rows, int], str]
     remedy: str = ""  # What to change, with fields to fill in
@@ -36,12 +45,20 @@ class Rule(NamedTuple, Generic[Rows]):
         """Return which rows it refuses (N,)."""
         return np.broadcast_to(self.applies(rows), rows.size)
 
+    def __call__(self, rows: Rows) -> Remarks:
+        """Return the rows that it is about (N,), and what returns the sentence about one."""
+        return self.applies(rows), partial(self.sentence, rows)
+
+    def sentence(self, rows: Rows, row: int) -> str:
+        """Return what it says about a row."""
+        if not isinstance(self.message, str):
+            return self.message(rows, row)
+        text = "; ".join(filter(None, (self.message, self.remedy)))
+        return text.format_map(rows.row(row)) if "{" in text else text
+
     def broken_by(self, rows: Rows, row: int) -> PerfatlasError:
         """Return the error of a row."""
-        if not isinstance(self.message, str):
-            return self.error(self.message(rows, row))
-        text = "; ".join(filter(None, (self.message, self.remedy)))
-        return self.error(text.format_map(rows.row(row)))
+        return self.error(self.sentence(rows, row))
 
 
 def broken_rules(rules: Iterable[Rule[Rows]], rows: Rows) -> dict[int, PerfatlasError]:
@@ -70,3 +87,28 @@ def refuse_broken(rules: Iterable[Rule[Rows]], rows: Rows) -> None:
     """Raise the error of the first rule that the only row contradicts, if there is any."""
     for problem in broken_rules(rules, rows).values():
         raise problem
+
+
+def remarks(size: int, *tables: tuple[Iterable[Remark], Any]) -> list[tuple[str, ...]]:
+    """Return what is remarked about each row, in the order of the tables, each sentence once (N).
+
+    Args:
+        size: Number of rows.
+        *tables: Remarks with what they read: each a `Rule`, or a function that returns the same.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.quantities import Rule, remarks
+        >>> large = Rule(lambda batch_N: batch_N > 4, lambda batch_N, n: f"{batch_N[n]} exceeds 4")
+        >>> remarks(2, ([large], np.array([1, 8])))
+        [(), ('8 exceeds 4',)]
+    """
+    found: dict[int, dict[str, None]] = {}
+    for rules, rows in tables:
+        for rule in rules:
+            about_N, said = rule(rows)
+            for row in np.flatnonzero(np.broadcast_to(about_N, size)).tolist():
+                texts = said(row) if callable(said) else said
+                some = (texts,) if isinstance(texts, str) else texts
+                found.setdefault(row, {}).update(dict.fromkeys(some))
+    return [tuple(found.get(row, ())) for row in range(size)]

@@ -214,15 +214,6 @@ def test_more_gpus_hold_no_more() -> None:
         assert totals == sorted(totals, reverse=True)
 
 
-def test_answers_say_where_tables_are() -> None:
-    texts = [
-        " ".join(perfatlas.estimate(**DLRM | {"attention_dp": ways, "ep": ways}).warnings)
-        for ways in (1, 8)
-    ]
-    assert "every GPU holds all embedding tables" in texts[0]
-    assert "ep by table, moe_tp by row" in texts[1]
-
-
 def test_a_small_gpu_needs_divided_tables() -> None:
     found = perfatlas.estimate(model="dlrm-dcnv2", system="l40s", attention_dp=4, batch=4096)
     assert found.results["memory"]["weights_bytes"] < 14e9

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
         Spent, cost_results, energy_results, known_energy, mean_power, meters_without_power,
         run_energy, run_prices, spent_energy, unknown_power,
     )
-    from perfatlas.scenario.deployments.estimate_remarks import losses_notes, network_notes
+    from perfatlas.scenario.deployments.candidate_remarks import (
+        UNSEEN, network_remarks, remarked,
+    )
+    from perfatlas.scenario.deployments.estimate_remarks import LOSSES, POWER
     from perfatlas.scenario.deployments.estimated_rows import (
         GRAPH_PHASE, EstimatedRows, evaluate_one, evaluate_pools, evaluated_pools, memory_of,
     )

@@ -1,30 +1,30 @@
-"""Warnings about estimates, for all candidates at once.
+"""Remarks on estimates: on priced steps, on results, and on two pools.
 
-Shape legend: C candidates, O operators.
+Shape legend: C candidates, O operators, U distinct steps, M calibrations, P steps.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas import answer, inference, parallelism
-from perfatlas.energy import board_energy
-from perfatlas.engines import resolve_engine
-from perfatlas.quantities import significant, two_digits
+from perfatlas.quantities import remarks, significant, two_digits
+from perfatlas.scenario.deployments import candidate_remarks
+from perfatlas.scenario.deployments.candidate_remarks import Remarked, TwoPools
 from perfatlas.step import StepCost, assumes_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates, SharedSteps
-
-    Notes = Iterator[tuple[int, str]]
+    from perfatlas.quantities import Remark, Remarks
+    from perfatlas.scenario.fields import BoolArray
+    from perfatlas.step import Candidates
 
 NOT_VALIDATED: Final = "are not validated"
 AT_ROOFLINE: Final = (
@@ -40,55 +40,282 @@ SPLIT_ANSWER: Final = (
     " validated, and their power is not predicted"
 )
 SERVED: Final = "served_batch"  # the least batch of services that a machine is fitted to
-TPU: Final = "tpu"  # architecture
-PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
-SLOWER_KERNELS: Final = (
-    "{release} ran slower kernels on {vendor} GPUs than those of this answer, which are tuned:"
-    " tuning was published to gain up to {gain:g} times, by which the upper end is higher"
-)
 LARGER_BATCHES: Final = (
     "the published services of {device} have batches of {least:.0f} and more: smaller ones were not"
     " compared with a measurement"
 )
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
+PHASES: Final = ("prefill", "decode")
 
 
-def estimate_warnings(
-    question: Candidates,
-    evaluation: inference.Evaluation,
-    phases: Sequence[str] = ("prefill", "decode"),
-) -> list[tuple[str, ...]]:
+def _assumed_losses(r: Remarked) -> Remarks:
+    losses_C = assumes_losses(r.steps)
+    return losses_C, lambda c: answer.ASSUMED_LOSSES.format(device=r.system(c).device.name)
+
+
+def _raised_clock(r: Remarked, at: int) -> Remarks:
+    """Return where the first or second step exceeds its power limit at a raised clock."""
+    placement = r.question.placement
+    if placement.clock_ratio_C is None or at >= len(r.steps):
+        return False, ""
+    power, shared = placement.power(), r.steps[at]
+    watts_C = power.on_w + shared.of(StepCost.energy_j) / shared.of(StepCost.total_s)
+    subject = f"{shared.phase} steps"
+    clocks = answer.LockedClocks(subject, placement.clock_ratio_C, watts_C, power.cap_w)
+    return clocks.too_high(), clocks.note
+
+
+def _requested(r: Remarked) -> BoolArray:
+    """Return the candidates that are priced by more than rooflines where it is known how (C,)."""
+    requested_C: BoolArray = ~assumes_losses(r.steps) & (r.question.tier != "bound")
+    return requested_C
+
+
+def _at_bound(r: Remarked) -> Remarks:
+    """Return candidates none of whose operators has measured kernels."""
+    known_C = np.logical_or.reduce([shared.of(StepCost.is_calibrated) for shared in r.steps])
+    runs_C = np.logical_or.reduce([shared.of(_runs) for shared in r.steps])
+    none_C: BoolArray = _requested(r) & runs_C & ~known_C
+    return none_C, lambda c: AT_ROOFLINE.format(device=r.system(c).device.name)
+
+
+def _runs(cost: StepCost) -> BoolArray:
+    """Return which steps run any operator (U,)."""
+    runs_U: BoolArray = np.any(cost.runs(), axis=1)
+    return runs_U
+
+
+def _some_at_bound(r: Remarked, at: int) -> Remarks:
+    """Return where a share of the first or second step has no measured kernels."""
+    if at >= len(r.steps):
+        return False, ""
+    cost, steps_C = r.steps[at]
+    busy_UO = cost.count_CO * cost.prices.time_s_CO
+    bound_UO = (cost.prices.match_CO < 0) & (busy_UO > 0)
+    share_U = np.where(bound_UO, busy_UO, 0.0).sum(axis=1) / cost.total_s()
+    large_U = bound_UO.any(axis=1) & (share_U >= inference.MIN_BOUND_SHARE)
+
+    def message(c: int) -> str:
+        operators = np.flatnonzero(bound_UO[steps_C[c]]).tolist()
+        names = dict.fromkeys(cost.operators[o].name for o in operators)
+        return (
+            f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
+            f" at the roofline ({share_U[steps_C[c]]:.0%} of the step), which is a lower limit"
+        )
+
+    return large_U[steps_C] & _requested(r) & ~_at_bound(r)[0], message
+
+
+def _most(r: Remarked, number: Callable[[CalibrationMatch], float]) -> FloatArray:
+    """Return the largest number of a calibration that prices steps of candidates (C,)."""
+    most_C = np.zeros(r.question.size)
+    for cost, steps_C in r.steps:
+        numbers_M = np.array([number(match) for match in cost.prices.matches])
+        if numbers_M.any():
+            used_UO = (cost.count_CO > 0) & (cost.prices.match_CO >= 0)
+            most_UO = np.where(used_UO, numbers_M[cost.prices.match_CO], 0.0)
+            most_C = np.maximum(most_C, most_UO.max(axis=1)[steps_C])
+    return most_C
+
+
+def _matches(r: Remarked, c: int) -> list[CalibrationMatch]:
+    """Return the calibrations that price the steps of a candidate."""
+    used = (answer.used_matches([cost], int(steps_C[c])) for cost, steps_C in r.steps)
+    return list({match.calibration.id: match for match in chain(*used)}.values())
+
+
+def _of_other_vendors(r: Remarked) -> Remarks:
+    """Return where kernels of another vendor's GPUs price a step."""
+    foreign_C: BoolArray = _most(r, lambda match: float(bool(match.foreign_device))) > 0.0
+    return foreign_C, lambda c: answer.other_vendors_note(m.foreign_device for m in _matches(r, c))
+
+
+def _not_validated(r: Remarked) -> Remarks:
+    """Return what a machine says of prices that are not validated."""
+    notes = dict.fromkeys(note for cost, _ in r.steps for note in cost.prices.notes)
+    return True, [note for note in notes if NOT_VALIDATED in note]
+
+
+def _smaller_batches(r: Remarked) -> Remarks:
+    """Return batches below those of the services that a machine is fitted to."""
+
+    def least(match: CalibrationMatch) -> float:
+        return match.calibration.least_shape.get(SERVED, 0.0)
+
+    batch_C = r.question.load.sequences
+    return batch_C < _most(r, least), lambda c: [
+        LARGER_BATCHES.format(device=match.calibration.device, least=least(match))
+        for match in _matches(r, c)
+        if batch_C[c] < least(match)
+    ]
+
+
+def _gathered_tokens(r: Remarked) -> Remarks:
+    """Return where gathering the tokens of many ranks takes much of a step."""
+    exchange, plan = r.question.profile.expert_exchange, r.question.plan
+    if exchange not in parallelism.GATHERING:
+        return False, ""
+    share_CP = np.stack([shared.of(_exchange_share) for shared in r.steps], axis=1)
+    many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)
+
+    def message(c: int) -> str:
+        shares = " and ".join(
+            f"{share:.0%} of the {shared.phase} step"
+            for shared, share in zip(r.steps, share_CP[c], strict=True)
+        )
+        return (
+            f"expert_exchange = {exchange} gathers the tokens of all {plan.attention_dp[c]:g}"
+            f" attention-DP ranks on each of them, {shares}; --expert-exchange deepep sends a"
+            " token only to the ranks of its experts"
+        )
+
+    return many_C & (share_CP.max(axis=1) >= MIN_GATHERED_SHARE), message
+
+
+def _exchange_share(cost: StepCost) -> FloatArray:
+    """Return the share of a step that its token exchange takes (U,)."""
+    names = [operator.name.rpartition("_")[2] for operator in cost.operators]
+    exchange_O = np.isin(names, ("dispatch", "combine"))
+    time_UO = cost.count_CO * cost.prices.time_s_CO
+    share_U: FloatArray = time_UO[:, exchange_O].sum(axis=1) / cost.total_s()
+    return share_U
+
+
+LOSSES: Final[tuple[Remark, ...]] = (_assumed_losses,)
+SOME_AT_BOUND: Final[tuple[Remark, ...]] = (
+    *(partial(_some_at_bound, at=0), partial(_some_at_bound, at=1)),
+)
+RAISED: Final[tuple[Remark, ...]] = (partial(_raised_clock, at=0), partial(_raised_clock, at=1))
+# Options of power without effect, and clocks that power does not leave
+POWER: Final[tuple[Remark, ...]] = (*candidate_remarks.UNUSED_POWER, *RAISED)
+STEPS: Final[tuple[Remark, ...]] = (
+    *LOSSES,
+    _at_bound,
+    *SOME_AT_BOUND,
+    _of_other_vendors,
+    _not_validated,
+    _smaller_batches,
+    *RAISED,
+)
+
+
+class Estimated(NamedTuple):
+    """Candidates with their closed forms, as remarks read them."""
+
+    candidates: Remarked
+    evaluation: inference.Evaluation
+    phases: Sequence[str]  # Those of their steps
+
+    @property
+    def question(self) -> Candidates:
+        """The candidates."""
+        return self.candidates.question
+
+
+def _whole_prompts(e: Estimated) -> Remarks:
+    """Return where prompts that are not split wait for decodes to end."""
+    load, limits, beside_C = e.question.load, e.question.limits, inference.max_decodes(e.question)
+    on_rank_C = np.ceil(load.sequences / e.question.plan.attention_dp)
+    others_C = np.minimum(e.evaluation.memory.max_sequences, limits.max_num_seqs)
+
+    def message(c: int) -> str:
+        new, tokens = load.isl[c] - load.prefix[c], limits.max_num_batched_tokens[c]
+        enough = new + (1.0 + e.question.drafts) * (min(on_rank_C[c], others_C[c]) - 1.0)
+        several = f"{beside_C[c]:,g} requests" if beside_C[c] > 1.0 else "one request"
+        return (
+            f"{answer.BOTTLENECK}max_num_batched_tokens = {tokens:g} lets only {several} run at a"
+            f" time, as a step holds a whole prompt of {new:,g} tokens, which"
+            f" {e.question.profile.id} does not split, and the decodes of the others; leave"
+            f" max_num_batched_tokens out, or set at least {enough:g}"
+        )
+
+    return e.question.aggregated_C & (beside_C < np.minimum(on_rank_C, others_C)), message
+
+
+def _queueing(e: Estimated) -> Remarks:
+    """Return where fewer requests run concurrently than are in flight."""
+    served_C, requested_C, limits = (
+        e.evaluation.served,
+        e.question.load.sequences,
+        e.question.limits,
+    )
+    return (
+        e.question.aggregated_C & (served_C < requested_C),
+        lambda c: (
+            f"of {requested_C[c]:g} requests in flight, {served_C[c]:g} run concurrently (KV"
+            f" capacity {e.evaluation.memory.kv_capacity_tokens[c]:,.0f} tokens, max_num_seqs"
+            f" {limits.max_num_seqs[c]:g}, max_num_batched_tokens"
+            f" {limits.max_num_batched_tokens[c]:g} for prefills and decodes); the rest"
+            f" queue{FRONT_LEFT_OUT}"
+        ),
+    )
+
+
+def _wide(e: Estimated, phase: str) -> Remarks:
+    """Return where an interval is too wide to base decisions on, and no other remark says why."""
+    name = {"prefill": "ttft_s", "decode": "tpot_s"}[phase]
+    low_C, high_C = getattr(e.evaluation.low, name), getattr(e.evaluation.high, name)
+    wide_C = (high_C > WIDEST * low_C) & (phase in e.phases)
+    if wide_C.any():
+        for remark in (*candidate_remarks.UNSEEN, *candidate_remarks.RELEASES):
+            wide_C &= np.logical_not(remark(e.candidates)[0])
+    return (
+        wide_C,
+        lambda c: (
+            f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels were"
+            " measured on another device or vary strongly, so measure before deciding"
+        ),
+    )
+
+
+def _front_end_limited(e: Estimated) -> Remarks:
+    """Return where the front end limits the rate."""
+    stream_s_C = inference.client_side(e.question).gap_s
+    most_C = np.full(stream_s_C.shape, np.inf)
+    np.divide(e.question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
+    held_C = e.evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
+    return (
+        held_C & e.question.aggregated_C,
+        lambda c: (
+            f"the front end of a replica limits the rate to {most_C[c]:,.0f} output tokens/s, less"
+            " than the engine: increase stream_interval or server_processes rather than GPU speed;"
+            " how the delay is divided depends on how requests overlap: this TTFT is a minimum,"
+            " this TPOT a maximum"
+        ),
+    )
+
+
+INTERVALS: Final[tuple[Remark, ...]] = tuple(partial(_wide, phase=phase) for phase in PHASES)
+
+
+AFTER_RESULTS: Final = (_gathered_tokens, *candidate_remarks.AFTER_RESULTS)
+WHOLE_PROMPTS: Final[tuple[Remark, ...]] = (_whole_prompts,)
+QUEUES: Final[tuple[Remark, ...]] = (_queueing,)
+FRONT_ENDS: Final[tuple[Remark, ...]] = (_front_end_limited,)
+
+
+def estimated(
+    question: Candidates, evaluation: inference.Evaluation, phases: Sequence[str] = PHASES
+) -> Estimated:
+    """Return candidates with the steps of some phases and their closed forms."""
+    of_phase = {"prefill": evaluation.prefills, "decode": evaluation.decodes}
+    return Estimated(Remarked(question, [of_phase[p] for p in phases]), evaluation, phases)
+
+
+def estimate_warnings(results: Estimated) -> list[tuple[str, ...]]:
     """Return the warnings about each answer (C)."""
-    steps = {"prefill": evaluation.prefills, "decode": evaluation.decodes}
-    unseen, released = [*inference.unseen_notes(question)], [*_of_another_release(question)]
-    notes: dict[int, list[str]] = {}
-    for found in (
-        _whole_prompts(question, evaluation),
-        losses_notes(question, [steps[phase] for phase in phases]),
-        _at_bound(question, [steps[phase] for phase in phases]),
-        _of_other_vendors([steps[phase] for phase in phases]),
-        _not_validated([steps[phase] for phase in phases]),
-        _smaller_batches(question, [steps[phase] for phase in phases]),
-        *(answer.raised_step_notes(steps[phase], question.placement) for phase in phases),
-        _queueing(question, evaluation),
-        unseen,
-        _wide(evaluation, phases, {c for c, _ in (*unseen, *released)}),
-        network_notes(question),
-        _front_end_limited(question, evaluation),
-        _gathered_tokens(question, [steps[phase] for phase in phases]),
-        _too_long(question),
-        answer.node_notes(question),
-        _without_energies(question),
-        inference.unused_zeros(question),
-        inference.unreached_limits(question),
-        released,
-        answer.overrides_of_steps(question),
-    ):
-        for candidate, text in found:
-            notes.setdefault(candidate, []).append(text)
-    warnings: list[tuple[str, ...]] = [()] * question.size
-    for candidate, texts in notes.items():
-        warnings[candidate] = tuple(dict.fromkeys(texts))
+    candidates, question = results.candidates, results.question
+    warnings = remarks(
+        question.size,
+        (WHOLE_PROMPTS, results),
+        (STEPS, candidates),
+        (QUEUES, results),
+        (candidate_remarks.UNSEEN, candidates),
+        (INTERVALS, results),
+        (candidate_remarks.network_remarks(candidates), candidates),
+        (FRONT_ENDS, results),
+        (AFTER_RESULTS, candidates),
+    )
     network = question.model.network
     if network.decodes or not network.item:
         return warnings
@@ -102,140 +329,59 @@ def _of_a_pass(text: str) -> str:
     return text
 
 
-OF_KERNELS: Final = (
-    "kernels have the parameters of those of language models: published networks are 13 to 33% off"
-    " in the median; recommenders, generated tokens and passes that wait for the host more"
-    " (python -m validation networks)"
-)
-OF_TPUS: Final = (
-    "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"
-    " only published network, is predicted 12.6% too fast (TPU v5e) and 5.5% too slow (v6e); others"
-    " are not validated on TPUs (python -m validation networks). Activations pass through HBM"
-    " between operators: where XLA keeps them in vector memory, small batches are faster; where"
-    " operators take time to start, they are slower"
-)
-OF_HALF_CHIPS: Final = (
-    "a chip of {dies} devices runs a program on one of them: a pass on one takes about {dies} times"
-    " as long and has a part of the memory; the throughput of a copy on each is that of the chip"
-)
+def _decode_underload(
+    pools: tuple[inference.PoolRates[inference.Evaluation], BoolArray],
+) -> Remarks:
+    """Return where prefill limits the decode pool to fewer sequences than priced."""
+    rates, simulated_C = pools
+    rate_C, load = rates.times.prefill_rate("latencies"), rates.decode[0].load
+    seen, rest_s_C = rates.times.predicted, rates.times.decoding("latencies").rest_s
+    most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
+    reached_C = rate_C * rest_s_C / rates.load.decode_workers
+    running_C, requested_C = rate_C * seen.request_latency_s, rates.load.concurrency
+    queued_C = np.isfinite(requested_C) & (requested_C - running_C >= 1.0)
+    emptier_C = (load.osl > 1.0) & (load.sequences - np.maximum(reached_C, 1.0) >= 1.0)
 
-OF_GENERATION: Final = (
-    "a batch starts and ends together, with one pass of the decoder per token; sampling, beams and"
-    " the host's work on inputs are left out. Whisper of MLPerf is predicted 111% too fast in the"
-    " median, at batches that it does not state: none of 15 published rows is inside the 90%"
-    " interval (python -m validation networks)"
-)
+    def message(c: int) -> str:
+        texts = [f"prefill limits the rate to {significant(rate_C[c])} requests/s"]
+        if queued_C[c]:
+            texts.append(
+                f"of {requested_C[c]:.0f} requests in flight, about {running_C[c]:.0f} run"
+                " concurrently; the rest queue, which TTFT does not include"
+            )
+        if emptier_C[c]:
+            texts.append(
+                f"TPOT is priced at {load.sequences[c]:g} sequences per decode worker but only"
+                f" about {two_digits(reached_C[c])} are reached, so it is too high"
+            )
+        return "; ".join((*texts, "use more prefill_workers"))
 
-OF_RANKS: Final = (
-    "cp divides the tokens of the denoiser (Ulysses); encoders and decoder run whole on every GPU."
-    " Published runs on 2 to 8 GPUs are predicted 13 to 30% too fast in the median, small batches"
-    " more than twice (python -m validation networks)"
-)
-OF_RINGS: Final = (
-    "cp divides the tokens of the denoiser: keys and values rotate among ring_degree GPUs, which"
-    " exchange heads with the others; encoders and decoder run whole on every GPU. Published runs"
-    " with a ring on 2 to 8 GPUs are predicted 26.4% (H100) and 30.7% (B200) too fast in the"
-    " median, small batches up to 3.2 times (python -m validation networks)"
-)
-OF_GUIDANCE: Final = (
-    "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"
-    " with no measurement; the exchange of what they predict after a step is left out"
-)
-OF_IMAGES: Final = (
-    "the time of the vision encoder is compared with no measurement, and its interval is that of"
-    " kernels of language models; the memory of its activations and the host's preprocessing of"
-    " images are left out"
-)
-OF_COPIES: Final = (
-    "every GPU holds all embedding tables, whose lookups are one operator each; attention_dp"
-    " divides them over GPUs. DLRM-DCNv2 of MLPerf is 47% off in the median on H100 NVL and 29% on"
-    " H100 PCIe, 21% too slow to 96% too fast (python -m validation networks)"
-)
-OF_INT8: Final = (
-    "int8 is priced by a kernel of language models on A100: published convolutional networks in"
-    " int8 are 1.3 to 1.9 times faster (python -m validation networks)"
-)
-DIVIDED_TABLES: Final = (
-    "attention_dp divides embedding tables over GPUs: ep by table, moe_tp by row; their lookups are"
-    " one kernel, and nothing overlaps with their exchange. Passes over divided tables are compared"
-    " with no measurement; published training steps are predicted 21% too slow on 8 B200, 55% on"
-    " L40 and L40S over PCIe (python -m validation networks)"
-)
+    limited_C: BoolArray = rate_C * load.osl <= most_C  # or decode limits
+    return limited_C & (queued_C | emptier_C) & ~simulated_C, message
 
 
-def network_notes(question: Candidates) -> Notes:
-    """Say what is not modelled of a network, and how far scores are off."""
-    yield from _unknown_pages(question)
-    network = question.model.network
-    for text in network.warnings:
-        yield from ((candidate, text) for candidate in range(question.size))
-    if network.images is not None:
-        yield from ((candidate, OF_IMAGES) for candidate in range(question.size))
-    if not network.item:
-        return
-    first = [*([OF_GENERATION] if network.decodes else []), *network.notes]
-    last = [OF_INT8] if question.formats.gemm.startswith("int8") else []
-    kernels = [
-        OF_TPUS if system.device.architecture == TPU else OF_KERNELS
-        for system in question.placement.systems
-    ]
-    for candidate, place in enumerate(question.placement.index_C):
-        passes = question.plan.guidance_degree[candidate]
-        if question.plan.cp[candidate] > passes:
-            rings = question.plan.ring_degree[candidate] > 1
-            yield candidate, OF_RINGS if rings else OF_RANKS
-        if passes > 1:
-            yield candidate, OF_GUIDANCE
-        if network.tables:
-            divided = question.plan.attention_dp[candidate] > 1
-            yield candidate, DIVIDED_TABLES if divided else OF_COPIES
-        device = question.placement.systems[place].device
-        if device.architecture == TPU and device.dies > 1:
-            yield candidate, OF_HALF_CHIPS.format(dies=device.dies)
-        yield from ((candidate, note) for note in (*first, kernels[place], *last))
-
-
-def _of_another_release(question: Candidates) -> Notes:
-    """Say that a release has no profile, and which one stands for it."""
-    profile = question.profile
-    note = f"{profile.id} has no profile: {profile.borrowed} stands for it, with a wider interval"
-    for candidate in range(question.size) if profile.borrowed else ():
-        yield candidate, note
-        vendor = question.placement.systems[question.placement.index_C[candidate]].device.vendor
-        if gain := profile.vendor_gains.get(vendor):
-            yield candidate, SLOWER_KERNELS.format(release=profile.id, vendor=vendor, gain=gain)
-
-
-def _without_energies(question: Candidates) -> Notes:
-    """Say why power is missing on devices without energies."""
-    placement = question.placement
-    boards = [board_energy(system.device) for system in placement.systems]
-    unknown_S = np.array([math.isnan(board.on_w) for board in boards], np.bool_)
-    for candidate in np.flatnonzero(unknown_S[placement.index_C]).tolist():
-        yield candidate, boards[placement.index_C[candidate]].notes[0]
+UNDERLOADS: Final[tuple[Remark, ...]] = (_decode_underload,)
 
 
 def pool_warnings(
     rates: inference.PoolRates[inference.Evaluation],
     workers: Sequence[Sequence[tuple[str, ...]]],
-    simulated: Sequence[bool],
+    simulated_C: BoolArray,
 ) -> list[tuple[str, ...]]:
     """Return the warnings about two pools for each answer (C).
 
     Args:
         workers: Result of `estimate_warnings` for each pool's workers, each (C).
-        simulated: Whether a simulation replaces the closed forms of a candidate (C).
+        simulated_C: Whether a simulation replaces the closed forms of a candidate (C,).
     """
+    prefill, decode = Remarked(rates.prefill[0]), Remarked(rates.decode[0])
     numbers = rates.load.prefill_workers, rates.load.decode_workers
-    found = [
-        [*prefill, *decode, *(() if replaced else emptier)]
-        for prefill, decode, replaced, emptier in zip(
-            *workers, simulated, _decode_underload(rates), strict=True
-        )
-    ]
-    for c, text in answer.pool_node_notes((rates.prefill[0], rates.decode[0]), numbers):
-        found[c].append(text)
-    return [tuple(dict.fromkeys(texts)) for texts in found]
+    both = remarks(
+        simulated_C.size,
+        (UNDERLOADS, (rates, simulated_C)),
+        (candidate_remarks.POOLS, TwoPools(prefill, decode, numbers)),
+    )
+    return [tuple(dict.fromkeys(chain(*texts))) for texts in zip(*workers, both, strict=True)]
 
 
 def split_warnings(workers: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[str, ...]]:
@@ -248,238 +394,3 @@ def split_warnings(workers: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[s
         tuple(dict.fromkeys((*first, *second, SPLIT_ANSWER)))
         for first, second in zip(*workers, strict=True)
     ]
-
-
-def _decode_underload(rates: inference.PoolRates[inference.Evaluation]) -> list[tuple[str, ...]]:
-    """Return a warning if prefill limits the decode pool to fewer sequences than priced (C)."""
-    rate_C, load = rates.times.prefill_rate("latencies"), rates.decode[0].load
-    seen, rest_s_C = rates.times.predicted, rates.times.decoding("latencies").rest_s
-    most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
-    reached_C = rate_C * rest_s_C / rates.load.decode_workers
-    running_C = rate_C * seen.request_latency_s
-    notes: list[tuple[str, ...]] = [()] * rate_C.size
-    for c in np.flatnonzero(rate_C * load.osl <= most_C).tolist():  # or decode limits
-        requested, held, reached = rates.load.concurrency[c], load.sequences[c], reached_C[c]
-        texts = []
-        if np.isfinite(requested) and requested - running_C[c] >= 1.0:
-            texts.append(
-                f"of {requested:.0f} requests in flight, about {running_C[c]:.0f} run concurrently;"
-                " the rest queue, which TTFT does not include"
-            )
-        if load.osl[c] > 1.0 and held - max(reached, 1.0) >= 1.0:
-            texts.append(
-                f"TPOT is priced at {held:g} sequences per decode worker but only about"
-                f" {two_digits(reached)} are reached, so it is too high"
-            )
-        if texts:
-            first = f"prefill limits the rate to {significant(rate_C[c])} requests/s"
-            notes[c] = ("; ".join((first, *texts, "use more prefill_workers")),)
-    return notes
-
-
-def losses_notes(question: Candidates, steps: Sequence[StepCost | SharedSteps]) -> Notes:
-    """Yield a warning if the losses of a device are assumed."""
-    placement = question.placement
-    for c in np.flatnonzero(assumes_losses(steps)).tolist():
-        device = placement.systems[int(placement.index_C[c])].device
-        yield c, answer.ASSUMED_LOSSES.format(device=device.name)
-
-
-def _at_bound(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
-    """Yield a warning if a device, or some of its operators, have no measured kernels."""
-    requested_C = ~assumes_losses(steps) & (question.tier != "bound")
-    known_C = np.logical_or.reduce([shared.of(StepCost.is_calibrated) for shared in steps])
-    runs_C = np.logical_or.reduce([shared.of(_runs) for shared in steps])
-    none_C = requested_C & runs_C & ~known_C
-    for c in np.flatnonzero(none_C).tolist():
-        system = question.placement.systems[int(question.placement.index_C[c])]
-        yield c, AT_ROOFLINE.format(device=system.device.name)
-    for shared in steps:
-        yield from _some_at_bound(shared, requested_C & ~none_C)
-
-
-def _runs(cost: StepCost) -> NDArray[np.bool_]:
-    """Return which steps run any operator (C,)."""
-    runs_C: NDArray[np.bool_] = np.any(cost.runs(), axis=1)
-    return runs_C
-
-
-def _of_other_vendors(steps: Sequence[SharedSteps]) -> Notes:
-    """Yield a warning if kernels of another vendor's GPUs price a step."""
-    if not any(match.foreign_device for shared in steps for match in shared.cost.prices.matches):
-        return
-    costs = [shared.each() for shared in steps]
-    for candidate in range(steps[0].index_C.size):
-        used = answer.used_matches(costs, candidate)
-        if note := answer.other_vendors_note(match.foreign_device for match in used):
-            yield candidate, note
-
-
-def _not_validated(steps: Sequence[SharedSteps]) -> Notes:
-    """Yield what a machine says of prices that are not validated."""
-    notes = dict.fromkeys(note for shared in steps for note in shared.cost.prices.notes)
-    for note in notes:
-        if NOT_VALIDATED in note:
-            yield from ((c, note) for c in range(steps[0].index_C.size))
-
-
-def _smaller_batches(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
-    """Yield a warning for batches below those of the services that a machine is fitted to."""
-    matches = [match for shared in steps for match in shared.cost.prices.matches]
-    if not any(SERVED in match.calibration.least_shape for match in matches):
-        return
-    costs = [shared.each() for shared in steps]
-    for candidate, batch in enumerate(question.load.sequences.tolist()):
-        for match in answer.used_matches(costs, candidate):
-            least = match.calibration.least_shape.get(SERVED, 0.0)
-            if batch < least:
-                device = match.calibration.device
-                yield candidate, LARGER_BATCHES.format(device=device, least=least)
-
-
-def _some_at_bound(shared: SharedSteps, requested_C: NDArray[np.bool_]) -> Notes:
-    """Yield a warning with the operators of a step without measured kernels, and their share."""
-    cost, steps_C = shared
-    busy_UO = cost.count_CO * cost.prices.time_s_CO
-    bound_UO = (cost.prices.match_CO < 0) & (busy_UO > 0)
-    share_U = np.where(bound_UO, busy_UO, 0.0).sum(axis=1) / cost.total_s()
-    large_U = bound_UO.any(axis=1) & (share_U >= inference.MIN_BOUND_SHARE)
-    for c in np.flatnonzero(requested_C & large_U[steps_C]).tolist():
-        operators = np.flatnonzero(bound_UO[steps_C[c]]).tolist()
-        names = dict.fromkeys(cost.operators[o].name for o in operators)
-        notes = (
-            f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
-            f" at the roofline ({share_U[steps_C[c]]:.0%} of the step), which is a lower limit"
-        )
-        yield c, notes
-
-
-def _queueing(question: Candidates, evaluation: inference.Evaluation) -> Notes:
-    """Yield a warning if fewer requests run concurrently than are in flight."""
-    served_C, requested_C, limits = evaluation.served, question.load.sequences, question.limits
-    fewer_C = question.aggregated_C & (served_C < requested_C)
-    for c in np.flatnonzero(fewer_C).tolist():
-        notes = (
-            f"of {requested_C[c]:g} requests in flight, {served_C[c]:g} run concurrently (KV"
-            f" capacity {evaluation.memory.kv_capacity_tokens[c]:,.0f} tokens, max_num_seqs"
-            f" {limits.max_num_seqs[c]:g}, max_num_batched_tokens"
-            f" {limits.max_num_batched_tokens[c]:g} for prefills and decodes); the rest"
-            f" queue{FRONT_LEFT_OUT}"
-        )
-        yield c, notes
-
-
-def _unknown_pages(question: Candidates) -> Notes:
-    """Yield a warning if the engine's pages of compressed keys are not known."""
-    pages, kv_format = question.profile.memory.compressed_pages, question.formats.kv
-    known = pages is not None and kv_format in pages.formats
-    network, example = question.model.network, resolve_engine(PAGED)
-    other = example.memory.compressed_pages
-    ideal = question.profile.name == "ideal"  # a limit in all respects
-    if known or ideal or other is None or not parallelism.has_compressed_keys(network):
-        return
-    tokens_C = question.load.isl + question.load.osl
-    in_flight_C = other.reserved_batches * question.limits.max_num_batched_tokens
-    of_model = network, other.formats[0], question.plan
-    paged_C = parallelism.paged_bytes_per_sequence(*of_model, (tokens_C, in_flight_C), other)
-    ratio_C = paged_C / parallelism.kv_bytes_per_sequence(*of_model, tokens_C)
-    for c in range(question.size):
-        note = (
-            f"the KV capacity is an upper limit: the pages in which {question.profile.id} keeps"
-            f" compressed keys in {kv_format} are not known; those of {example.id} in"
-            f" {other.formats[0]} take {significant(float(ratio_C[c]))} times the bytes of the keys"
-            f" at {tokens_C[c]:,.0f} tokens and {in_flight_C[c]:,.0f} per step"
-        )
-        yield c, note
-
-
-def _whole_prompts(question: Candidates, evaluation: inference.Evaluation) -> Notes:
-    """Yield a warning if prompts that are not split wait for decodes to end."""
-    load, limits, beside_C = question.load, question.limits, inference.max_decodes(question)
-    on_rank_C = np.ceil(load.sequences / question.plan.attention_dp)
-    others_C = np.minimum(evaluation.memory.max_sequences, limits.max_num_seqs)
-    waits_C = question.aggregated_C & (beside_C < np.minimum(on_rank_C, others_C))
-    for c in np.flatnonzero(waits_C).tolist():
-        new, tokens = load.isl[c] - load.prefix[c], limits.max_num_batched_tokens[c]
-        enough = new + (1.0 + question.drafts) * (min(on_rank_C[c], others_C[c]) - 1.0)
-        several = f"{beside_C[c]:,g} requests" if beside_C[c] > 1.0 else "one request"
-        note = (
-            f"{answer.BOTTLENECK}max_num_batched_tokens = {tokens:g} lets only {several} run at a"
-            " time,"
-            f" as a step holds a whole prompt of {new:,g} tokens, which {question.profile.id} does"
-            " not split, and the decodes of the others; leave max_num_batched_tokens out, or set at"
-            f" least {enough:g}"
-        )
-        yield c, note
-
-
-def _wide(evaluation: inference.Evaluation, phases: Sequence[str], explained: set[int]) -> Notes:
-    """Yield a warning for intervals too wide to base decisions on.
-
-    Args:
-        explained: Candidates of which another warning says so.
-    """
-    ends = {"prefill": "ttft_s", "decode": "tpot_s"}
-    for name in (ends[phase] for phase in phases):
-        low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
-        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - explained):
-            notes = (
-                f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
-                " were measured on another device or vary strongly, so measure before deciding"
-            )
-            yield c, notes
-
-
-def _front_end_limited(question: Candidates, evaluation: inference.Evaluation) -> Notes:
-    """Yield a warning if the front end limits the rate."""
-    stream_s_C = inference.client_side(question).gap_s
-    most_C = np.full(stream_s_C.shape, np.inf)
-    np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
-    held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
-    for c in np.flatnonzero(held_C & question.aggregated_C).tolist():
-        notes = (
-            f"the front end of a replica limits the rate to {most_C[c]:,.0f} output tokens/s, less"
-            " than the engine: increase stream_interval or server_processes rather than GPU"
-            " speed; how the delay is divided depends on how requests overlap: this TTFT is a"
-            " minimum, this TPOT a maximum"
-        )
-        yield c, notes
-
-
-def _gathered_tokens(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
-    """Yield a warning if gathering the tokens of many ranks takes much of a step."""
-    exchange, plan = question.profile.expert_exchange, question.plan
-    if exchange not in parallelism.GATHERING:
-        return
-    share_CP = np.stack([shared.of(_exchange_share) for shared in steps], axis=1)
-    many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)
-    for c in np.flatnonzero(many_C & (share_CP.max(axis=1) >= MIN_GATHERED_SHARE)).tolist():
-        shares = " and ".join(
-            f"{share:.0%} of the {shared.phase} step"
-            for shared, share in zip(steps, share_CP[c], strict=True)
-        )
-        note = (
-            f"expert_exchange = {exchange} gathers the tokens of all {plan.attention_dp[c]:g}"
-            f" attention-DP ranks on each of them, {shares}; --expert-exchange deepep sends a"
-            " token only to the ranks of its experts"
-        )
-        yield c, note
-
-
-def _exchange_share(cost: StepCost) -> FloatArray:
-    """Return the share of the step that its token exchange takes (C,)."""
-    names = [operator.name.rpartition("_")[2] for operator in cost.operators]
-    exchange_O = np.isin(names, ("dispatch", "combine"))
-    time_CO = cost.count_CO * cost.prices.time_s_CO
-    share_C: FloatArray = time_CO[:, exchange_O].sum(axis=1) / cost.total_s()
-    return share_C
-
-
-def _too_long(question: Candidates) -> Notes:
-    """Yield a warning if prompt and output exceed the model's context length."""
-    longest = question.model.network.max_position_embeddings
-    if not longest:
-        return
-    total_C = question.load.isl + question.load.osl
-    for c in np.flatnonzero(total_C > longest).tolist():
-        yield c, f"isl + osl = {total_C[c]:g} exceeds the model's context length of {longest}"

@@ -109,15 +109,14 @@ class Answered:
         """Return what to know before relying on each row (C)."""
         workers = []
         for pool, places_C in zip(self.pools, self.places, strict=True):
-            texts = estimate_remarks.estimate_warnings(
-                pool.candidates, pool.evaluation, pool.phases
-            )
+            results = pool.candidates, pool.evaluation, pool.phases
+            texts = estimate_remarks.estimate_warnings(estimate_remarks.estimated(*results))
             workers.append([texts[place] for place in places_C.tolist()])
         found = workers[0]
         if isinstance(self.rates, inference.SplitLayers):
             found = estimate_remarks.split_warnings(workers)
         elif self.rates is not None:
-            found = estimate_remarks.pool_warnings(self.rates, workers, self.simulated_C.tolist())
+            found = estimate_remarks.pool_warnings(self.rates, workers, self.simulated_C)
         for c in np.flatnonzero(self.simulated_C).tolist():
             found[c] = tuple(text.replace(estimate_remarks.FRONT_LEFT_OUT, "") for text in found[c])
         return found

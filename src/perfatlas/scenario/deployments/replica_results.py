@@ -71,22 +71,6 @@ def saturation_warning(results: Mapping[str, Any]) -> str:
     )
 
 
-def operation_warnings(results: Mapping[str, Any]) -> list[str]:
-    """Return warnings about lost and unserved requests."""
-    notes = []
-    if results.get("requests_lost"):
-        notes.append(
-            f"{requests_were(results['requests_lost'])} lost when replicas failed;"
-            " they meet no SLO and have no latency"
-        )
-    if results.get("requests_unserved"):
-        notes.append(
-            f"{requests_were(results['requests_unserved'])} never served, because no replica was"
-            " in service any more; they meet no SLO and have no latency"
-        )
-    return notes
-
-
 def requests_were(count: float) -> str:
     """Return "3 requests were"; means over seeds have one decimal."""
     if count == 1:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import interval_remark, node_notes, pool_node_notes
-from perfatlas.inference import unseen_notes
-from perfatlas.quantities import two_digits
+from perfatlas.answer import interval_remark
+from perfatlas.quantities import remarks, two_digits
 from perfatlas.scenario.deployments import replica_results
-from perfatlas.scenario.deployments.estimate_remarks import (
-    SPLIT_ANSWER,
-    losses_notes,
-    network_notes,
+from perfatlas.scenario.deployments.candidate_remarks import (
+    NODES,
+    POOLS,
+    UNSEEN,
+    TwoPools,
+    network_remarks,
+    remarked,
 )
+from perfatlas.scenario.deployments.estimate_remarks import LOSSES, SPLIT_ANSWER
 from perfatlas.scenario.deployments.step_interval import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.quantities import Remark, Remarks
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
-    from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome
@@ -32,6 +34,7 @@ DRAWN: Final = (
     "the spread of as many requests with other random arrivals and lengths is added in quadrature"
     " to throughput, makespan and, from 100 requests on, latencies"
 )
+INTERRUPTED: Final = "interrupted: results cover only the part simulated so far"
 BUSY: Final = 0.8  # fraction of time front ends are sending above which they delay clients
 
 
@@ -77,6 +80,122 @@ def seeds_note(traffic: Traffic, whole: int) -> list[str]:
     return [notes]
 
 
+class Simulated(NamedTuple):
+    """A simulation, as remarks read it: a table of one row."""
+
+    ready: Service
+    resolved: ResolvedTraffic
+    outcome: Outcome  # Of the first seed
+    results: Mapping[str, Any]  # Over all seeds
+
+
+def _too_long(s: Simulated) -> Remarks:
+    """Return whether requests exceed the model's context length."""
+    longest = s.ready.decoding.question.model.network.max_position_embeddings
+    total_N = s.resolved.requests.isl_N + s.resolved.requests.osl_N
+    above = int((total_N > longest).sum()) if longest else 0
+    one = above == 1
+    return (
+        above > 0,
+        lambda _: (
+            f"{above:,} request{'' if one else 's'} of up to {total_N.max():,} tokens"
+            f" exceed{'s' if one else ''} the model's context length of {longest:,}: an engine"
+            f" rejects {'it' if one else 'them'} unless its limit is raised, which is assumed here"
+        ),
+    )
+
+
+def _saturated(s: Simulated) -> Remarks:
+    saturated = s.results["saturated"] and "stability" not in s.results  # else told from rates
+    return saturated, lambda _: replica_results.saturation_warning(s.results)
+
+
+def _too_large(s: Simulated) -> tuple[int, int | None]:
+    """Return the rejected requests whose prompt no step can hold, and the tokens of a step."""
+    isl_N = s.resolved.requests.isl_N[s.outcome.rejected()]
+    limits = [pool.limits for pool in s.ready.pools if not pool.limits.chunked_prefill]
+    budget = min((limit.max_num_batched_tokens for limit in limits), default=None)
+    return 0 if budget is None else int(np.count_nonzero(isl_N > budget)), budget
+
+
+def _prompts_rejected(s: Simulated) -> Remarks:
+    number, budget = _too_large(s) if s.results["requests_rejected"] else (0, None)
+    return number > 0, (
+        f"{replica_results.requests_were(number)} rejected: the prompt exceeds the {budget or 0:,}"
+        " tokens of a step (max_num_batched_tokens) and cannot be split (chunked_prefill)"
+    )
+
+
+def _cache_rejected(s: Simulated) -> Remarks:
+    number = s.results["requests_rejected"] and s.results["requests_rejected"] - _too_large(s)[0]
+    why = ": the KV cache ({}) is too small for prompt and output{}"
+    if s.ready.entry.router is not None:
+        why = " by the router, or larger than the KV cache"
+    were = f"{replica_results.requests_were(number)} rejected"
+    return number > 0, lambda _: were + why.format(_capacities(s.results), _drafted(s.ready))
+
+
+def _front_ends_hold_back(s: Simulated) -> Remarks:
+    """Return whether front ends rather than engines delay clients."""
+    outcome, replica_N = s.outcome, s.outcome.replica_N
+    late_N, done_N = outcome.fronted.late_last_N, outcome.finished_N >= 0
+    if not late_N.size or not done_N.any():
+        return False, ""
+    ended = int((outcome.finished_N + late_N)[done_N].max())
+    spent = ended - int(outcome.arrival_N[done_N].min())
+    busiest, first = 0.0, 0
+    for pool in s.ready.pools:
+        number, replicas = pool.replicas.number, pool.replicas
+        there_N = done_N & (replica_N >= first) & (replica_N < first + number)
+        first += number
+        osl_N = s.resolved.requests.osl_N[there_N]
+        chunks = int((1 + (osl_N - 1) / replicas.stream_interval).sum())
+        sent = chunks * replicas.stream_token if replicas.stream_backlog else 0
+        busiest = max(busiest, sent / (number * max(spent, 1)))
+    return busiest >= BUSY, (
+        f"front ends send output tokens {100.0 * busiest:.0f}% of the time, and clients wait"
+        f" {two_digits(late_N[done_N].mean() / TICKS_PER_SECOND)} s for tokens that engines have"
+        " computed: to raise the rate, use a larger stream_interval or more server_processes, not"
+        " faster GPUs; whether the wait falls before or after the first token depends on how"
+        " requests overlap, and thus on the start of the traffic"
+    )
+
+
+def _lost(s: Simulated) -> Remarks:
+    were = replica_results.requests_were(s.results.get("requests_lost", 0))
+    lost = f"{were} lost when replicas failed; they meet no SLO and have no latency"
+    return bool(s.results.get("requests_lost")), lost
+
+
+def _unserved(s: Simulated) -> Remarks:
+    return bool(s.results.get("requests_unserved")), (
+        f"{replica_results.requests_were(s.results.get('requests_unserved', 0))} never served,"
+        " because no replica was in service any more; they meet no SLO and have no latency"
+    )
+
+
+def _partial_sessions(s: Simulated) -> Remarks:
+    partial = s.resolved.partial_N.any() and "sessions_completed" not in s.results
+    return bool(partial), (
+        "no session is simulated from its first to its last request, so that there is no"
+        " session_time_s: set session_start = beginning, fewer sessions in flight, or a larger"
+        " part of the file"
+    )
+
+
+CONTEXT: Final[tuple[Remark, ...]] = (
+    _too_long,
+    lambda s: (s.ready.decoding.feed_forward is not None, SPLIT_ANSWER),
+)
+SERVICE: Final[tuple[Remark, ...]] = (
+    *(_saturated, _prompts_rejected, _cache_rejected, _front_ends_hold_back, _lost, _unserved),
+)
+ENDS: Final[tuple[Remark, ...]] = (
+    _partial_sessions,
+    lambda s: (s.results["interrupted"], INTERRUPTED),
+)
+
+
 def traffic_warnings(
     ready: Service, resolved: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
@@ -86,106 +205,23 @@ def traffic_warnings(
         outcome: Outcome of the first seed.
         results: Results over all seeds.
     """
-    notes = _too_long(ready.decoding, resolved)
-    notes += [] if ready.decoding.feed_forward is None else [SPLIT_ANSWER]
-    for pool in ready.pools:
-        costs = pool.table.prefill, pool.table.decode
-        notes += [text for _, text in losses_notes(pool.question, costs) if text not in notes]
-    if results["saturated"] and "stability" not in results:  # otherwise reported from rates
-        notes.append(replica_results.saturation_warning(results))
-    if results["requests_rejected"]:
-        notes += _rejected(ready, resolved, outcome, results)
-    notes += _front_ends_hold_back(ready, resolved, outcome)
-    notes += replica_results.operation_warnings(results)
-    pools = [pool.question for pool in ready.pools]
+    simulated = Simulated(ready, resolved, outcome, results)
+    pools = [remarked(pool.question, pool.table.prefill, pool.table.decode) for pool in ready.pools]
+    placed: list[tuple[Any, Any]] = [(NODES, pool) for pool in pools]
     if ready.named:
-        placed = pool_node_notes(pools, [pool.plan.dp for pool in pools])
-    else:
-        placed = chain.from_iterable(map(node_notes, pools))
-    notes += [text for _, text in placed]
-    notes += [text for _, text in network_notes(ready.entry.question)]
-    notes += dict.fromkeys(text for pool in pools for _, text in unseen_notes(pool))
-    if resolved.partial_N.any() and "sessions_completed" not in results:
-        notes.append(
-            "no session is simulated from its first to its last request, so that there is no"
-            " session_time_s: set session_start = beginning, fewer sessions in flight, or a larger"
-            " part of the file"
-        )
-    if results["interrupted"]:
-        notes.append("interrupted: results cover only the part simulated so far")
-    return notes
-
-
-def _front_ends_hold_back(ready: Service, resolved: ResolvedTraffic, outcome: Outcome) -> list[str]:
-    """Return a warning if front ends rather than engines delay clients."""
-    late_N = outcome.fronted.late_last_N
-    done_N = outcome.finished_N >= 0
-    if not late_N.size or not done_N.any():
-        return []
-    ended = int((outcome.finished_N + late_N)[done_N].max())
-    spent = ended - int(outcome.arrival_N[done_N].min())
-    replica_N = outcome.replica_N
-    busiest, first = 0.0, 0
-    for pool in ready.pools:
-        number = pool.replicas.number
-        there_N = done_N & (replica_N >= first) & (replica_N < first + number)
-        first += number
-        osl_N, replicas = resolved.requests.osl_N[there_N], pool.replicas
-        chunks = int((1 + (osl_N - 1) / replicas.stream_interval).sum())
-        sent = chunks * replicas.stream_token if replicas.stream_backlog else 0
-        busiest = max(busiest, sent / (number * max(spent, 1)))
-    if busiest < BUSY:
-        return []
-    notes = (
-        f"front ends send output tokens {100.0 * busiest:.0f}% of the time, and clients wait"
-        f" {two_digits(late_N[done_N].mean() / TICKS_PER_SECOND)} s for tokens that engines have"
-        " computed: to raise the rate, use a larger stream_interval or more server_processes, not"
-        " faster GPUs; whether the wait falls before or after the first token depends on how"
-        " requests overlap, and thus on the start of the traffic"
+        numbers = pools[0].plan.dp, pools[1].plan.dp
+        placed = [(POOLS, TwoPools(pools[0], pools[1], numbers))]
+    (warnings,) = remarks(
+        1,
+        (CONTEXT, simulated),
+        *((LOSSES, pool) for pool in pools),
+        (SERVICE, simulated),
+        *placed,
+        (network_remarks(pools[0]), pools[0]),
+        *((UNSEEN, pool) for pool in pools),
+        (ENDS, simulated),
     )
-    return [notes]
-
-
-def _too_long(pool: Deployment, resolved: ResolvedTraffic) -> list[str]:
-    """Return a warning if requests exceed the model's context length."""
-    longest = pool.question.model.network.max_position_embeddings
-    total_N = resolved.requests.isl_N + resolved.requests.osl_N
-    above = int((total_N > longest).sum())
-    if not longest or not above:
-        return []
-    one = above == 1
-    notes = (
-        f"{above:,} request{'' if one else 's'} of up to {total_N.max():,} tokens"
-        f" exceed{'s' if one else ''} the model's context length of {longest:,}: an engine rejects"
-        f" {'it' if one else 'them'} unless its limit is raised, which is assumed here"
-    )
-    return [notes]
-
-
-def _rejected(
-    ready: Service, resolved: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
-) -> list[str]:
-    """Return why requests were rejected: prompts that no step can hold, or too little cache."""
-    isl_N = resolved.requests.isl_N[outcome.rejected()]
-    limits = [pool.limits for pool in ready.pools if not pool.limits.chunked_prefill]
-    budget = min((limit.max_num_batched_tokens for limit in limits), default=None)
-    whole = 0 if budget is None else int(np.count_nonzero(isl_N > budget))
-    notes = []
-    if whole:
-        notes.append(
-            f"{replica_results.requests_were(whole)} rejected: the prompt exceeds the {budget:,}"
-            " tokens of a step (max_num_batched_tokens) and cannot be split (chunked_prefill)"
-        )
-    if results["requests_rejected"] > whole and ready.entry.router is not None:
-        number = replica_results.requests_were(results["requests_rejected"] - whole)
-        notes.append(f"{number} rejected by the router, or larger than the KV cache")
-    elif results["requests_rejected"] > whole:
-        notes.append(
-            f"{replica_results.requests_were(results['requests_rejected'] - whole)} rejected: the"
-            " KV cache"
-            f" ({_capacities(results)}) is too small for prompt and output{_drafted(ready)}"
-        )
-    return notes
+    return list(warnings)
 
 
 def _drafted(ready: Service) -> str:

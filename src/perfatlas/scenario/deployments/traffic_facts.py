@@ -6,13 +6,13 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from perfatlas.answer import OFFLOADING, overrides_of_steps
+from perfatlas.answer import OFFLOADING, unread_of_steps
 from perfatlas.engines import resolve_engine
-from perfatlas.inference import unreached_limits, unused_zeros
 from perfatlas.networks import is_graph
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, remarks
 from perfatlas.scenario import fields, resolution
 from perfatlas.scenario.deployments.arrivals import starts_in_the_middle
+from perfatlas.scenario.deployments.candidate_remarks import UNUSED_POWER, remarked
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of
@@ -227,11 +227,8 @@ def no_effect_remarks(
         {**traffic.values, **scenario.values}, fields_of(*SIMULATED), facts
     )
     further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
-    unread = partial(overrides_of_steps, further=further)
-    notes += dict.fromkeys(
-        text
-        for pool in ready.pools
-        for unused in (unreached_limits, unused_zeros, unread)
-        for _, text in unused(pool.question)
-    )
-    return notes
+    found: list[str] = []
+    for pool in ready.pools:
+        (unused,) = remarks(1, (UNUSED_POWER, remarked(pool.question)))
+        found += [*unused, *unread_of_steps(pool.question, further)[0]]
+    return [*notes, *dict.fromkeys(found)]

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import breakdown_rows, raised_step_notes
+from perfatlas.answer import breakdown_rows
 from perfatlas.networks import StepTokens
+from perfatlas.quantities import remarks
+from perfatlas.scenario.deployments.candidate_remarks import remarked
+from perfatlas.scenario.deployments.estimate_remarks import RAISED
 from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE
 from perfatlas.scenario.deployments.heterogeneous_replicas import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
@@ -124,8 +127,8 @@ def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
         *zip(ready.entry.machines, steps.prefill, strict=True),
         *zip(ready.decoding.machines, steps.decode, strict=False),
     ]
-    found = (raised_step_notes(cost, each.question.placement) for each, cost in pools)
-    return [f"{name}{text}" for notes in found for _, text in notes]
+    found = (remarks(1, (RAISED, remarked(each.question, cost))) for each, cost in pools)
+    return [f"{name}{text}" for (notes,) in found for text in notes]
 
 
 def _rows(steps: TypicalSteps, name: str, first: str = "prefill") -> list[dict[str, Any]]:

@@ -1,15 +1,27 @@
-"""Queries for one collective: reading, checks, and prices of those that share all but sizes."""
+"""Queries for one collective: reading, checks, prices of those that share all but sizes, remarks.
+
+Shape legend: U queries, M calibrations, N rows.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas import collectives
-from perfatlas.answer import price_columns, require_tier, require_vendor
+from perfatlas import collectives, parallelism
+from perfatlas.answer import (
+    MEASURED_STANDING,
+    collective_readers,
+    other_vendors_note,
+    price_columns,
+    require_tier,
+    require_vendor,
+    unread_overrides,
+)
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.quantities import PerfatlasError, Rule
@@ -23,10 +35,14 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.hardware import System
-    from perfatlas.operators import FloatArray
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.quantities import Remark, Remarks
     from perfatlas.scenario.fields import BoolArray, Columns
 
 COLLECTIVE_SIZES: Final = ("bytes", "gpus", "nodes")  # fields that are columns here
@@ -34,6 +50,9 @@ RESULTS: Final = (
     *("time_s", "time_s_low", "time_s_high", "tabulated_low_s", "tabulated_high_s"),
     *("bus_bandwidth_bytes_per_s", "algorithm", "bound", "bound_time_s", "tier"),
 )
+
+SINGLE_GPU: Final = "gpus = 1: one GPU exchanges no data, so the time is 0; set gpus to 2 or more"
+NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
 
 
 def _gpus_per_node(c: Columns) -> FloatArray:
@@ -106,14 +125,50 @@ class PricedCollectiveQueries:
     """Queries that differ in `COLLECTIVE_SIZES` alone, priced as shapes of one collective."""
 
     inputs: Sequence[CollectiveInputs]  # The queries (U)
-    # The system of each query, with a reduced domain if nodes are given (U)
-    systems: Sequence[System]
+    systems: Sequence[System]  # Distinct ones, with a reduced domain if nodes are given
+    index_U: IntArray  # Position of the system of each query (U,)
+    nodes: FloatArray  # Stated nodes, NaN for the minimum (U,)
     shapes: collectives.CollectiveShapes  # Sizes and groups (U)
     found: collectives.PricedCollectives  # Prices and algorithms (U)
     hop_s_U: FloatArray  # One hop of their links (U,) [s]
 
+    def system(self, u: int) -> System:
+        """Return the system of a query."""
+        return self.systems[int(self.index_U[u])]
+
+    def of_systems(self, fact: Callable[[System], object]) -> NDArray[Any]:
+        """Return a fact of the system of each query (U,)."""
+        return np.array([fact(system) for system in self.systems])[self.index_U]
+
+    def match(self, u: int) -> CalibrationMatch | None:
+        """Return the calibration of a query, None in tier bound."""
+        position = int(self.found.prices.match_CO[u, 0])
+        return self.found.prices.matches[position] if position >= 0 else None
+
+    @property
+    def calibrated(self) -> BoolArray:
+        """Whether a calibration prices each query (U,)."""
+        return self.found.prices.match_CO[:, 0] >= 0
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the queries are asked for more than rooflines."""
+        return self.inputs[0].tier != "bound"
+
+    @cached_property
+    def fewest_nodes(self) -> FloatArray:
+        """The fewest nodes that hold the GPUs of each query (U,)."""
+        nodes_U: FloatArray = np.ceil(self.shapes.ranks / self.of_systems(parallelism.node_gpus))
+        return nodes_U
+
+    @property
+    def stated_nodes(self) -> FloatArray:
+        """The nodes of each query, the fewest where none are stated (U,)."""
+        return np.where(np.isnan(self.nodes), self.fewest_nodes, self.nodes)
+
+    @cached_property
     def results(self) -> dict[str, list[Any]]:
-        """Return the results of all queries by name, each (U)."""
+        """Results of all queries by name, each (U)."""
         prices, shapes = self.found.prices, self.shapes
         bandwidth_U = collectives.bus_bandwidth(
             shapes.op, shapes.bytes, shapes.ranks, prices.time_s_CO[:, 0]
@@ -169,7 +224,9 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     )
     return PricedCollectiveQueries(
         inputs=inputs,
-        systems=[systems[place] for place in index_U],
+        systems=systems,
+        index_U=index_U,
+        nodes=size["nodes"],
         shapes=shapes,
         found=found,
         hop_s_U=collectives.one_hop_s(shapes, systems, index_U),
@@ -188,3 +245,107 @@ def _implementation(inputs: CollectiveInputs, system: System) -> collectives.Imp
         pcie_groups=all_reduce_groups(engine, pcie=True),
         silicon_version=inputs.silicon_version or "",
     )
+
+
+def _foreign_kernels(q: PricedCollectiveQueries) -> Remarks:
+    foreign = [match.foreign_device for match in q.found.prices.matches]
+    foreign_U = np.array([*foreign, ""])[q.found.prices.match_CO[:, 0]]
+    return foreign_U != "", lambda u: other_vendors_note([foreign_U[u]])
+
+
+def _unread_overrides(q: PricedCollectiveQueries) -> Remarks:
+    if not any(system.overridden for system in q.systems):
+        return False, ""
+    unread = [
+        unread_overrides(system, collective_readers(system, gpus))
+        for system, gpus in zip(map(q.system, range(len(q.inputs))), q.shapes.ranks, strict=True)
+    ]
+    return np.array([bool(texts) for texts in unread]), unread.__getitem__
+
+
+def _reduced_by_library(q: PricedCollectiveQueries) -> Remarks:
+    """Return small all-reduces that no faster kernel of an engine supports."""
+    first, algorithm_U = q.inputs[0], q.found.algorithm_U
+    engine = first.kernel_family or "an engine"
+    by_library_U = np.isin(algorithm_U, collectives.LIBRARY_ALGORITHMS) & (q.fewest_nodes == 1.0)
+    small_U = by_library_U & (np.array(q.results["bound"]) == "latency")
+    has_faster = first.op == "all_reduce" and engine != collectives.LIBRARY_FAMILY
+    return (
+        small_U & has_faster & q.predicted,
+        lambda u: (
+            f"small buffers of {q.shapes.ranks[u]:.0f} GPUs of {first.system} are reduced by NCCL"
+            f" ({algorithm_U[u]}): faster kernels of {engine} do not support this number of GPUs or"
+            " were not measured on it"
+        ),
+    )
+
+
+def _unseen_fabric(q: PricedCollectiveQueries) -> Remarks:
+    notes_U = q.of_systems(collectives.unseen_fabric)
+    return (notes_U != "") & (q.stated_nodes > 1.0) & q.predicted, notes_U.__getitem__
+
+
+def _leaves_domain(q: PricedCollectiveQueries) -> Remarks:
+    """Return collectives that leave a scale-up domain inside a node."""
+    domain_U = q.of_systems(lambda system: system.device.scale_up.domain_size)
+    leaves_U = q.shapes.ranks > domain_U * np.nan_to_num(q.nodes, nan=1.0)
+    smaller_U = domain_U < q.of_systems(lambda system: system.node.devices)
+    return smaller_U & leaves_U & q.predicted, collectives.NODE_NOTE
+
+
+def _unstated_bridge(q: PricedCollectiveQueries) -> Remarks:
+    notes_U = q.of_systems(
+        lambda system: collectives.unstated_bridge(system, int(collectives.PAIR))
+    )
+    pairs_U = np.ceil(q.shapes.ranks / q.stated_nodes) == collectives.PAIR
+    return (notes_U != "") & pairs_U & q.predicted, notes_U.__getitem__
+
+
+def _many_nodes(q: PricedCollectiveQueries) -> Remarks:
+    most = collectives.NODES_MEASURED
+    return (
+        (q.fewest_nodes > most) & q.predicted,
+        lambda u: (
+            f"{q.fewest_nodes[u]:,.0f} nodes: collectives between nodes were measured on at most"
+            f" {most:.0f}; {q.found.algorithm_U[u]} is extrapolated without congestion, and the"
+            " upper end of the interval grows with each doubling of the nodes"
+        ),
+    )
+
+
+COLLECTIVE_WARNINGS: Final[tuple[Remark, ...]] = (
+    _foreign_kernels,
+    lambda q: (q.shapes.ranks == 1.0, SINGLE_GPU),
+    *(_unread_overrides, _reduced_by_library, _unseen_fabric, _leaves_domain, _unstated_bridge),
+    _many_nodes,
+)
+
+
+def _unread_format(q: PricedCollectiveQueries) -> Remarks:
+    name, cell = q.shapes.format_name, collectives.cell_format(q.inputs[0].op, q.shapes.format_name)
+    other_U = np.where(q.calibrated, name not in ("bf16", cell), name != "bf16")
+    priced, unread = f"is priced as {cell}", "has no effect in tier bound"
+    return other_U, lambda u: f"format = {name} {priced if q.calibrated[u] else unread}"
+
+
+def _unread_kernels(q: PricedCollectiveQueries) -> Remarks:
+    family = q.inputs[0].kernel_family
+    return ~q.calibrated & (family is not None), (
+        f"kernel_family = {family} has no effect in tier bound"
+    )
+
+
+def _far_from_tables(q: PricedCollectiveQueries) -> Remarks:
+    has_table = [*(bool(match.table[0]) for match in q.found.prices.matches), False]
+    by_physics_U = np.array(q.results["tier"]) == "physics"
+    tables_U = np.array(has_table)[q.found.prices.match_CO[:, 0]]
+    return by_physics_U & tables_U & (q.inputs[0].tier == "measured"), NOT_NEAR
+
+
+COLLECTIVE_ASSUMPTIONS: Final[tuple[Remark, ...]] = (
+    lambda q: (True, q.found.prices.notes),
+    _unread_kernels,
+    _unread_format,
+    lambda q: (q.inputs[0].tier == "measured", MEASURED_STANDING),
+    _far_from_tables,
+)

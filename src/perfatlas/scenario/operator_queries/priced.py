@@ -249,7 +249,8 @@ class PricedQueries:
         texts: list[str] = []
         if (match := self.match(c)) is not None:
             texts += filter(None, [answer.other_vendors_note([match.foreign_device])])
-            texts += self._raised_clock(c)
+            if inputs.clock_ratio > 1.0 and (clock := self._clock(c)).too_high()[0]:
+                texts.append(clock.note(0))
             if isinstance(inputs, ConvInputs) and not operator_columns.is_depthwise(inputs):
                 texts.append(IMPLICIT_GEMM)
             if borrows_format(inputs, match):
@@ -274,16 +275,14 @@ class PricedQueries:
         )
         return tuple(texts)
 
-    def _raised_clock(self, c: int) -> tuple[str, ...]:
-        """Return the warning about a clock that takes more power than the limit."""
+    def _clock(self, c: int) -> answer.LockedClocks:
+        """Return the clock of a query and the power that it would take."""
         clock = self.inputs[c].clock_ratio
-        if clock <= 1.0:
-            return ()
         power = energy.power_columns(self.devices, limits_w(self.inputs))
         energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
         watts = power.on_w[c] + energy_j / self.prices.time_s_CO[c, 0]
         columns = (np.array([one]) for one in (clock, watts, power.cap_w[c]))
-        return tuple(text for _, text in answer.raised_clock_notes("this kernel", *columns))
+        return answer.LockedClocks("this kernel", *columns)
 
 
 def _rates(work_C: FloatArray, time_s_C: FloatArray) -> list[float | None]:

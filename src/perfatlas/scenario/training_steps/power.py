@@ -177,8 +177,9 @@ def power_remarks(
     dynamic_j_C = clock.energy_share * totals.chip_j[at] + totals.memory_j[at]
     watts_C = steps.power.on_w_C + dynamic_j_C / totals.time_s[at]
     locked_C = np.full(watts_C.size, question.clock_ratio)
-    for index, remark in answer.raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
-        found[index].append(remark)
+    clocks = answer.LockedClocks("passes", locked_C, watts_C, power.cap_w)
+    for index in np.flatnonzero(clocks.too_high()).tolist():
+        found[index].append(clocks.note(index))
     readers = {*answer.STEPS, *answer.format_readers(*vars(question.formats).values())}
     for position, system in enumerate(question.index_C.tolist()):
         own = readers | answer.collective_readers(

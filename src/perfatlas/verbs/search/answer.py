@@ -11,15 +11,14 @@ from perfatlas.answer import (
     AnsweredRun,
     breakdown_rows,
     merged_evidence,
-    power_warnings,
     question_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.inference import ITEM_NAMES, unseen_notes
+from perfatlas.inference import ITEM_NAMES
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, remarks
 from perfatlas.report.text import format_share, format_value
 from perfatlas.scenario import deployments
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
@@ -461,21 +460,18 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         (question, prefill), (second, decode) = rates.prefill, rates.decode
         pools = (question_evidence(question, prefill), question_evidence(second, decode))
         evidence = merged_evidence(*pools, rates.notes())
-        warned = [
-            *power_warnings(question, (prefill.prefill,)),
-            *power_warnings(second, (decode.decode,)),
-            *(text for _, text in deployments.losses_notes(question, (prefill.prefill,))),
-            *(text for _, text in deployments.losses_notes(second, (decode.decode,))),
-            *(text for _, text in unseen_notes(second)),
-        ]
+        first = deployments.remarked(question, prefill.prefill)
+        last = deployments.remarked(second, decode.decode)
+        tables = [(deployments.POWER, first), (deployments.POWER, last)]
+        tables += [(deployments.LOSSES, first), (deployments.LOSSES, last)]
+        tables += [(deployments.UNSEEN, last)]
     else:
         question, prefill = deployments.evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
-        steps = prefill.prefill, prefill.decode
-        losses = (text for _, text in deployments.losses_notes(question, steps))
-        warned = [*power_warnings(question, steps), *losses]
-    first = (*deployments.network_notes(question), *unseen_notes(question))
-    warned = list(dict.fromkeys((*warned, *(text for _, text in first))))
+        first = deployments.remarked(question, prefill.prefill, prefill.decode)
+        tables = [(deployments.POWER, first), (deployments.LOSSES, first)]
+    tables += [(deployments.network_remarks(first), first), (deployments.UNSEEN, first)]
+    warned = list(remarks(1, *tables)[0])
     if question.model.network.item:
         return breakdown_rows(prefill.prefill, deployments.GRAPH_PHASE, 0), evidence, warned
     rows = [
