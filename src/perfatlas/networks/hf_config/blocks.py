@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfatlas.networks.architecture import Architecture
@@ -121,33 +120,11 @@ def flags(fields: Fields, name: str, depth: int, default: Sequence[bool]) -> tup
     return tuple(entry == 1 for entry in stated[:depth])
 
 
-def windowed(
-    attention: GqaAttention, kinds: Iterable[str], window: int
-) -> tuple[GqaAttention, ...]:
-    """Return one attention per layer, windowed unless its kind is `full_attention`.
-
-    Args:
-        kinds: Kind of each layer (layers,).
-        window: Maximum keys per query in a windowed layer [tokens], 0 for all.
-    """
-    local = replace(attention, window=window)
-    return tuple(attention if kind == "full_attention" else local for kind in kinds)
-
-
 def moe_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
     """Return which layers have experts, by `mlp_only_layers` and `decoder_sparse_step` (Qwen)."""
     step = fields.integer("decoder_sparse_step", default=1)
     dense_layers = set(fields.integers("mlp_only_layers", maximum=depth - 1))
     return tuple(i not in dense_layers and (i + 1) % step == 0 for i in range(depth))
-
-
-def shared_expert_moe(fields: Fields) -> MoeFfn:
-    """Return routed experts and a shared expert with a sigmoid gate (Qwen)."""
-    return replace(
-        moe(fields, experts=("num_experts",)),
-        shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
 
 
 def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tuple[Ffn, ...]:

@@ -119,7 +119,7 @@ def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
     """
     below = _supplied_by_class(fields.text("model_type"), tuple(family.names.items()))
     fields = canonical(fields, family.names)
-    left_out = tuple(n for n in _STATED if n in below and n not in fields.values)
+    left_out = tuple(n for n in _STATED if below.get(n) and n not in fields.values)
     if below:  # a class that does not know a feature ignores its keys
         known = {*below, *family.defaults, *family.fixed, *family.names.values()}
         ignored = [name for name in FEATURES if name not in known]

@@ -1,25 +1,16 @@
-"""Falcon: attention and feed-forward in parallel, multi-query or grouped-query attention."""
+"""Falcon 1 and 2: parallel or sequential attention and feed-forward, one to all key-value heads."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import assemble, gqa, group_layers
-from perfatlas.networks.hf_config.fields import Fields
-from perfatlas.networks.layers import DenseFfn
+from perfatlas.networks.hf_config import decoder
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
+    from perfatlas.networks.hf_config.fields import Fields
 
 MODEL_TYPES = ("falcon", "RefinedWeb", "RefinedWebModel")
-
-_NAMES = {
-    "n_embed": "hidden_size",
-    "n_head": "num_attention_heads",
-    "n_head_kv": "num_kv_heads",
-    "n_layer": "num_hidden_layers",
-}
 
 
 def read(fields: Fields) -> Architecture:
@@ -27,22 +18,20 @@ def read(fields: Fields) -> Architecture:
 
     Source: Almazrouei et al. 2023 (arXiv 2311.16867); transformers, `FalconDecoderLayer`.
     """
-    fields = fields.renamed(_NAMES)
-    heads = fields.integer("num_attention_heads")
     new = fields.boolean("new_decoder_architecture", default=False)
-    if new:
-        kv_heads = fields.integer("num_kv_heads", default=heads)
-    else:
-        kv_heads = 1 if fields.boolean("multi_query", default=True) else heads
-    values = {**fields.values, "num_key_value_heads": kv_heads}
-    fields = Fields(values=values, origin=fields.origin)
-    bias = fields.boolean("bias", default=False)
-    attention = replace(gqa(fields), qkv_bias=bias, output_bias=bias)
-    width = fields.integer("ffn_hidden_size", default=4 * fields.integer("hidden_size"))
-    ffn = DenseFfn(intermediate_size=width, gated=False, bias=bias)
-    layers = [(attention, ffn)] * fields.num_layers()
+    one_head = not new and fields.boolean("multi_query", default=True)
+    stated: dict[str, object] = {"multi_query": False}
+    if not new:
+        stated["num_key_value_heads"] = 1 if one_head else None
     norms = 2
     if new or fields.boolean("parallel_attn", default=True):
         norms = fields.integer("num_ln_in_parallel_attn", default=2 if new else 1, maximum=2)
-    architecture = assemble(fields, group_layers(layers, norms=norms), tied=True)
-    return replace(architecture, layer_norm_bias=True)
+    family = decoder.Family(
+        defaults={"tie_word_embeddings": True},
+        fixed=stated,
+        gated=False,
+        ffn_multiple=4,
+        norms=norms,
+        norm_bias=True,
+    )
+    return decoder.read(fields, family)
