@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.graphs.reader import read_graph
 from perfatlas.networks.hf_config.decoder import Family, completed
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ def read_encoder(fields: Fields, encoder: Encoder) -> GraphNetwork:
     Raises:
         InvalidSpecError: A field is missing, has the wrong type or contradicts another.
     """
+    from perfatlas.networks.graphs.reader import read_graph  # language models do without
+
     fields, notes = completed(fields, Family(names=encoder.names))
     hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
     depth, width = fields.num_layers(), fields.integer("intermediate_size")
