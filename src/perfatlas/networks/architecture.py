@@ -65,7 +65,11 @@ def draft_layer(architecture: LanguageModel) -> LayerGroup:
                 f"speculative decoding of {architecture.model_type} is not supported: its recurrent"
                 " layers would need a state per draft token; set speculative_depth to 0"
             )
-    whole = [g for g in architecture.layers if g.mixer is not None and g.ffn is not None]
+    whole = [
+        group
+        for group in architecture.layers
+        if group.mixer is not None and group.ffn is not None and not group.needs_images
+    ]
     if architecture.drafter is not None:
         return architecture.drafter
     if not whole:
@@ -138,6 +142,8 @@ def cache_layouts(
 def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[CacheLayout, ...]:
     match mixer:
         case None:
+            return ()
+        case GqaAttention(cross=True):
             return ()
         case GqaAttention():
             width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)

@@ -71,6 +71,11 @@ class LayerGroup(Segment):
         return getattr(self.mixer, "indexer", None) is not None
 
     @property
+    def needs_images(self) -> bool:
+        """Whether the layer attends to images alone and is left out without any."""
+        return isinstance(self.mixer, GqaAttention) and self.mixer.cross
+
+    @property
     def has_sinks(self) -> bool:
         """Whether attention has a learned sink logit per head."""
         return isinstance(self.mixer, GqaAttention) and self.mixer.sinks

@@ -68,6 +68,8 @@ class GqaAttention(Block):
     indexer: SparseIndexer | None = None  # Selects the keys a query attends to (MiniMax-M3)
     # Every token sees all others of its sequence, and no cache is kept: an encoder
     bidirectional: bool = False
+    # Keys and values are those of images: the layer runs only for requests that have some
+    cross: bool = False
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:

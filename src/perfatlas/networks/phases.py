@@ -203,6 +203,7 @@ def step_operators(
     layers = [
         operator
         for group in architecture.layers
+        if tokens.images is not None or not group.needs_images
         for operator in layer_operators(architecture, group, formats, phase, tokens)
     ]
     if not architecture.vocab_size:  # the feed-forward networks of a model that is split

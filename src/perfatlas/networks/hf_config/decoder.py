@@ -183,10 +183,13 @@ def mtp_layers(fields: Fields) -> int:
 
 
 def layer_kinds(fields: Fields, family: Family, depth: int) -> tuple[str, ...]:
-    """Return the kind of the mixer of each layer: "full", "sliding" or "recurrent"."""
+    """Return the kind of the mixer of each layer: "full", "sliding", "recurrent" or "cross"."""
     listed = fields.values.get("layer_types")
     if listed is not None:
         return _listed_kinds(fields, depth)
+    if fields.has("cross_attention_layers"):
+        cross = {*fields.integers("cross_attention_layers", maximum=depth - 1)}
+        return tuple("cross" if i in cross else "full" for i in range(depth))
     if fields.has("full_attention_layers") or "full_attention_layers" in family.defaults:
         full = {*fields.integers("full_attention_layers", maximum=depth - 1)}
         return tuple("full" if i in full else "recurrent" for i in range(depth))
@@ -266,6 +269,8 @@ def mixer(fields: Fields, family: Family, kind: str) -> Mixer:
     if fields.has("kv_lora_rank"):
         return blocks.mla(fields)
     attention = attention_of(fields, family)
+    if kind == "cross":
+        return replace(attention, qk_norm="head", cross=True)
     return replace(attention, window=_window(fields)) if kind == "sliding" else attention
 
 

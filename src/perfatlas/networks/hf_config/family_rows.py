@@ -176,6 +176,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "lfm2": Family(fixed=_NORMED, only={"block_ffn_dim_multiplier": 1.0}),
     "lfm2_moe": Family(fixed=_NORMED | _CORRECTED),
     "lfm3": Family(fixed=_NORMED | {"attn_output_gate": True}, norms=4, gate_per_head=True),
+    "mllama_text_model": Family(
+        notes=("layers that attend to images run for prompts with images alone, not modeled",)
+    ),
     "nanochat": Family(fixed=_NORMED, gated=False, learned_norm=False, qk_norm_weight=False),
     "olmo": Family(learned_norm=False),
     **dict.fromkeys(("olmo2", "olmoe", "flex_olmo"), Family(fixed=_NORMED, qk_norm="full")),

@@ -87,7 +87,14 @@ RULES: Final = frozenset(
         *("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
         *("qk_head_dim", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
         *("linear_value_head_dim", "linear_conv_kernel_dim", "attn_output_gate", "mamba_d_ssm"),
-        *("lm_head_bias", "mamba_chunk_size", "chunk_size", "no_rope_layers", "num_mtp_modules"),
+        *(
+            "lm_head_bias",
+            "cross_attention_layers",
+            "mamba_chunk_size",
+            "chunk_size",
+            "no_rope_layers",
+            "num_mtp_modules",
+        ),
         *("no_rope_layer_interval", "use_mtp", "mtp_transformer_layers", "max_sequence_length"),
         *("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier"),
     )

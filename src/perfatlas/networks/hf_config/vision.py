@@ -329,6 +329,32 @@ def _qwen2(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     )
 
 
+def _mllama(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
+    """Return the encoder of Llama 3.2, whose outputs of several layers are joined.
+
+    Source: transformers, `MllamaVisionModel`: gated layers behind plain ones, and positions of
+        each of four tiles for each of nine aspect ratios.
+    """
+    depth = vision.num_layers() + vision.integer("num_global_layers", default=8)
+    side = vision.integer("image_size") // vision.integer("patch_size")
+    tiles, ratios = vision.integer("max_num_tiles", default=4), 9
+    layers = _tower(
+        replace(vision, values={**vision.values, "num_hidden_layers": depth}),
+        _Tower(class_tokens=1, qkv_bias=False, first_norm=True),
+    )
+    rows = layers.position_rows * (1 + ratios * tiles) + 2 * ratios * tiles
+    joined = vision.integer("vision_output_dim", default=6 * layers.hidden_size)
+    return VisionEncoder(
+        transformer=replace(layers, position_rows=rows),
+        patch_elements=COLORS * vision.integer("patch_size") ** 2,
+        patches_per_token=1,
+        resizing=Resizing(side=vision.integer("patch_size"), fixed_side=side),
+        projectors=(Projector(widths=(joined, hidden_size)),),
+        rotary=False,
+        tiles=_ANY_RESOLUTION,
+    )
+
+
 class _Family(NamedTuple):
     """How the encoders of a family are read."""
 
@@ -352,5 +378,8 @@ _FAMILIES: Final[Mapping[str, _Family]] = {
         _Family(_qwen2, ("patch_size", "num_hidden_layers", "num_attention_heads"), _QWEN.names),
     ),
     **dict.fromkeys(_PROJECTORS, _Family(_projected, (*_LAYERS, "image_size"))),
+    "mllama": _Family(
+        _mllama, (*_LAYERS, "image_size"), {"attention_heads": "num_attention_heads"}
+    ),
     "kimi_k25": _Family(_kimi, names={f"vt_{name}": name for name in _LAYERS[:-1]}),
 }
