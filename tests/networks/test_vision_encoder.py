@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 FORMATS = ModelFormats(gemm="fp8_dynamic", moe="bf16", kv="bf16", attention="bf16")
 QWEN = Resizing(side=32, min_pixels=65_536, max_pixels=16_777_216)
+CLIP = {"model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096,
+        "num_hidden_layers": 24, "num_attention_heads": 16, "image_size": 336,
+        "patch_size": 14}  # fmt: skip
+PIXTRAL = CLIP | {"model_type": "pixtral", "image_size": 1540}
+QWEN25 = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+          "patch_size": 14, "window_size": 112,
+          "fullatt_block_indexes": [7, 15, 23, 31]}  # fmt: skip
+MLLAMA = {"hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 32,
+          "attention_heads": 16, "image_size": 448, "patch_size": 14}  # fmt: skip
 KIMI = Resizing(side=28, patch=14, max_pixels=16_384 * 196, max_side=512 * 14, pads_sides=True)
 
 
@@ -197,3 +207,75 @@ def test_invalid_vision_configs() -> None:
     with pytest.raises(InvalidSpecError, match="hidden_size"):
         read_config({**config, "vision_config": {**vision, "num_attention_heads": 3}}, "x")
     assert "not counted" in read_config(config, "x").notes[0]
+
+
+# transformers 5.24 on the meta device: parameters of the tower and of its projector
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (
+            {"model_type": "llava", "vision_config": CLIP, "text_config": {"model_type": "llama"}},
+            303_507_456 + 20_979_712,
+        ),
+        (
+            {
+                "model_type": "mistral3",
+                "vision_config": PIXTRAL,
+                "text_config": {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128},
+            },
+            403_305_472 + 35_652_608 + 2048,  # a bias of patches and a norm that it lacks
+        ),
+        (
+            {
+                "model_type": "qwen2_5_vl",
+                "vision_config": QWEN25,
+                "text_config": {"model_type": "qwen2_5_vl_text", "hidden_size": 3584,
+                                "num_attention_heads": 28, "num_key_value_heads": 4},
+            },
+            676_550_144 + 1280,  # a bias of patches that it lacks
+        ),
+        (
+            {
+                "model_type": "mllama",
+                "vision_config": MLLAMA,
+                "text_config": {"model_type": "mllama_text_model"},
+            },
+            836_288_019 + 31_461_376 + 51_181,  # biases and one table of positions of tiles
+        ),
+    ],
+)  # fmt: skip
+def test_parameters_of_other_towers(config: dict[str, Any], parameters: int) -> None:
+    encoder = read_config(config, "test").encoder
+    assert encoder is not None
+    assert encoder.parameters == parameters
+
+
+def test_images_of_tiled_models_are_refused() -> None:
+    config = {"model_type": "mllama", "vision_config": MLLAMA}
+    tiled = read_config(config | {"text_config": {"model_type": "mllama_text_model"}}, "test")
+    with pytest.raises(UnsupportedError, match="tiles"):
+        tiled.with_images(1, 560, 560)
+    whole = read_config(
+        {"model_type": "llava", "vision_config": CLIP, "text_config": {"model_type": "llama"}}, "t"
+    ).with_images(2, 1080, 1920)
+    assert whole.images is not None
+    assert whole.images.prompt_tokens == 2 * 576  # 24 x 24 patches of 336 pixels, whatever the size
+
+
+def test_layers_of_images_run_for_images_alone() -> None:
+    config = {"model_type": "mllama_text_model", "cross_attention_layers": [1, 3],
+              "num_hidden_layers": 4}  # fmt: skip
+    network = read_config(config, "test")
+    one = np.ones(1)
+    text, seen = (
+        network.step_operators(
+            FORMATS, Phase.PREFILL, StepTokens(batch=one, q_len=one, kv_len=one, images=images)
+        )
+        for images in (None, one)
+    )
+    counts = [
+        sum(float(op.count[0]) for op in step if op.name == "qkv_projection")
+        for step in (text, seen)
+    ]
+    assert counts == [2.0, 4.0]
+    assert [layout.layers for layout in network.cache_layouts(2.0)] == [2]

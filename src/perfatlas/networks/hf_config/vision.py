@@ -349,7 +349,12 @@ def _mllama(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
         patch_elements=COLORS * vision.integer("patch_size") ** 2,
         patches_per_token=1,
         resizing=Resizing(side=vision.integer("patch_size"), fixed_side=side),
-        projectors=(Projector(widths=(joined, hidden_size)),),
+        projectors=(
+            Projector(
+                widths=(joined, hidden_size),
+                bias=outer.boolean("multimodal_projector_bias", default=True),
+            ),
+        ),
         rotary=False,
         tiles=_ANY_RESOLUTION,
     )
