@@ -36,7 +36,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
             *("internlm2", "internlm3", "iquestcoder", "exaone", "minicpm3", "youtu", "phi3"),
             *("mixtral", "ministral3", "mistral", "mistral3", "ministral", "seed_oss", "smollm3"),
             *("aria_text", "baichuan", "cwm", "deepseek_v2", "granitemoehybrid", "xverse"),
-            *("deepseek", "minicpm", "orion", "aquila", "solar", "Yi", "hunyuan_v1_dense"),
+            *(
+                "deepseek",
+                "aquila",
+                "solar",
+                "Yi",
+            ),
         ),
         _PLAIN,
     ),
@@ -146,6 +151,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     # Others
     "dbrx": Family(defaults={"num_experts": None}),
+    "hunyuan_v1_dense": Family(fixed=_NORMED),
     "hunyuan_v1_moe": Family(
         defaults={"num_shared_experts": None, "moe_intermediate_size": None}, fixed=_NORMED
     ),
@@ -180,7 +186,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
         notes=("layers that attend to images run for prompts with images alone, not modeled",)
     ),
     "nanochat": Family(fixed=_NORMED, gated=False, learned_norm=False, qk_norm_weight=False),
+    "minicpm": Family(defaults={"tie_word_embeddings": True}),
     "olmo": Family(learned_norm=False),
+    "orion": Family(norm_bias=True),
     **dict.fromkeys(("olmo2", "olmoe", "flex_olmo"), Family(fixed=_NORMED, qk_norm="full")),
     "olmo3": Family(defaults={"sliding_window_pattern": 4}, fixed=_NORMED, qk_norm="full"),
     "olmo_hybrid": Family(defaults={"full_attention_interval": 4}, fixed=_NORMED, qk_norm="full"),
