@@ -46,9 +46,7 @@ def raised_clock_notes(
         )
 
 
-def raised_step_notes(
-    steps: StepCost | SharedSteps, placement: Placement
-) -> Iterator[tuple[int, str]]:
+def raised_step_notes(steps: SharedSteps, placement: Placement) -> Iterator[tuple[int, str]]:
     """Yield candidates whose steps exceed their power limit at a raised clock, and a warning.
 
     Args:
@@ -58,17 +56,17 @@ def raised_step_notes(
         return
     power = placement.power()
     watts_C = power.on_w + steps.of(StepCost.energy_j) / steps.of(StepCost.total_s)
-    subject = f"{steps.phase} steps"
+    subject = f"{steps.cost.operators[0].phase} steps"
     yield from raised_clock_notes(subject, placement.clock_ratio_C, watts_C, power.cap_w)
 
 
-def power_warnings(question: Candidates, steps: Sequence[StepCost]) -> list[str]:
+def power_warnings(question: Candidates, steps: Sequence[SharedSteps]) -> list[str]:
     """Return warnings of power options without effect and of clocks that power would not leave.
 
     Args:
         steps: The steps that they run.
     """
-    raised = (raised_step_notes(cost, question.placement) for cost in steps)
+    raised = (raised_step_notes(shared, question.placement) for shared in steps)
     unused = (unreached_limits(question), unused_zeros(question))
     return [text for _, text in chain(*unused, *raised)]
 

@@ -227,7 +227,7 @@ def _widths(ready: Service) -> tuple[float, float]:
 
     They are those of the largest steps, the widest of all pools.
     """
-    steps = [(pool.table.prefill, pool.table.decode) for pool in ready.pools]
+    steps = [(pool.table.prefills.cost, pool.table.decodes.cost) for pool in ready.pools]
     prefill, decode = (
         max(float(np.nan_to_num(one.energy_width_j() / one.energy_j())[0]) for one in kind)
         for kind in zip(*steps, strict=True)

@@ -275,7 +275,7 @@ def _decode_underload(rates: inference.PoolRates[inference.Evaluation]) -> list[
     return notes
 
 
-def losses_notes(question: Candidates, steps: Sequence[StepCost | SharedSteps]) -> Notes:
+def losses_notes(question: Candidates, steps: Sequence[SharedSteps]) -> Notes:
     """Yield a warning if the losses of a device are assumed."""
     placement = question.placement
     for c in np.flatnonzero(assumes_losses(steps)).tolist():
@@ -453,7 +453,7 @@ def _gathered_tokens(question: Candidates, steps: Sequence[SharedSteps]) -> Note
     many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)
     for c in np.flatnonzero(many_C & (share_CP.max(axis=1) >= MIN_GATHERED_SHARE)).tolist():
         shares = " and ".join(
-            f"{share:.0%} of the {shared.phase} step"
+            f"{share:.0%} of the {shared.cost.operators[0].phase} step"
             for shared, share in zip(steps, share_CP[c], strict=True)
         )
         note = (

@@ -89,8 +89,8 @@ def traffic_warnings(
     notes = _too_long(ready.decoding, resolved)
     notes += [] if ready.decoding.feed_forward is None else [SPLIT_ANSWER]
     for pool in ready.pools:
-        costs = pool.table.prefill, pool.table.decode
-        notes += [text for _, text in losses_notes(pool.question, costs) if text not in notes]
+        steps = pool.table.prefills, pool.table.decodes
+        notes += [text for _, text in losses_notes(pool.question, steps) if text not in notes]
     if results["saturated"] and "stability" not in results:  # otherwise reported from rates
         notes.append(replica_results.saturation_warning(results))
     if results["requests_rejected"]:

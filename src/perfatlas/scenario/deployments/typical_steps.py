@@ -10,7 +10,7 @@ from perfatlas.answer import breakdown_rows, raised_step_notes
 from perfatlas.networks import StepTokens
 from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE
 from perfatlas.scenario.deployments.heterogeneous_replicas import parts_of
-from perfatlas.step import StepCost, decode_step, prefill_step
+from perfatlas.step import SharedSteps, StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
     from perfatlas.scenario.deployments.services import Service
@@ -124,8 +124,11 @@ def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
         *zip(ready.entry.machines, steps.prefill, strict=True),
         *zip(ready.decoding.machines, steps.decode, strict=False),
     ]
-    found = (raised_step_notes(cost, each.question.placement) for each, cost in pools)
-    return [f"{name}{text}" for notes in found for _, text in notes]
+    return [
+        f"{name}{text}"
+        for each, cost in pools
+        for _, text in raised_step_notes(SharedSteps.one(cost), each.question.placement)
+    ]
 
 
 def _rows(steps: TypicalSteps, name: str, first: str = "prefill") -> list[dict[str, Any]]:

@@ -462,16 +462,16 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         pools = (question_evidence(question, prefill), question_evidence(second, decode))
         evidence = merged_evidence(*pools, rates.notes())
         warned = [
-            *power_warnings(question, (prefill.prefill,)),
-            *power_warnings(second, (decode.decode,)),
-            *(text for _, text in deployments.losses_notes(question, (prefill.prefill,))),
-            *(text for _, text in deployments.losses_notes(second, (decode.decode,))),
+            *power_warnings(question, (prefill.prefills,)),
+            *power_warnings(second, (decode.decodes,)),
+            *(text for _, text in deployments.losses_notes(question, (prefill.prefills,))),
+            *(text for _, text in deployments.losses_notes(second, (decode.decodes,))),
             *(text for _, text in unseen_notes(second)),
         ]
     else:
         question, prefill = deployments.evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
-        steps = prefill.prefill, prefill.decode
+        steps = prefill.prefills, prefill.decodes
         losses = (text for _, text in deployments.losses_notes(question, steps))
         warned = [*power_warnings(question, steps), *losses]
     first = (*deployments.network_notes(question), *unseen_notes(question))
