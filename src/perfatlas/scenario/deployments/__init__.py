@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.deployments.estimate_remarks import losses_notes, network_notes
     from perfatlas.scenario.deployments.estimated_rows import (
-        GRAPH_PHASE, EstimatedRows, evaluate_one, evaluate_pools, evaluated_pools, memory_of,
+        GRAPH_PHASE, estimate_rows, evaluate_one, evaluate_pools, evaluated_pools, memory_of,
+        table_cells,
     )
     from perfatlas.scenario.deployments.estimation import estimate_of, step_costs
     from perfatlas.scenario.deployments.generated import most_in_time
