@@ -318,15 +318,15 @@ def _with_costs(found: EstimatedRows, table: Resolution) -> EstimatedRows:
     def plain(name: str) -> list[Any]:
         return replace(given[name], codes_N=given[name].codes_N[rows_C]).plain()
 
-    nodes = inference.common_nodes(*kept)
+    nodes, place_C = inference.common_nodes(*kept)
     known = {name: found.columns[name] for name in dict.fromkeys((*NODE_COLUMNS, *costs.RATED))}
     meters = {name: given[name].numbers[rows_C] for name in inference.PER_KWH}
     limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
-    power = inference.metered_nodes(known, nodes, meters, limit_w_C)
+    power = inference.metered_nodes(known, (nodes, place_C), meters, limit_w_C)
     given_C = np.logical_or.reduce([np.isfinite(one_C) for one_C in meters.values()])
     for c in np.flatnonzero(given_C & np.isnan(power["node_power_w"])).tolist():
         asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
-        remarks[int(rows_C[c])] = inference.unused_meter_note(nodes[c], asked)
+        remarks[int(rows_C[c])] = inference.unused_meter_note(nodes[place_C[c]], asked)
     prompt_share = found.energy().prompt_share
     shares: list[FloatArray | float] = [1.0]
     cached, two = None, isinstance(found.rates, inference.PoolRates)
@@ -429,7 +429,9 @@ def table_cells(
 
     def place(rows_C: IntArray, values: Mapping[str, FloatArray]) -> None:
         for name, values_C in values.items():
-            columns.setdefault(name, np.full(table.size, np.nan))[rows_C] = values_C
+            if name not in columns:
+                columns[name] = np.full(table.size, np.nan)
+            columns[name][rows_C] = values_C
 
     for found in estimate_rows(table, progress):
         for pool in found.evaluated:
