@@ -189,7 +189,9 @@ def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
         for each in pool.machines
     ]
     return pool_prices(
-        pools, asked, inference.one_column(energies, ["node_power_w"])["node_power_w"]
+        pools,
+        (asked, np.zeros(1, np.int64)),
+        inference.one_column(energies, ["node_power_w"])["node_power_w"],
     )
 
 

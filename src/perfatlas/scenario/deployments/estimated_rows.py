@@ -16,7 +16,7 @@ import numpy as np
 from perfatlas import files, inference
 from perfatlas.answer import bound_codes, tier_codes, tier_names
 from perfatlas.energy import NODE_COLUMNS
-from perfatlas.operators import BOUND_NAMES
+from perfatlas.operators import BOUND_NAMES, unique_rows
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments import costs, estimate_remarks
@@ -314,10 +314,6 @@ def _with_costs(found: EstimatedRows, table: Resolution) -> EstimatedRows:
     """Add power of nodes and facility, cost, and what formats change of a benchmark."""
     rows_C, given, remarks = found.rows_C, table.columns, {}
     kept = [pool.candidates for pool in found.pools]
-
-    def plain(name: str) -> list[Any]:
-        return replace(given[name], codes_N=given[name].codes_N[rows_C]).plain()
-
     nodes, place_C = inference.common_nodes(*kept)
     known = {name: found.columns[name] for name in dict.fromkeys((*NODE_COLUMNS, *costs.RATED))}
     meters = {name: given[name].numbers[rows_C] for name in inference.PER_KWH}
@@ -329,17 +325,24 @@ def _with_costs(found: EstimatedRows, table: Resolution) -> EstimatedRows:
         remarks[int(rows_C[c])] = inference.unused_meter_note(nodes[place_C[c]], asked)
     prompt_share = found.energy().prompt_share
     shares: list[FloatArray | float] = [1.0]
-    cached, two = None, isinstance(found.rates, inference.PoolRates)
-    if isinstance(found.rates, inference.SplitLayers):  # both parts run prompts and decodes
+    cached, split = None, isinstance(found.rates, inference.SplitLayers)
+    two = found.rates is not None and not split
+    if split:  # both parts run prompts and decodes
         prompt_share = found.columns["ttft_s"] / found.columns["request_latency_s"]
         shares = [each.plan.gpus_per_replica * each.plan.dp / known["gpus"] for each in kept]
     else:
         cached = costs.cached_share(kept[0], found.pools[0].evaluation.prefills)
         if two:
             shares = [prompt_share, 1.0 - prompt_share]
-    prices = costs.Given(*map(plain, costs.Given._fields))
-    pools = costs.pool_prices(list(zip(kept, shares, strict=True)), prices, power["node_power_w"])
-    for c in (at for at, price in enumerate(prices.usd_per_gpu_hour) if price is not None):
+    fields = [given[name] for name in costs.Given._fields]
+    first_U, terms_C = unique_rows(np.column_stack([f.codes_N[rows_C] for f in fields]))
+    first_rows = rows_C[first_U].tolist()
+    terms = costs.Given(*([f.values[f.codes_N[row]] for row in first_rows] for f in fields))
+    pools = costs.pool_prices(
+        list(zip(kept, shares, strict=True)), (terms, terms_C), power["node_power_w"]
+    )
+    priced_U = np.array([price is not None for price in terms.usd_per_gpu_hour], np.bool_)
+    for c in np.flatnonzero(priced_U[terms_C]).tolist():
         of_row = [pool.prices[int(pool.place_C[c])] for pool in pools]
         notes = dict.fromkeys(price.note for price in of_row if not price.is_known)
         if notes:
@@ -347,7 +350,10 @@ def _with_costs(found: EstimatedRows, table: Resolution) -> EstimatedRows:
             remarks[row] = "; ".join(filter(None, (remarks.get(row), *notes)))
     own = None if two else prompt_share
     cost = costs.deployment_costs(known, pools, own, (kept[0], kept[-1]), cached)
-    accuracy = accuracy_columns(kept[-1], *map(plain, QUANTIZATION))
+    accuracy: dict[str, FloatArray] = {}
+    if given.is_set_anywhere("benchmark"):
+        taken = given.take(rows_C)
+        accuracy = accuracy_columns(kept[-1], *(taken[name].plain() for name in QUANTIZATION))
     columns = {**found.columns, **power, **cost, **accuracy}
     return replace(found, columns=columns, remarks=remarks, prices=pools)
 
