@@ -2,7 +2,7 @@
 
 python benchmarks/candidate_rate.py --candidates 50000
 
-The time is that of `EstimatedRows`: fields as columns in, metrics with their intervals out, no
+The time is that of `estimate_rows`: fields as columns in, metrics with their intervals out, no
 texts. The first line is the whole call, the second the evaluation alone, without the resolution of
 fields.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from timing import stay_on_one_core
 
-from perfatlas.scenario.deployments import EstimatedRows
+from perfatlas.scenario.deployments import estimate_rows
 from perfatlas.scenario.resolution import resolve
 
 
@@ -53,20 +53,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     stay_on_one_core()
-    for _ in EstimatedRows(resolve(candidate_table(1_000, asked.seed))).answered():
+    for _ in estimate_rows(resolve(candidate_table(1_000, asked.seed))):
         pass  # compiles and loads what the runs use
     table = candidate_table(asked.candidates, asked.seed)
     whole, alone = [], []
     for _ in range(asked.runs):
         started = time.process_time()
-        found = EstimatedRows(resolve(table))
+        rows = resolve(table)
         resolved = time.process_time()
-        for _ in found.answered():
+        for _ in estimate_rows(rows):
             pass
         ended = time.process_time()
         whole.append(ended - started)
         alone.append(ended - resolved)
-    answered = int((~found.refused).sum())
+    answered = int((~rows.refusals.refused).sum())
     for name, times in (("whole call", whole), ("evaluation alone", alone)):
         rate = asked.candidates / sorted(times)[len(times) // 2]
         print(f"{name:18} {rate:10,.0f} candidates per CPU-second, {answered:,} answered")

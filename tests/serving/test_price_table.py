@@ -205,12 +205,12 @@ def test_host_work_shows_where_it_is_longer() -> None:
 
 def test_a_table_has_its_evidence() -> None:
     _, table = case("experts over two ranks")
-    names = {match.calibration.operator for match in table.decode.prices.matches}
+    names = {match.calibration.operator for match in table.decodes.cost.prices.matches}
     assert {"gemm", "decode_attention", "moe"} <= names
-    assert table.decode.bound_share()[0] < 0.01
+    assert table.decodes.cost.bound_share()[0] < 0.01
     bound = case("bound")[1]
-    assert bound.prefill.prices.matches == ()
-    assert bound.prefill.bound_share()[0] == pytest.approx(1.0, abs=0.1)
+    assert bound.prefills.cost.prices.matches == ()
+    assert bound.prefills.cost.bound_share()[0] == pytest.approx(1.0, abs=0.1)
 
 
 def test_prices_of_prompts_are_those_of_a_table_for_other_numbers_of_sequences() -> None:

@@ -176,20 +176,20 @@ def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, 
     )
 
 
-def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
-    """Return the tier of an answer: physics, bound, or physics+bound if mixed."""
-    (name,) = tier_names(tier_codes(costs)[candidate : candidate + 1])
+def tier_of(steps: Sequence[SharedSteps]) -> str:
+    """Return the tier of the first candidate: physics, bound, or physics+bound if mixed."""
+    (name,) = tier_names(tier_codes(steps)[:1])
     return name
 
 
-def tier_codes(costs: Sequence[StepCost | SharedSteps]) -> IntArray:
+def tier_codes(steps: Sequence[SharedSteps]) -> IntArray:
     """Return `tier_of` each candidate as a sum of the codes in `TIERS` (C,).
 
     Args:
-        costs: Steps of the same candidates.
+        steps: Steps of the same candidates.
     """
-    codes_C = np.bitwise_or.reduce([cost.of(StepCost.tier_codes) for cost in costs])
-    codes_C = np.where(assumes_losses(costs), TIERS["physics"], codes_C)
+    codes_C = np.bitwise_or.reduce([shared.of(StepCost.tier_codes) for shared in steps])
+    codes_C = np.where(assumes_losses(steps), TIERS["physics"], codes_C)
     return np.where(codes_C == 0, TIERS["bound"], codes_C)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.inference import Evaluation
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import Operator
-    from perfatlas.step import Candidates, StepCost
+    from perfatlas.step import Candidates, SharedSteps, StepCost
 
 CHOICES: Final = ("excluded", "included")
 
@@ -131,20 +131,20 @@ def _recipe_note(question: Candidates, index: int) -> str:
 
 
 class PricedSteps(Protocol):
-    """Priced steps of a candidate, as a basis of evidence."""
+    """Priced steps of candidates, as a basis of evidence."""
 
     @property
-    def prefill(self) -> StepCost:
-        """Cost of a step with a prompt."""
+    def prefills(self) -> SharedSteps:
+        """Steps with a prompt."""
 
     @property
-    def decode(self) -> StepCost:
-        """Cost of a decode step."""
+    def decodes(self) -> SharedSteps:
+        """Decode steps."""
 
 
 def question_evidence(question: Candidates, evaluation: Evaluation) -> Evidence:
     """Return the evidence of the first candidate."""
-    tier = tier_of((evaluation.prefill, evaluation.decode), 0)
+    tier = tier_of((evaluation.prefills, evaluation.decodes))
     standing = _standing_assumptions(question, evaluation, tier)
     return step_evidence(question, evaluation, standing)
 
@@ -155,14 +155,14 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
     Args:
         standing: Assumptions of the method that uses the steps.
     """
-    costs = (steps.prefill, steps.decode)
+    costs = (steps.prefills.each(), steps.decodes.each())
     matches = used_matches(costs, 0)
     system = question.placement.systems[int(question.placement.index_C[0])]
     board = board_energy(system.device)
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     notes |= dict.fromkeys(note for cost in costs for note in cost.prices.notes)
     return Evidence(
-        tier=tier_of(costs, 0),
+        tier=tier_of((steps.prefills, steps.decodes)),
         calibrations=calibration_rows(matches),
         data_versions=_versions(question, costs),
         assumptions=(
@@ -173,9 +173,9 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
             *board.notes,
             *standing,
             *_uncorrected(question, costs),
-            *_clocks(question, steps),
+            *_clocks(question, costs),
             *_outside(costs),
-            *_nothing_left_out(steps.prefill),
+            *_nothing_left_out(costs[0]),
         ),
         sources=(*_sources(question), *board.sources),
         support=_support(question, matches),
@@ -188,13 +188,13 @@ def _support(question: Candidates, matches: Sequence[CalibrationMatch]) -> str:
     return SUPPORT[-1] if found and any(match.foreign_device for match in matches) else found
 
 
-def _clocks(question: Candidates, steps: PricedSteps) -> tuple[str, ...]:
+def _clocks(question: Candidates, costs: Sequence[StepCost]) -> tuple[str, ...]:
     """Return the clocks that power limits, locks and values leave to the steps of a candidate."""
     placement = question.placement
     limit_w, zeros_C = float(placement.power().cap_w[0]), placement.zeros_C
     locked = None if placement.clock_ratio_C is None else float(placement.clock_ratio_C[0])
     device = placement.systems[int(placement.index_C[0])].device
-    prefill, decode = (float(cost.clock.ratio[0]) for cost in (steps.prefill, steps.decode))
+    prefill, decode = (float(cost.clock.ratio[0]) for cost in costs)
     causes = clock_causes(device, limit_w, locked, zeros=zeros_C is not None and bool(zeros_C[0]))
     if not causes:
         return ()
@@ -368,7 +368,7 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     limits = [
         f"{cost.operators[0].phase} steps are at least {math.expm1(float(low_C[0])):+.0%} to"
         f" {math.expm1(float(high_C[0])):+.0%} off"
-        for cost in (steps.decode, steps.prefill)
+        for cost in (steps.decodes.each(), steps.prefills.each())
         for low_C, high_C in (step_limits(cost, tails),)
     ]
     limits = list(dict.fromkeys(limits))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Node
     from perfatlas.machines import DeviceColumns
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
 ZEROS: Final = "zeros"  # values of the tensors with an entry in `[inputs]` of the data file
@@ -63,7 +63,8 @@ def with_energy(
     keys = tuple(dict.fromkeys(peaks))
     flop_j_DF = np.array([[board.flop_j[key] for key in keys] for board in boards])
     format_O = np.array([keys.index(key) for key in peaks], np.int64)
-    share_O, excess_O = np.array([_issue_shares(operator) for operator in operators]).T
+    shares = {name: share["value"] for name, share in energy_data()["issue_share"].items()}
+    share_O, excess_O = np.array([_issue_shares(operator, shares) for operator in operators]).T
 
     def of_device(values: list[float]) -> FloatArray:
         column: FloatArray = np.array(values)[devices.index_C][:, None]
@@ -89,9 +90,8 @@ def with_energy(
     return replace(prices, chip_energy_j_CO=chip_j_CO, memory_energy_j_CO=memory_j_CO)
 
 
-def _issue_shares(operator: Operator) -> tuple[float, float]:
+def _issue_shares(operator: Operator, shares: Mapping[str, float]) -> tuple[float, float]:
     """Return the shares of the time, and of that beyond the roofline, in which SMs issue."""
-    shares = {name: share["value"] for name, share in energy_data()["issue_share"].items()}
     layout = get_format(operator.compute_format)
     # SMs convert the weights to the format of the activations
     converts = layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes
@@ -149,7 +149,7 @@ def node_power(node: Node, end: str = "value") -> NodePower:
 
 def node_columns(
     columns: Mapping[str, FloatArray],
-    nodes: Sequence[Node],
+    nodes: tuple[Sequence[Node], IntArray],
     pue_C: FloatArray,
     metered_C: NDArray[np.bool_],
     limit_w_C: FloatArray | float = math.inf,
@@ -158,7 +158,7 @@ def node_columns(
 
     Args:
         columns: Those of `NODE_COLUMNS`, each (C,).
-        nodes: Node of the accelerators of each candidate (C).
+        nodes: Distinct nodes, and that of the accelerators of each candidate (C,).
         pue_C: Power of the facility over that of its nodes (C,), NaN if not given: then 1.
         metered_C: Whether a price or the carbon of its energy is asked for (C,).
         limit_w_C: Power limit of a node, which no end of an interval exceeds (C,) [W].
@@ -166,11 +166,9 @@ def node_columns(
     powers: dict[str, FloatArray] = {}
     shown_C = metered_C | np.isfinite(pue_C)
     overhead_C = np.where(shown_C, np.where(np.isfinite(pue_C), pue_C, 1.0), np.nan)
-    distinct = {id(node): node for node in nodes}
-    positions = {key: index for index, key in enumerate(distinct)}
-    place_C = np.array([positions[id(node)] for node in nodes], np.int64)
+    distinct, place_C = nodes
     for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-        nodes_power = [node_power(node, end) for node in distinct.values()]
+        nodes_power = [node_power(node, end) for node in distinct]
         rows = [(float(power.devices), power.host_w, power.factor) for power in nodes_power]
         devices_C, host_w_C, factor_C = np.reshape(rows, (-1, 3))[place_C].T
         drawn_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C

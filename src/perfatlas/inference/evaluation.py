@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas import step
 from perfatlas.inference.composition import batches_in_flight, predicted
-from perfatlas.inference.distinct_steps import TotalColumns, covering, take_loads
+from perfatlas.inference.distinct_steps import TotalColumns, covering, take_chunks, take_loads
 from perfatlas.inference.energy import TokenEnergy, token_energy
 from perfatlas.inference.latencies import MIN_FLOAT, Latencies
 from perfatlas.inference.mixed_steps import AloneShares, load_steps
@@ -73,7 +73,7 @@ class Evaluation:
         return (*some, self.decodes) if decodes else some
 
     def take(self, rows: list[int]) -> Evaluation:
-        """Return the latencies and memory of the candidates at the given positions."""
+        """Return the results of the candidates at the given positions."""
         index = np.array(rows, np.int64)
         return replace(
             self,
@@ -81,6 +81,7 @@ class Evaluation:
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
             memory=MemoryColumns(**step.take_columns(self.memory, index)),
+            chunks=take_chunks(self.chunks, index),
             served=self.served[index],
             in_flight=self.in_flight[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),

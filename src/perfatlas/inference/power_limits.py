@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates, SharedSteps, StepCost
 
 
-def breaks_limits(
-    question: Candidates, steps: Sequence[StepCost | SharedSteps]
-) -> NDArray[np.bool_]:
+def breaks_limits(question: Candidates, steps: Sequence[SharedSteps]) -> NDArray[np.bool_]:
     """Return whether a power limit cannot be kept (C,).
 
     Args:
@@ -43,7 +41,7 @@ def _lowest_w(cost: StepCost) -> FloatArray:
 
 
 def power_limit_error(
-    question: Candidates, steps: Sequence[StepCost | SharedSteps], candidate: int = 0
+    question: Candidates, steps: Sequence[SharedSteps], candidate: int = 0
 ) -> PerfatlasError:
     """Return the error of a candidate whose power limit cannot be kept.
 

@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas import cost
 from perfatlas.energy import node_columns, node_power
 from perfatlas.files import NumberCells
+from perfatlas.operators import unique_rows
 from perfatlas.vocabulary import metrics
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.inference.evaluation import Evaluation
     from perfatlas.inference.latencies import Latencies
     from perfatlas.inference.shared_steps import LoadResults
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.step import Candidates
 
@@ -164,26 +165,24 @@ def energy_columns(
     return energy.columns((rate, low, high), osl)
 
 
-def common_nodes(*pools: Candidates) -> list[Node]:
-    """Return the node of each candidate, an unknown one where pools differ (C).
+def common_nodes(*pools: Candidates) -> tuple[list[Node], IntArray]:
+    """Return distinct nodes, an unknown one where pools differ, and that of each candidate (C,).
 
     Args:
         *pools: Candidates of each pool (C).
     """
-    node_of: dict[tuple[int, ...], Node] = {}
-    places_C = list(zip(*(pool.placement.index_C.tolist() for pool in pools), strict=True))
-    for indexes in dict.fromkeys(places_C):
-        pairs = zip(pools, indexes, strict=True)
-        nodes = [pool.placement.systems[index].node for pool, index in pairs]
-        node_of[indexes] = (
-            nodes[0] if len(set(nodes)) == 1 else replace(nodes[0], name=DIFFERENT_NODES)
-        )
-    return [node_of[indexes] for indexes in places_C]
+    first_U, place_C = unique_rows(np.column_stack([pool.placement.index_C for pool in pools]))
+    nodes = []
+    for c in first_U.tolist():
+        own = [pool.placement.systems[int(pool.placement.index_C[c])].node for pool in pools]
+        alike = len(set(own)) == 1
+        nodes.append(own[0] if alike else replace(own[0], name=DIFFERENT_NODES))
+    return nodes, place_C
 
 
 def metered_nodes(
     columns: Mapping[str, FloatArray],
-    nodes: Sequence[Node],
+    nodes: tuple[Sequence[Node], IntArray],
     rates: Mapping[str, FloatArray],
     limit_w_C: FloatArray | float = math.inf,
 ) -> dict[str, FloatArray]:
@@ -191,7 +190,7 @@ def metered_nodes(
 
     Args:
         columns: Results with `power_w` and its interval, `gpus` and the output rate per GPU (C,).
-        nodes: Node of the accelerators of each candidate (C).
+        nodes: Distinct nodes, and that of the accelerators of each candidate (C,).
         rates: Those of `PER_KWH` (C,), NaN if not given.
         limit_w_C: Power limit of a node (C,) [W]; inf for none.
     """
@@ -209,18 +208,19 @@ def one_column(results: Mapping[str, Any], names: Iterable[str]) -> dict[str, Fl
 
 
 def unused_meter(
-    results: Mapping[str, Any], nodes: Sequence[Node], rates: Mapping[str, float | None]
+    results: Mapping[str, Any], node: Node, rates: Mapping[str, float | None]
 ) -> list[str]:
     """Return a warning if PUE or rates of one answer have no effect, as its power is unknown.
 
     Args:
         results: Results with `node_power_w`.
+        node: Its node.
         rates: Those of `PER_KWH`, None if not given.
     """
     unused = all(value is None for value in rates.values())
     if results.get("node_power_w", 0.0) is not None or unused:
         return []
-    return [unused_meter_note(nodes[0], rates)]
+    return [unused_meter_note(node, rates)]
 
 
 def unused_meter_note(node: Node, rates: Mapping[str, float | None]) -> str:

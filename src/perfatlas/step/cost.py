@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.machines import DeviceColumns
-    from perfatlas.operators import FloatArray, IntArray, Operator, Phase
+    from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.sums import OperatorSums, StepClock
 
@@ -170,15 +170,6 @@ class StepCost:
         above_C: NDArray[np.bool_] = np.any(self.runs() & self.prices.exceeds_bound(), axis=1)
         return above_C
 
-    @property
-    def phase(self) -> Phase:
-        """Phase of the step."""
-        return self.operators[0].phase
-
-    def of(self, column: Callable[[StepCost], Column]) -> Column:
-        """Return a column of the steps (C,), as `SharedSteps` does."""
-        return column(self)
-
     def take(self, index: IntArray) -> StepCost:
         """Return the steps at the given positions."""
         every = self.host_s_C.size
@@ -197,7 +188,7 @@ class StepCost:
         """Return how operators that take time are priced, the sum of the codes in `TIERS` (C,)."""
         runs_CO, prices, own_CO = self.runs(), self.prices, self.prices.measured_CO
         known_CO = (prices.match_CO >= 0) | prices.exceeds_bound()
-        known_CO |= assumes_losses((self,))[:, None]
+        known_CO |= (self.exceeds_bound() & ~self.is_calibrated())[:, None]
         parts = {"physics": known_CO & ~own_CO, "measured": known_CO & own_CO, "bound": ~known_CO}
         codes_C = np.zeros(runs_CO.shape[0], np.int64)
         for name, code in TIERS.items():
@@ -211,10 +202,10 @@ class SharedSteps(NamedTuple):
     cost: StepCost
     index_C: IntArray  # Step of each candidate (C,)
 
-    @property
-    def phase(self) -> Phase:
-        """Phase of the steps."""
-        return self.cost.phase
+    @classmethod
+    def one(cls, cost: StepCost) -> SharedSteps:
+        """Return the step of a single candidate."""
+        return cls(cost, np.zeros(1, np.int64))
 
     def of(self, column: Callable[[StepCost], Column]) -> Column:
         """Return a column of the steps (U,) for each candidate (C,)."""
@@ -230,13 +221,13 @@ class SharedSteps(NamedTuple):
         return self.cost if alone else self.cost.take(self.index_C)
 
 
-def assumes_losses(costs: Sequence[StepCost | SharedSteps]) -> NDArray[np.bool_]:
+def assumes_losses(steps: Sequence[SharedSteps]) -> NDArray[np.bool_]:
     """Return which steps have losses but no calibration: estimates without an upper end (C,).
 
     Args:
-        costs: Steps of the same candidates.
+        steps: Steps of the same candidates.
     """
-    calibrated_C = np.logical_or.reduce([cost.of(StepCost.is_calibrated) for cost in costs])
-    above_C = np.logical_or.reduce([cost.of(StepCost.exceeds_bound) for cost in costs])
+    calibrated_C = np.logical_or.reduce([shared.of(StepCost.is_calibrated) for shared in steps])
+    above_C = np.logical_or.reduce([shared.of(StepCost.exceeds_bound) for shared in steps])
     losses_C: NDArray[np.bool_] = above_C & ~calibrated_C
     return losses_C

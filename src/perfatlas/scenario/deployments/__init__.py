@@ -21,11 +21,12 @@ if TYPE_CHECKING:
         run_energy, run_prices, spent_energy, unknown_power,
     )
     from perfatlas.scenario.deployments.candidate_remarks import (
-        UNSEEN, network_remarks, remarked,
+        UNSEEN, Remarked, network_remarks,
     )
     from perfatlas.scenario.deployments.estimate_remarks import LOSSES, POWER
     from perfatlas.scenario.deployments.estimated_rows import (
-        GRAPH_PHASE, EstimatedRows, evaluate_one, evaluate_pools, evaluated_pools, memory_of,
+        GRAPH_PHASE, estimate_rows, evaluate_one, evaluate_pools, evaluated_pools, memory_of,
+        table_cells,
     )
     from perfatlas.scenario.deployments.estimation import estimate_of, step_costs
     from perfatlas.scenario.deployments.generated import most_in_time

@@ -13,7 +13,6 @@ import numpy as np
 from perfatlas import answer, collectives, energy, inference, parallelism
 from perfatlas.engines import resolve_engine, unseen_kinds
 from perfatlas.quantities import counted, significant
-from perfatlas.step import SharedSteps, StepCost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
     from perfatlas.quantities import Remark, Remarks
     from perfatlas.scenario.fields import BoolArray
-    from perfatlas.step import Candidates
+    from perfatlas.step import Candidates, SharedSteps
 
 TPU: Final = "tpu"  # architecture
 PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
@@ -129,11 +128,6 @@ class Remarked(NamedTuple):
         """Return the system of a candidate."""
         placement = self.question.placement
         return placement.systems[int(placement.index_C[c])]
-
-
-def remarked(question: Candidates, *costs: StepCost) -> Remarked:
-    """Return one candidate with its steps."""
-    return Remarked(question, [SharedSteps(cost, np.zeros(1, np.int64)) for cost in costs])
 
 
 def _unknown_pages(r: Remarked) -> Remarks:

@@ -11,19 +11,20 @@ import numpy as np
 
 from perfatlas.cost import SPLIT_RULE, PoolPrices, TokenCounts, cost_columns, prices_of
 from perfatlas.energy import node_power
+from perfatlas.operators import unique_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.cost import GpuPrice
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates, SharedSteps
 
 RATED = ("gpus", *(f"output_tokens_per_s_per_gpu{end}" for end in ("", "_low", "_high")))
 
 
 class Given(NamedTuple):
-    """What prices follow from, of each candidate (C)."""
+    """What prices follow from, each distinct combination once."""
 
     usd_per_gpu_hour: Sequence[Any]  # As the field, None for the catalog
     pue: Sequence[float | None]  # PUE, None if not given
@@ -32,21 +33,25 @@ class Given(NamedTuple):
 
 def pool_prices(
     pools: Sequence[tuple[Candidates, FloatArray | float]],
-    given: Given,
+    given: tuple[Given, IntArray],
     node_power_w: FloatArray,
 ) -> list[PoolPrices]:
     """Return the prices of the GPUs of pools.
 
     Args:
         pools: Candidates of each pool, and its GPUs or its share of them (C,).
+        given: What prices follow from, and the combination of each candidate (C,).
         node_power_w: AC power of a node (C,) [W], NaN if unknown.
     """
-    found = []
+    found, (combinations, given_C) = [], given
     for candidates, share in pools:
         placement = candidates.placement
-        systems = [placement.systems[at] for at in placement.index_C.tolist()]
-        prices, place_C = prices_of([system.name for system in systems], *given)
-        pool = PoolPrices(prices, place_C, share, splits=candidates.model.network.decodes)
+        first_U, place_C = unique_rows(np.column_stack((placement.index_C, given_C)))
+        names = [placement.systems[at].name for at in placement.index_C[first_U].tolist()]
+        given_U = given_C[first_U].tolist()
+        fields = ([values[at] for at in given_U] for values in combinations)
+        prices, price_U = prices_of(names, *fields)
+        pool = PoolPrices(prices, price_U[place_C], share, splits=candidates.model.network.decodes)
         if any(price.is_owned for price in prices):
             nodes = [node_power(system.node) for system in placement.systems]
             devices_C = np.array([node.devices for node in nodes], float)[placement.index_C]

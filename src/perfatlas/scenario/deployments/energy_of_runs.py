@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from perfatlas.cost import PoolPrices
     from perfatlas.hardware import Node
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
@@ -189,7 +189,9 @@ def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
         for each in pool.machines
     ]
     return pool_prices(
-        pools, asked, inference.one_column(energies, ["node_power_w"])["node_power_w"]
+        pools,
+        (asked, np.zeros(1, np.int64)),
+        inference.one_column(energies, ["node_power_w"])["node_power_w"],
     )
 
 
@@ -227,7 +229,7 @@ def _widths(ready: Service) -> tuple[float, float]:
 
     They are those of the largest steps, the widest of all pools.
     """
-    steps = [(pool.table.prefill, pool.table.decode) for pool in ready.pools]
+    steps = [(pool.table.prefills.cost, pool.table.decodes.cost) for pool in ready.pools]
     prefill, decode = (
         max(float(np.nan_to_num(one.energy_width_j() / one.energy_j())[0]) for one in kind)
         for kind in zip(*steps, strict=True)
@@ -237,9 +239,9 @@ def _widths(ready: Service) -> tuple[float, float]:
 
 def meters_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
     """Return a warning if PUE or rates have no effect, as the power of nodes is unknown."""
-    scenario = ready.entry.scenario
+    scenario, (nodes, place_C) = ready.entry.scenario, _nodes(ready)
     return inference.unused_meter(
-        energies, _nodes(ready), {n: getattr(scenario, n) for n in inference.PER_KWH}
+        energies, nodes[place_C[0]], {n: getattr(scenario, n) for n in inference.PER_KWH}
     )
 
 
@@ -251,8 +253,8 @@ def unknown_power(ready: Service) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _nodes(ready: Service) -> Sequence[Node]:
-    """Return the common node of all pools."""
+def _nodes(ready: Service) -> tuple[Sequence[Node], IntArray]:
+    """Return the common node of all pools, as `metered_nodes` takes it."""
     return inference.common_nodes(*(pool.question for pool in ready.pools))
 
 

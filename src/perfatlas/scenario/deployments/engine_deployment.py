@@ -418,7 +418,7 @@ def _table(
     key = (f"{part}{alike}", reach)
     if key not in known:
         known[key] = price_table(question.context(), reach, reuse=_alike(known, *key))
-    steps = (known[key].prefill, known[key].decode)
+    steps = (known[key].prefills, known[key].decodes)
     if inference.breaks_limits(question, steps)[0]:
         raise inference.power_limit_error(question, steps)
     return known[key]

@@ -60,7 +60,7 @@ def _raised_clock(r: Remarked, at: int) -> Remarks:
         return False, ""
     power, shared = placement.power(), r.steps[at]
     watts_C = power.on_w + shared.of(StepCost.energy_j) / shared.of(StepCost.total_s)
-    subject = f"{shared.phase} steps"
+    subject = f"{shared.cost.operators[0].phase} steps"
     clocks = answer.LockedClocks(subject, placement.clock_ratio_C, watts_C, power.cap_w)
     return clocks.too_high(), clocks.note
 
@@ -160,7 +160,7 @@ def _gathered_tokens(r: Remarked) -> Remarks:
 
     def message(c: int) -> str:
         shares = " and ".join(
-            f"{share:.0%} of the {shared.phase} step"
+            f"{share:.0%} of the {shared.cost.operators[0].phase} step"
             for shared, share in zip(r.steps, share_CP[c], strict=True)
         )
         return (

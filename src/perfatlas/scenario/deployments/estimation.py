@@ -19,7 +19,13 @@ from perfatlas.engines import resolve_engine
 from perfatlas.scenario import resolution
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
-from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE, PHASES, EstimatedRows
+from perfatlas.scenario.deployments.estimated_rows import (
+    GRAPH_PHASE,
+    PHASES,
+    estimate_rows,
+    row_results,
+    row_warnings,
+)
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, Scenario, resolved_names
 from perfatlas.vocabulary.fields import ESTIMATED, fields_of
 
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.answer import Evidence
-    from perfatlas.scenario.deployments.estimated_rows import Answered
+    from perfatlas.scenario.deployments.estimated_rows import EstimatedRows
     from perfatlas.step import Candidates, StepCost
 
 ENGINE_TIMES: Final = (
@@ -49,30 +55,30 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
         fields: Arguments of `estimate`.
     """
     scenario = Scenario.read(fields)
-    rows = EstimatedRows(resolution.resolve_one(scenario), advises=True)
-    answered = list(rows.answered())
-    rows.resolution.refusals.raise_first()
+    table = resolution.resolve_one(scenario)
+    answered = list(estimate_rows(table, advises=True))
+    table.refusals.raise_first()
     (found,) = answered
     pools = found.pools
-    results = rows.results(0)
+    results = row_results(found, scenario.osl)
     if isinstance(found.rates, inference.SplitLayers):
-        results["feed_forward_memory"] = inference.plain_results(pools[1].memory())
+        results["feed_forward_memory"] = inference.plain_results(pools[1].memory)
     elif found.rates is not None:
-        results["prefill_memory"] = inference.plain_results(pools[0].memory())
+        results["prefill_memory"] = inference.plain_results(pools[0].memory)
     item = pools[0].candidates.model.network.item
     if item:
         results["item"] = item.partition(" of ")[0]  # without its size
-    if not item and (parts := cost_parts(results, rows.prices)) is not None:
+    if not item and (parts := cost_parts(results, found.prices)) is not None:
         results["parts_usd_per_million_output_tokens"] = parts
     static = scenario.mode == "static"
-    results["method"] = "simulate" if rows.simulated_N[0] else "static" if static else "formula"
+    results["method"] = "simulate" if found.simulated_C[0] else "static" if static else "formula"
     return Answer(
         command="estimate",
         scenario=_resolved_fields(scenario, found),
         results=results,
         breakdown=_breakdown(found),
-        evidence=_evidence(scenario, rows, found, results),
-        warnings=(*rows.warnings(found)[0], *cost_notes(rows.prices)[2]),
+        evidence=_evidence(scenario, found, results),
+        warnings=(*row_warnings(found)[0], *cost_notes(found.prices)[2]),
     )
 
 
@@ -82,12 +88,11 @@ def step_costs(fields: Mapping[str, Any]) -> list[tuple[str, StepCost]]:
     Args:
         fields: Arguments of `estimate`.
     """
-    rows = EstimatedRows(resolution.resolve_one(Scenario.read(fields)), advises=False)
-    (found,) = rows.answered()
+    (found,) = estimate_rows(resolution.resolve_one(Scenario.read(fields)))
     return _steps(found)
 
 
-def _steps(found: Answered) -> list[tuple[str, StepCost]]:
+def _steps(found: EstimatedRows) -> list[tuple[str, StepCost]]:
     """Return the steps of the first row; of split layers those of a micro-batch in decode."""
     if isinstance(found.rates, inference.SplitLayers):
         return [(PHASES[-1], step) for step in found.rates.steps]
@@ -102,7 +107,7 @@ def _steps(found: Answered) -> list[tuple[str, StepCost]]:
     ]
 
 
-def _breakdown(found: Answered) -> list[dict[str, Any]]:
+def _breakdown(found: EstimatedRows) -> list[dict[str, Any]]:
     """Return the operators of the steps of the first row."""
     steps = _steps(found)
     rows = [row for phase, step in steps for row in breakdown_rows(step, phase, 0)]
@@ -112,15 +117,13 @@ def _breakdown(found: Answered) -> list[dict[str, Any]]:
     return [row | {"share": row["time_s"] / total_s} for row in rows]
 
 
-def _evidence(
-    scenario: Scenario, rows: EstimatedRows, found: Answered, results: Mapping[str, Any]
-) -> Evidence:
+def _evidence(scenario: Scenario, found: EstimatedRows, results: Mapping[str, Any]) -> Evidence:
     """Return what the answer of the first row rests on."""
     first, *others = (question_evidence(pool.candidates, pool.evaluation) for pool in found.pools)
     evidence = first
     if found.rates is not None:
         evidence = merged_evidence(first, others[0], found.rates.notes())
-    costs, sources, _ = cost_notes(rows.prices)
+    costs, sources, _ = cost_notes(found.prices)
     notes = [*evidence.assumptions, *costs]
     evidence = replace(evidence, sources=(*evidence.sources, *sources))
     if scenario.benchmark is not None:
@@ -129,9 +132,9 @@ def _evidence(
         notes.append(quantization.format_change(asked).note)
     if scenario.mode == "static":
         notes.append(ENGINE_TIMES)
-    if rows.simulated_N[0]:
+    if found.simulated_C[0]:
         notes = [text for text in notes if not text.startswith((FORMULA, inference.POOL_RULES))]
-        notes.append(rows.simulation_notes[0])
+        notes.append(found.simulation_notes[0])
     if _ends_differ(scenario, results):
         notes.append(ENDS_DIFFER)
     return replace(evidence, assumptions=tuple(notes))
@@ -150,7 +153,7 @@ def _ends_differ(scenario: Scenario, results: Mapping[str, Any]) -> bool:
     return False
 
 
-def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
+def _resolved_fields(scenario: Scenario, found: EstimatedRows) -> dict[str, Any]:
     """Return the resolved scenario of an answer: the given fields, and the implied load and engine.
 
     Running exactly this scenario gives the same answer even if defaults change.

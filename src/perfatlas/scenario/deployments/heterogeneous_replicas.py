@@ -80,7 +80,7 @@ def kind_results(
         results[part.name.replace(" ", "_")] = {
             "system": pool.scenario.system,
             "engine": pool.question.profile.id,
-            "tier": answer.tier_of((pool.table.prefill, pool.table.decode), 0),
+            "tier": answer.tier_of((pool.table.prefills, pool.table.decodes)),
             "replicas": pool.replicas.number,
             "gpus": part.ready.gpus,
             "requests": part.requests,

@@ -13,9 +13,9 @@ from perfatlas.scenario.deployments.candidate_remarks import (
     NODES,
     POOLS,
     UNSEEN,
+    Remarked,
     TwoPools,
     network_remarks,
-    remarked,
 )
 from perfatlas.scenario.deployments.estimate_remarks import LOSSES, SPLIT_ANSWER
 from perfatlas.scenario.deployments.step_interval import price_ends
@@ -206,7 +206,9 @@ def traffic_warnings(
         results: Results over all seeds.
     """
     simulated = Simulated(ready, resolved, outcome, results)
-    pools = [remarked(pool.question, pool.table.prefill, pool.table.decode) for pool in ready.pools]
+    pools = [
+        Remarked(pool.question, (pool.table.prefills, pool.table.decodes)) for pool in ready.pools
+    ]
     placed: list[tuple[Any, Any]] = [(NODES, pool) for pool in pools]
     if ready.named:
         numbers = pools[0].plan.dp, pools[1].plan.dp

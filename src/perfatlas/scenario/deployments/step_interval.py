@@ -100,7 +100,7 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
         The scales of all pools or kinds, by end; all deviate in the same direction.
     """
     machines = [each for pool in ready.pools for each in pool.machines]
-    if "bound" in {tier_of((each.table.prefill, each.table.decode), 0) for each in machines}:
+    if "bound" in {tier_of((each.table.prefills, each.table.decodes)) for each in machines}:
         return {}
     fronts = [inference.front_ends(pool.question) for pool in ready.pools]
     ends = {
@@ -119,7 +119,7 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
 
 def _partly_bound(table: PriceTable) -> bool:
     """Return whether a step is partly priced at the roofline for lack of calibrations."""
-    shares = (cost.bound_share()[0] for cost in (table.decode, table.prefill))
+    shares = (steps.cost.bound_share()[0] for steps in (table.decodes, table.prefills))
     return any(share >= inference.MIN_BOUND_SHARE for share in shares)
 
 
@@ -135,8 +135,8 @@ def _scale(
     decode, prompts = (
         furthest(
             float((end_s(cost, tails) / cost.total_s())[0])
-            for cost, tails in ((getattr(table, phase), tails) for table, tails in parts)
+            for cost, tails in ((getattr(table, phase).cost, tails) for table, tails in parts)
         )
-        for phase in ("decode", "prefill")
+        for phase in ("decodes", "prefills")
     )
     return StepScale(decode, prompts)

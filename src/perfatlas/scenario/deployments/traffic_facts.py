@@ -12,7 +12,7 @@ from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError, remarks
 from perfatlas.scenario import fields, resolution
 from perfatlas.scenario.deployments.arrivals import starts_in_the_middle
-from perfatlas.scenario.deployments.candidate_remarks import UNUSED_POWER, remarked
+from perfatlas.scenario.deployments.candidate_remarks import UNUSED_POWER, Remarked
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of
@@ -229,6 +229,6 @@ def no_effect_remarks(
     further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
     found: list[str] = []
     for pool in ready.pools:
-        (unused,) = remarks(1, (UNUSED_POWER, remarked(pool.question)))
+        (unused,) = remarks(1, (UNUSED_POWER, Remarked(pool.question)))
         found += [*unused, *unread_of_steps(pool.question, further)[0]]
     return [*notes, *dict.fromkeys(found)]

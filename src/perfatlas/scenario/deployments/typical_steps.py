@@ -9,11 +9,11 @@ import numpy as np
 from perfatlas.answer import breakdown_rows
 from perfatlas.networks import StepTokens
 from perfatlas.quantities import remarks
-from perfatlas.scenario.deployments.candidate_remarks import remarked
+from perfatlas.scenario.deployments.candidate_remarks import Remarked
 from perfatlas.scenario.deployments.estimate_remarks import RAISED
 from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE
 from perfatlas.scenario.deployments.heterogeneous_replicas import parts_of
-from perfatlas.step import StepCost, decode_step, prefill_step
+from perfatlas.step import SharedSteps, StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
     from perfatlas.scenario.deployments.services import Service
@@ -127,7 +127,10 @@ def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
         *zip(ready.entry.machines, steps.prefill, strict=True),
         *zip(ready.decoding.machines, steps.decode, strict=False),
     ]
-    found = (remarks(1, (RAISED, remarked(each.question, cost))) for each, cost in pools)
+    found = (
+        remarks(1, (RAISED, Remarked(each.question, (SharedSteps.one(cost),))))
+        for each, cost in pools
+    )
     return [f"{name}{text}" for (notes,) in found for text in notes]
 
 

@@ -6,7 +6,7 @@ Shape legend: N rows, C some of them, V distinct values of a field.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -182,8 +182,9 @@ class Columns:
     def take(self, rows_C: IntArray) -> Columns:
         """Return some rows."""
         fields = {
-            name: replace(column, codes_N=column.codes_N[rows_C])
+            name: FieldColumn(values=column.values, codes_N=column.codes_N[rows_C])
             for name, column in self._fields.items()
+            if len(column.values) > 1
         }
         return Columns(rows_C.size, self.known, fields)
 

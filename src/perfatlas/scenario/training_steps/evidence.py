@@ -18,6 +18,7 @@ from perfatlas.scenario.fields import unused_warnings
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.scenario.training_steps.power import power_notes, power_remarks
 from perfatlas.scenario.training_steps.recipe import DECODED_PER_S
+from perfatlas.step import SharedSteps
 from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, scale_error
 from perfatlas.vocabulary.fields import fields_of
@@ -124,7 +125,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     matches = used_matches(costs, shape)
     system, engine = question.systems[0], question.engine
     notes = dict.fromkeys(note for match in matches for note in match.notes)
-    tier = tier_of(costs, shape)
+    tier = tier_of([SharedSteps(cost, steps.costs.index_C[:1]) for cost in costs])
     if question.network.item:
         assumed = [OF_GRAPHS, *_of_input(question), OF_MEMORY]
     else:

@@ -53,9 +53,9 @@ def power_rows(
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
     own = number_columns(inputs, PER_KWH)
-    nodes = [question.systems[at].node for at in question.index_C.tolist()]
+    nodes = [system.node for system in question.systems]
     rated = {**columns, **rates, "gpus": question.layouts.gpus}
-    electric = metered_nodes(rated, nodes, own)
+    electric = metered_nodes(rated, (nodes, question.index_C), own)
     electric = {
         name.replace(PER_OUTPUT, "_per_million_tokens"): values_C
         for name, values_C in electric.items()

@@ -23,7 +23,7 @@ from perfatlas.serving.prices.tables import (
     quantity_ticks,
 )
 from perfatlas.serving.requests import whole_ticks
-from perfatlas.step import assumes_losses, decode_step, padded_batch, prefill_step
+from perfatlas.step import SharedSteps, assumes_losses, decode_step, padded_batch, prefill_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,8 +73,8 @@ class PriceTable:
     tables: Mapping[str, StepPrices]
     # Decode step of the maximum batch at half the maximum context, for its calibrations, tiers,
     # notes and share priced at the bound
-    decode: StepCost
-    prefill: StepCost  # Prefill step of the maximum chunk without prefix, for the same
+    decodes: SharedSteps
+    prefills: SharedSteps  # Prefill step of the maximum chunk without prefix, for the same
     # Prices at the roofline where the losses of the device are assumed, else None
     roofline: StepPrices | None
 
@@ -119,8 +119,8 @@ def price_table(
     if quantities is None:
         has_power = bool(np.isfinite(context.placement.power().on_w[0]))
         quantities = TABULATED if has_power else TABULATED[:1]
-    decode, prefill = _largest_steps(context, limits)
-    assumed = assumes_losses((decode, prefill))[0]
+    decodes, prefills = map(SharedSteps.one, _largest_steps(context, limits))
+    assumed = assumes_losses((decodes, prefills))[0]
     if assumed:
         quantities = (*quantities, ROOFLINE)
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
@@ -141,8 +141,8 @@ def price_table(
         prices=prices,
         energy=energy,
         tables=tables,
-        decode=decode,
-        prefill=prefill,
+        decodes=decodes,
+        prefills=prefills,
         roofline=tables[ROOFLINE]._replace(**of_engine) if assumed else None,
     )
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas import files
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
-from perfatlas.scenario.deployments import EstimatedRows, estimate_of
+from perfatlas.scenario.deployments import estimate_of, table_cells
 from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate.metrics import EXPLAIN
 
@@ -134,33 +133,21 @@ def estimate_table(
         >>> estimate_table(rows).columns["error_code"]
         ['', 'invalid']
     """
-    found = EstimatedRows(resolve(table), progress)
-    warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
-    for group in found.answered():
-        for row, texts in zip(group.rows_C.tolist(), found.warnings(group), strict=True):
-            warnings[row] = "; ".join(texts)
-    refusals = found.resolution.refusals
-    for row in refusals.rows():
-        error = refusals.error(row)
-        codes[row], errors[row] = error.error_code, str(error)
-    failed = int(found.refused.sum())
+    resolved = resolve(table)
+    cells, counts = table_cells(resolved, progress)
+    failed = int(resolved.refusals.refused.sum())
     answer = Answer(
         command="estimate --table",
         scenario={},
         results={
-            "rows": found.resolution.size,
-            "answered": found.resolution.size - failed,
+            "rows": resolved.size,
+            "answered": resolved.size - failed,
             "failed": failed,
-            "operators_priced": found.rows_priced,
-            "distinct_shapes": found.distinct_shapes,
+            **counts,
         },
         breakdown=[],
         evidence=Evidence(tier=""),
     )
-    status = {"warnings": warnings, "error_code": codes, "error": errors}
-    cells = found.cells() | {
-        name: files.DictionaryCells.of(texts) for name, texts in status.items()
-    }
     return TableAnswer(answer=answer, cells=cells)
 
 

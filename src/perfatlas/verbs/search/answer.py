@@ -460,15 +460,15 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         (question, prefill), (second, decode) = rates.prefill, rates.decode
         pools = (question_evidence(question, prefill), question_evidence(second, decode))
         evidence = merged_evidence(*pools, rates.notes())
-        first = deployments.remarked(question, prefill.prefill)
-        last = deployments.remarked(second, decode.decode)
+        first = deployments.Remarked(question, (prefill.prefills,))
+        last = deployments.Remarked(second, (decode.decodes,))
         tables = [(deployments.POWER, first), (deployments.POWER, last)]
         tables += [(deployments.LOSSES, first), (deployments.LOSSES, last)]
         tables += [(deployments.UNSEEN, last)]
     else:
         question, prefill = deployments.evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
-        first = deployments.remarked(question, prefill.prefill, prefill.decode)
+        first = deployments.Remarked(question, (prefill.prefills, prefill.decodes))
         tables = [(deployments.POWER, first), (deployments.LOSSES, first)]
     tables += [(deployments.network_remarks(first), first), (deployments.UNSEEN, first)]
     warned = list(remarks(1, *tables)[0])

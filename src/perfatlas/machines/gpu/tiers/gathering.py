@@ -191,8 +191,9 @@ def gather_rows(
 ) -> ModelRows | None:
     """Return the rows of the operators of one model that are executed and calibrated, if any."""
     model, devices = shapes.physics_model(name), catalog.devices
-    executed = [np.broadcast_to(operator.count > 0, match_GC.shape[1:]) for operator in wanted]
-    runs_GC = (match_GC >= 0) & np.stack(executed)
+    runs_GC = match_GC >= 0
+    for index, operator in enumerate(wanted):
+        runs_GC[index] &= operator.count > 0
     which_R, candidate_R = np.nonzero(runs_GC)
     if not which_R.size:
         return None
