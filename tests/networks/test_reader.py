@@ -321,7 +321,7 @@ def test_a_family_that_no_row_names_is_read_by_its_fields_with_a_warning() -> No
 def test_sizes_that_a_config_leaves_out_are_those_of_its_class() -> None:
     found = read_config({"model_type": "llama", "vocab_size": 32064}, "test")
     assert found.parameters().total == 6_738_939_904  # LLaMA 7B with 64 more rows, twice
-    assert "hidden_size = 4096" in found.notes[0]
+    assert "hidden_size = 4096" in found.warnings[0]
 
 
 def test_a_config_without_model_type_is_read_by_its_class_or_as_params_json() -> None:
@@ -339,9 +339,9 @@ def test_lightning_attention_and_short_convolutions_by_hand() -> None:
     lightning = read("minimax_text_01", **MOE, attn_type_list=[0, 0, 1] * 2, head_dim=64)
     mixers = {type(group.mixer): group.count for group in lightning.layers}
     assert mixers == {networks.LightningAttention: 4, networks.GqaAttention: 2}
-    # 16 heads with a state of 64 x 64 in fp32, whatever the number of tokens
+    # 16 heads with a state of 64 x 64 in 16 bits, whatever the number of tokens
     state = {layout.constant_bytes for layout in lightning.cache_layouts(2.0)}
-    assert state == {0.0, 16 * 64 * 64 * 4.0}
+    assert state == {0.0, 16 * 64 * 64 * 2.0}
     convolved = read("lfm2", layer_types=["conv", "conv", "full_attention"] * 2)
     short = next(g.mixer for g in convolved.layers if g.count == 4)
     assert short == networks.ShortConvolution(width=1024, conv_kernel=3)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
 
+from perfatlas.networks import model_config
 from perfatlas.operators import with_fields
 from perfatlas.scenario.deployments import (
     candidate_remarks as of_candidates,
@@ -75,6 +77,7 @@ CANDIDATES: Final[Examples] = [
     (PLAIN | {"system": "h200_sxm{node.nics=1}", "tp": 8, "pp": 2}, "unseen fabrics"),
     (DEEPSEEK | {"tp": 16}, "too few measured runs agree on"),
     (CACHED | {"engine": "sglang"}, "the KV capacity is an upper limit"),
+    (PLAIN | {"model": "unknown.json"}, "is not known: its config is read by"),
     (IMAGES | {"image_height": 1080, "image_width": 1920}, "the time of the vision encoder"),
     (FLUX | {"cp": 4, "ring_degree": 2}, "rotate among ring_degree GPUs"),
     (FLUX | {"cp": 2}, "divides the tokens of the denoiser (Ulysses)"),
@@ -148,7 +151,12 @@ def test_a_remark_on_results_applies_to_its_example(row: int) -> None:
 
 
 @pytest.mark.parametrize("row", range(len(CANDIDATES)))
-def test_a_remark_on_candidates_applies_to_its_example(row: int) -> None:
+def test_a_remark_on_candidates_applies_to_its_example(
+    row: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = model_config("meta-llama/Llama-3.1-8B").replace('"llama"', '"unheard"')
+    Path("unknown.json").write_text(config, encoding="utf-8")
     partly = of_estimates.SOME_AT_BOUND  # below
     steps = [row for row in of_estimates.STEPS if row not in partly]
     networks = (*of_candidates.NETWORKS, *of_candidates.GRAPHS)
@@ -156,6 +164,9 @@ def test_a_remark_on_candidates_applies_to_its_example(row: int) -> None:
     assert len(rows) == len(CANDIDATES)
     fields, words = CANDIDATES[row]
     check(rows[row], estimated(fields).candidates, words)
+    if "no effect" not in words and rows[row] not in of_candidates.GRAPHS:
+        applies, sentences = rows[row](estimated(PLAIN | {"batch": 1}).candidates)
+        assert not (np.any(applies) and sentences), "a remark on everything"
 
 
 def test_operators_without_a_calibration_are_named() -> None:

@@ -34,7 +34,6 @@ from perfatlas.networks.layers import (
 )
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.networks.phases import HEAD_OPERATORS, joining_projection, step_operators
-from perfatlas.networks.recurrent_mixers import STATE_BYTES
 from perfatlas.operators import ACTIVATION_BYTES, Phase
 from perfatlas.quantities import UnsupportedError
 
@@ -191,7 +190,7 @@ def _compressed_layouts(
             layers=layers,
             bytes_per_token=row_bytes / mixer.ratio,
             tokens_per_row=mixer.ratio,
-            state_bytes_per_token=mixer.series * width * 2 * STATE_BYTES,
+            state_bytes_per_token=mixer.series * width * 2 * mixer.state_bytes,
             state_tokens=mixer.series * mixer.ratio,
         )
 
@@ -226,7 +225,7 @@ def _state_layout(
     return CacheLayout(
         kind="state",
         layers=layers,
-        constant_bytes=state * STATE_BYTES + conv_bytes,
+        constant_bytes=state * mixer.state_bytes + conv_bytes,
         divided_by=heads,
     )
 

@@ -15,6 +15,9 @@ class Block(ABC):
     modules: ClassVar[tuple[str, ...]] = ()
     is_recurrent: ClassVar[bool] = False
     kind: ClassVar[str] = ""  # Name of a mixer other than full attention, in the plural
+    # Bytes per element of a recurrent state: `mamba_ssm_dtype` of Qwen3-Next and
+    # `mamba_ssm_cache_dtype` of Nemotron-H are float32 in their config.json files
+    state_bytes: ClassVar[float] = 4.0
 
     @property
     @abstractmethod
@@ -255,6 +258,7 @@ class LightningAttention(Block):
 
     is_recurrent = True
     kind = "lightning attention"
+    state_bytes = 2.0  # vLLM: MambaStateDtypeCalculator.linear_attention_state_dtype
 
     num_heads: int  # Each with a state of head_dim x head_dim
     head_dim: int

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
         ShortConvolution,
     )
 
-# Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`
-# of Nemotron-H are float32 in their config.json files.
-STATE_BYTES: Final = 4.0
 # Tokens per chunk in Nemotron-H (`chunk_size` of its config.json); no causal saving in a chunk.
 SSD_CHUNK: Final = 128.0
 LIGHTNING_CHUNK: Final = 256.0
@@ -78,10 +75,10 @@ def mamba1_flop_per_token(mixer: Mamba1) -> float:
 
 
 class _State(NamedTuple):
-    """Heads of a scan, elements of a head's state, head width, tokens per chunk (0: none)."""
+    """Heads of a scan, bytes of a head's state, head width, tokens per chunk (0: none)."""
 
     heads: float
-    elements: float
+    bytes_per_head: float
     head_width: float
     chunk: float
 
@@ -102,7 +99,7 @@ def _scan(
         tokens=emission.tokens.new_tokens,
         flop_per_token=emission.column(flop_per_token),
         io_bytes_per_token=emission.column(io_width * operators.ACTIVATION_BYTES),
-        state_bytes=emission.column(state.heads * state.elements * STATE_BYTES),
+        state_bytes=emission.column(state.heads * state.bytes_per_head),
         num_heads=emission.column(state.heads),
         head_width=state.head_width,
         chunk=state.chunk or 1.0,
@@ -164,7 +161,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[opera
             ),
             _State(
                 mixer.num_value_heads,
-                mixer.key_head_dim * mixer.value_head_dim,
+                mixer.key_head_dim * mixer.value_head_dim * mixer.state_bytes,
                 mixer.key_head_dim + mixer.value_head_dim,
                 chunk,
             ),
@@ -220,7 +217,12 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[operators.Opera
             "mamba2",
             flop,
             inner + channels_C + mixer.num_heads,
-            _State(mixer.num_heads, mixer.state_size * mixer.head_dim, mixer.head_dim, chunk),
+            _State(
+                mixer.num_heads,
+                mixer.state_size * mixer.head_dim * mixer.state_bytes,
+                mixer.head_dim,
+                chunk,
+            ),
         ),
         _gated_norm(emission, inner),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
@@ -254,7 +256,7 @@ def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[operators.Opera
             "mamba",
             mamba1_flop_per_token(mixer),
             4.0 * inner + 2.0 * mixer.state_size,
-            _State(inner, mixer.state_size, 1.0, 0.0),
+            _State(inner, mixer.state_size * mixer.state_bytes, 1.0, 0.0),
         ),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
     )
@@ -282,7 +284,7 @@ def lightning_operators(
             "lightning",
             flop,
             4.0 * inner,
-            _State(mixer.num_heads, head * head, 2.0 * head, chunk),
+            _State(mixer.num_heads, head * head * mixer.state_bytes, 2.0 * head, chunk),
         ),
         _gated_norm(emission, inner),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),

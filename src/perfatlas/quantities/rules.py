@@ -1,4 +1,4 @@
-"""Rules as rows: what input must not be, and what is to be remarked about it.
+"""Rules as rows: what input must not be, and what answers remark on it.
 
 Shape legend: N rows.
 """
@@ -29,7 +29,7 @@ Remark: TypeAlias = "Callable[[Any], Remarks]"
 
 
 class Rule(NamedTuple, Generic[Rows]):
-    """What some rows must not be, or what is remarked about them.
+    """What some rows must not be, or what an answer remarks on them.
 
     The rows have a `size`, and a `row` that fills in messages.
     """
@@ -80,17 +80,24 @@ def broken_rules(rules: Iterable[Rule[Rows]], rows: Rows) -> dict[int, Perfatlas
         for row in np.flatnonzero(np.broadcast_to(applies, rows.size)).tolist():
             if row not in found:
                 found[row] = rule.broken_by(rows, row)
+        if len(found) == rows.size:  # later rules may read what an earlier one refuses
+            break
     return found
 
 
 def refuse_broken(rules: Iterable[Rule[Rows]], rows: Rows) -> None:
-    """Raise the error of the first rule that the only row contradicts, if there is any."""
-    for problem in broken_rules(rules, rows).values():
-        raise problem
+    """Raise the error of the first rule that a row contradicts, if there is any.
+
+    Later rules are not evaluated: they may read what an earlier one refuses.
+    """
+    for rule in rules:
+        refused_N = rule.refused(rows)
+        if refused_N.any():
+            raise rule.broken_by(rows, int(refused_N.argmax()))
 
 
 def remarks(size: int, *tables: tuple[Iterable[Remark], Any]) -> list[tuple[str, ...]]:
-    """Return what is remarked about each row, in the order of the tables, each sentence once (N).
+    """Return the remarks on each row, in the order of the tables, each sentence once (N).
 
     Args:
         size: Number of rows.
@@ -106,9 +113,9 @@ def remarks(size: int, *tables: tuple[Iterable[Remark], Any]) -> list[tuple[str,
     found: dict[int, dict[str, None]] = {}
     for rules, rows in tables:
         for rule in rules:
-            about_N, said = rule(rows)
-            for row in np.flatnonzero(np.broadcast_to(about_N, size)).tolist():
-                texts = said(row) if callable(said) else said
-                some = (texts,) if isinstance(texts, str) else texts
-                found.setdefault(row, {}).update(dict.fromkeys(some))
+            applies_N, sentences = rule(rows)
+            for row in np.flatnonzero(np.broadcast_to(applies_N, size)).tolist():
+                texts = sentences(row) if callable(sentences) else sentences
+                listed = (texts,) if isinstance(texts, str) else texts
+                found.setdefault(row, {}).update(dict.fromkeys(listed))
     return [tuple(found.get(row, ())) for row in range(size)]

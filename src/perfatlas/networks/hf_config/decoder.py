@@ -30,10 +30,18 @@ if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.layers import Ffn, GqaAttention, Mixer
 
-# Dimensions that a config names, as a rule; a note says so if its class supplies them
-_STATED: Final = (
+DIMENSIONS: Final = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"),
 )
+# Dimensions of which an answer warns if the config class supplies them
+_SUPPLIED: Final = (
+    *DIMENSIONS,
+    *("num_key_value_heads", "head_dim", "sliding_window", "num_experts", "num_experts_per_tok"),
+    "moe_intermediate_size",
+)
+LEFT_OUT: Final = "left out of config.json, taken from its class in transformers"
+# Keys of layers that are not modeled
+_NOT_MODELED: Final = ("use_cla", "parallel_attn_mlp_res", "share_kv_cache")
 # Spelling in configs -> kind of a mixer
 KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("full_attention", "attention", "global", "global_attention"), "full"),
@@ -56,6 +64,7 @@ class Family:
     names: Mapping[str, str] = field(default_factory=dict)  # Name used here by key
     only: Mapping[str, object] = field(default_factory=dict)  # The value of a key that is supported
     gated: bool | None = None  # Whether feed-forwards have a gate; None: by the activation
+    joined_width: bool = False  # Whether intermediate_size is that of gate and up together
     ffn_multiple: int = 0  # Width of a feed-forward over hidden_size where none is stated
     norms: int = 2  # Norms of the hidden state in a layer
     learned_norm: bool = True
@@ -86,7 +95,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         InvalidSpecError: A field is missing, has the wrong type or contradicts another.
         UnsupportedError: The config asks for something that is not modeled.
     """
-    fields, supplied = completed(fields, family)
+    fields, warnings = completed(fields, family)
     depth = fields.num_layers()
     mixers = family.mixers(fields, depth) if family.mixers else mixers_of(fields, family, depth)
     ffns = feed_forwards(fields, family, depth)
@@ -97,7 +106,7 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
             norms=1 if not any(ffns) else family.norms,
         ),
         mtp_layers=mtp_layers(fields),
-        notes=(*family.notes, *supplied),
+        notes=family.notes,
     )
     rows = family.padding_positions
     positions = 0 if rows is None else architecture.max_position_embeddings + rows
@@ -108,33 +117,47 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         lm_head_bias=fields.boolean("lm_head_bias", default=False),
         embedding_norm=family.embedding_norm,
         position_rows=positions,
-        warnings=() if known else (_assumed(fields),),
+        warnings=(*warnings, *(() if known else (_assumed(fields, family),))),
     )
 
 
 def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
     """Return the fields under the names used here with what a config leaves out or never states.
 
-    Also a note on the dimensions that it leaves out.
+    Also warnings of what it leaves out, and of what its class does not read.
     """
     below = _supplied_by_class(fields.text("model_type"), tuple(family.names.items()))
-    fields = canonical(fields, family.names)
-    left_out = tuple(n for n in _STATED if below.get(n) and n not in fields.values)
+    fields, warnings = canonical(fields, family.names), []
+    left_out = [name for name in _SUPPLIED if below.get(name) and name not in fields.values]
     if below:  # a class that does not know a feature ignores its keys
         known = {*below, *family.defaults, *family.fixed, *family.names.values()}
-        ignored = [name for name in FEATURES if name not in known]
+        ignored = {name: fields.values.get(name) for name in FEATURES if name not in known}
         values = {name: value for name, value in fields.values.items() if name not in ignored}
+        live = [fields.spelled(name) for name, value in ignored.items() if value and value != 1]
+        if live:
+            warnings.append(
+                f"not read: {', '.join(live)}, which the class of model_type"
+                f" {fields.text('model_type')[:40]!r} in transformers does not know"
+            )
         fields = replace(fields, values=values)
     fields = replace(fields, values={**family.defaults, **below, **fields.values})
     for name, value in family.only.items():
         allowed = fields.values.get(value) if isinstance(value, str) and value in KEYS else value
         if fields.has(name) and fields.values[name] != allowed:
             raise fields.unsupported(name, f"only {allowed} is supported")
+    for name in _NOT_MODELED:
+        if fields.boolean(name, default=False):
+            raise fields.unsupported(name, "such layers are not modeled")
     fields = replace(fields, values={**fields.values, **family.fixed})
-    if not left_out:
-        return fields, ()
-    named = ", ".join(f"{name} = {fields.values[name]}" for name in left_out)
-    return fields, (f"left out of config.json, taken from its class in transformers: {named}",)
+    unused = {
+        "sliding_window": not fields.boolean("use_sliding_window", default=True),
+        "head_dim": fields.has("kv_lora_rank") is not None,
+    }
+    left_out = [name for name in left_out if not unused.get(name)]
+    if left_out:
+        named = ", ".join(f"{name} = {fields.values[name]}" for name in left_out)
+        warnings.append(f"{LEFT_OUT}: {named}")
+    return fields, tuple(warnings)
 
 
 @cache
@@ -156,14 +179,16 @@ def class_defaults() -> Mapping[str, Mapping[str, object]]:
     return rows
 
 
-def _assumed(fields: Fields) -> str:
+def _assumed(fields: Fields, family: Family) -> str:
     """Return what is assumed of a config whose family is not known."""
     others = unread(fields)
     ignored = f"; not read: {', '.join(others[:12])}" if others else ""
-    model_type = fields.text("model_type")[:40]
+    gate = "a gated" if _gated(fields, family) else "no gated"
     return (
-        f"model_type {model_type!r} is read by the names of its fields, as a decoder with two norms"
-        f" per layer{ignored}; compare the number of parameters with the model card"
+        f"model_type {fields.text('model_type')[:40]!r} is not known: its config is read by the"
+        f" names of its fields, as that of a decoder with two norms per layer, {gate} feed-forward"
+        f" and biases only where it states them{ignored}; compare the number of parameters with the"
+        " model card"
     )
 
 
@@ -309,7 +334,7 @@ def recurrent(fields: Fields, family: Family) -> Mixer:
         return mamba(fields, inner_norms=family.inner_norms)
     if fields.has("mamba_n_heads"):
         return mamba2(fields)
-    raise fields.unsupported("layer_types", "the recurrent layers of this model are not supported")
+    raise fields.unsupported("layer_types", "recurrent layers of a kind that is not modeled")
 
 
 def delta_net(fields: Fields) -> GatedDeltaNet:
@@ -336,7 +361,9 @@ def mamba(fields: Fields, *, inner_norms: bool) -> Mamba1:
     if fields.values.get("mamba_dt_rank") != "auto":
         rank = fields.integer("mamba_dt_rank", default=rank)
     return Mamba1(
-        intermediate_size=fields.integer("mamba_expand", default=2) * hidden_size,
+        intermediate_size=fields.integer(
+            "mamba_d_ssm", default=fields.integer("mamba_expand", default=2) * hidden_size
+        ),
         state_size=fields.integer("mamba_d_state", default=16),
         time_step_rank=rank,
         conv_kernel=fields.integer("mamba_d_conv", default=4),
@@ -388,6 +415,7 @@ def dense(fields: Fields, family: Family) -> DenseFfn | None:
         elif fields.has("mamba_n_heads", "mamba_dt_rank"):
             return None
     width = fields.integer("intermediate_size", default=width or None)
+    width = width // 2 if family.joined_width else width
     if fields.boolean("block_auto_adjust_ff_dim", default=False):  # LFM2
         multiple = fields.integer("block_multiple_of")
         width = -(-(2 * width // 3) // multiple) * multiple

@@ -27,7 +27,7 @@ class Encoder:
 
     names: Mapping[str, str] = field(default_factory=dict)  # Name used here by key
     positions: bool = True  # Whether positions are a table; otherwise they are rotated
-    reserved: int = 0  # Rows of that table that no token has
+    reserved: int = 0  # Rows of that table beyond the longest sequence
     types: bool = True  # Whether types of segments have a table
     embedding_norm: bool = True
     final_norm: bool = False
@@ -59,7 +59,7 @@ ENCODERS: Final[Mapping[str, Encoder]] = {
     ),
     "mpnet": replace(_ROBERTA, reserved=0, types=False),
     **dict.fromkeys(("jina_embeddings_v3", "roformer"), replace(_BERT, positions=False)),
-    "gte": replace(_BERT, positions=False, gated=True),
+    **dict.fromkeys(("gte", "new"), replace(_BERT, positions=False, gated=True)),
     "nomic_bert": replace(_BERT, positions=False, gated=True, bias=False, pooler=False),
     "modernbert": Encoder(
         positions=False,
@@ -83,9 +83,13 @@ def read_encoder(fields: Fields, encoder: Encoder) -> GraphNetwork:
     Raises:
         InvalidSpecError: A field is missing, has the wrong type or contradicts another.
     """
-    from perfatlas.networks.graphs.reader import read_graph  # language models do without
+    from perfatlas.networks.graphs.reader import read_graph  # not loaded for language models
 
-    fields, notes = completed(fields, Family(names=encoder.names))
+    stated = {"position_embedding_type": "absolute"} if encoder.positions else {}
+    fields, warnings = completed(fields, Family(names=encoder.names, only=stated))
+    unknown = tuple(name for name in ("num_experts", "moe_every_n_layers") if fields.has(name))
+    if unknown:
+        raise fields.unsupported(unknown[0], "encoders with experts are not supported")
     hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
     depth, width = fields.num_layers(), fields.integer("intermediate_size")
     embedding = fields.integer("embedding_size", default=hidden)
@@ -95,6 +99,11 @@ def read_encoder(fields: Fields, encoder: Encoder) -> GraphNetwork:
     if longest < 1:
         rule = f"must exceed the {encoder.reserved} rows that no token has"
         raise fields.invalid("max_position_embeddings", rule)
+    window, period = (
+        fields.tokens("sliding_window"),
+        fields.integer("sliding_window_pattern", default=3),
+    )
+    local = depth - -(-depth // period) if window else 0  # ModernBERT: every third is global
     bias, inner = int(encoder.bias), width * (2 if encoder.gated else 1)
     norm_width = 2 if encoder.norm_bias else 1
     rows = [fields.integer("vocab_size")]
@@ -129,10 +138,12 @@ def read_encoder(fields: Fields, encoder: Encoder) -> GraphNetwork:
         operators.append({"kind": "linear", "m": TOKENS, "n": hidden, "k": embedding})
         parameters += (embedding + bias) * hidden
     lengths = {"q_len": "sequence_length", "kv_len": "sequence_length"}
+    nearby = lengths | {"kv_len": f"min(sequence_length, {window})"}
     shape = {"num_heads": heads, "head_dim": hidden // heads}
     operators += [
         linear("attention"),
-        {"kind": "attention", "count": depth, **lengths, **shape},
+        {"kind": "attention", "count": depth - local, **lengths, **shape},
+        *([{"kind": "attention", "count": local, **nearby, **shape}] if local else []),
         streaming("add", 2 * hidden, hidden, 2 * depth, "linear"),
         norm(hidden, norms, "add"),
         linear("up"),
@@ -150,7 +161,7 @@ def read_encoder(fields: Fields, encoder: Encoder) -> GraphNetwork:
             "parameters": parameters,
             "sizes": {"sequence_length": min(DEFAULT_LENGTH, longest)},
             "limits": {"sequence_length": {"most": longest}},
-            "notes": list(notes),
+            "notes": list(warnings),
             "operators": operators,
         },
         fields.origin,

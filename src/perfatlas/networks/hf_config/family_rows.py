@@ -27,7 +27,11 @@ _HYBRID: Final = Family(
 )
 _HYBRID_SHARED: Final = Family(defaults=_HYBRID.defaults, fixed=_NORMED, shared_gate=True)
 _GEMMA3: Final = Family(defaults={"sliding_window_pattern": 6}, fixed=_NORMED, norms=4)
-_MAMBA2_NAMES: Final = {"num_heads": "mamba_n_heads", "head_dim": "mamba_d_head"}
+_MAMBA2_NAMES: Final = {
+    "num_heads": "mamba_n_heads",
+    "head_dim": "mamba_d_head",
+    "intermediate_size": "mamba_d_ssm",
+}
 
 FAMILIES: Final[Mapping[str, Family]] = {
     **dict.fromkeys(
@@ -76,6 +80,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **dict.fromkeys(("qwen3_5", "qwen3_5_text"), _HYBRID),
     **dict.fromkeys(("qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text"), _HYBRID_SHARED),
     "mimo": Family(defaults={"qkv_bias": True}, fixed=_QKV_AS_STATED),
+    "qwen": Family(fixed=_QKV, joined_width=True),
     # Gemma
     "gemma2": Family(defaults={"sliding_window_pattern": 2}, norms=4),
     **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
@@ -176,7 +181,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "laguna": Family(fixed=_NORMED | _CORRECTED | {"attn_output_gate": True}, gate_per_head=True),
     "minimax_m2": Family(defaults={"use_qk_norm": True, "router_bias": True}, qk_norm="full"),
     **dict.fromkeys(
-        ("minimax", "minimax_text_01"),
+        ("minimax", "minimax_text_01", "minimax_m1"),
         Family(lightning=True),
     ),
     "lfm2": Family(fixed=_NORMED, only={"block_ffn_dim_multiplier": 1.0}),

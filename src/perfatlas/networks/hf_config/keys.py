@@ -19,7 +19,13 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size", "dim_ff", "dff", "block_ff_dim"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
-    "num_key_value_heads": ("num_kv_heads", "n_head_kv", "kv_n_heads", "num_attention_groups"),
+    "num_key_value_heads": (
+        "num_kv_heads",
+        "n_kv_heads",
+        "n_head_kv",
+        "kv_n_heads",
+        "num_attention_groups",
+    ),
     "head_dim": ("kv_channels", "attention_head_dim", "dim_head"),
     "vocab_size": ("padded_vocab_size",),
     "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len", "model_max_length"),
@@ -65,7 +71,7 @@ _OURS: Final[Mapping[str, list[tuple[str, int]]]] = {
     theirs: [(ours, others.index(theirs)) for ours, others in KEYS.items() if theirs in others]
     for theirs in {name for others in KEYS.values() for name in others}
 }
-# Objects whose keys count as if they stood beside them
+# Objects whose keys count like those of the config itself
 NESTED: Final = ("attn_config", "ffn_config")
 # Keys that may list a value for each layer
 PER_LAYER: Final = (
@@ -110,25 +116,38 @@ CLASS_KEYS: Final = frozenset(
         *("attention_heads", "intermediate_multiple_size", "expansion_ratio"),
     )
 ) - {"hidden_act", *KEYS["hidden_act"]}
-# Words in keys that change neither the dimensions of a network nor its operators
-NEUTRAL: Final = (
-    *("dropout", "pdrop", "token", "initializer", "init_", "_init", "rope", "rotary", "epsilon"),
-    *("scale", "scaling", "multiplier", "dtype", "loss", "coef", "version", "softcap", "_eps"),
-    *("output_", "use_cache", "id2label", "label2id", "problem_type", "architectures", "gradient"),
-    *("quantization", "compression", "auto_map", "return_dict", "chunk_size_feed_forward", "clip"),
-    *(
-        "pretraining_tp",
-        "norm_topk",
-        "topk_method",
-        "topk_group",
-        "n_group",
-        "jitter",
-        "temperature",
-    ),
-    *("_name_or_path", "tie_", "decoder", "scoring", "seq_aux", "aux_", "activation", "summary_"),
-    *("task_specific", "attn_implementation", "flash", "residual_in_fp32", "time_step_", "alibi"),
-    *("pad_", "_limit", "finetuning", "transformers", "model_type", "hidden_act", "beta"),
-    *("head_mode", "fp32", "logits", "_eos", "eps", "slow", "unsloth", "sep_", "cls_", "image_"),
+# Words of keys that change neither the dimensions of a network nor its operators
+NEUTRAL: Final = frozenset(
+    (
+        *("dropout", "pdrop", "token", "tokens", "initializer", "init", "rope", "rotary", "dtype"),
+        *(
+            "epsilon",
+            "eps",
+            "theta",
+            "scale",
+            "scaling",
+            "scaled",
+            "softcap",
+            "softcapping",
+            "loss",
+        ),
+        *("coef", "version", "cache", "id2label", "label2id", "problem", "architectures", "auto"),
+        *("gradient", "quantization", "compression", "clip", "norm", "jitter", "temperature", "tp"),
+        *("name", "tie", "scoring", "aux", "activation", "act", "summary", "attn", "flash", "fp32"),
+        *("pad", "bos", "eos", "sep", "cls", "transformers", "model", "type", "return", "chunk"),
+        *(
+            "output",
+            "logits",
+            "logit",
+            "multiplier",
+            "group",
+            "topk",
+            "alibi",
+            "finetuning",
+            "task",
+        ),
+        *("partial", "original", "std", "dropouts", "unsloth", "torch", "file", "is", "labels"),
+    )
 )
 
 
@@ -169,6 +188,6 @@ def unread(fields: Fields) -> tuple[str, ...]:
             for name, value in fields.values.items()
             if name not in known
             and value not in (None, False, 0, "", [], {})
-            and not any(word in name for word in NEUTRAL)
+            and NEUTRAL.isdisjoint(name.lower().split("_"))
         )
     )

@@ -9,13 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.hf_config import decoder, encoders
-from perfatlas.networks.hf_config.encoders import ENCODERS
-from perfatlas.networks.hf_config.families import families, family_reader
+from perfatlas.networks.contract import CheckpointFormats
+from perfatlas.networks.hf_config import decoder
 from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
-from perfatlas.networks.hf_config.quantization import checkpoint_formats
-from perfatlas.networks.hf_config.vision import read_vision
+from perfatlas.networks.hf_config.keys import canonical
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
@@ -37,6 +35,10 @@ _PARAMS: Final = {
     "hidden_dim": "intermediate_size",
     "tied_embeddings": "tie_word_embeddings",
 }
+# How the names of classes of decoders end
+DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+# Keys that state the number formats of a checkpoint
+FORMATS: Final = ("quantization_config", "compression_config", "quantization")
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 # families whose layers differ individually by design
@@ -74,16 +76,25 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         name = fields.has("per_layer_config", "block_configs")
         if name is not None and fields.values[name]:
             raise fields.unsupported(name, "layers that differ individually are not supported")
-    if model_type in families():
-        architecture = family_reader(model_type)(fields)
-    else:
-        architecture = decoder.read(fields, _family(fields), known=model_type in FAMILIES)
-    encoder, undescribed = read_vision(outer, architecture.hidden_size)
-    checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
+    architecture = _decoder(fields, outer)
+    if wrapped:  # the text parts of published checkpoints leave many values out
+        named = tuple(text for text in architecture.warnings if text.startswith(decoder.LEFT_OUT))
+        others = tuple(text for text in architecture.warnings if text not in named)
+        architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
+    encoder, undescribed, checkpoint = None, "", CheckpointFormats()
+    format_notes: tuple[str, ...] = ()
+    if outer.has("vision_config"):
+        from perfatlas.networks.hf_config.vision import read_vision
+
+        encoder, undescribed = read_vision(outer, architecture.hidden_size)
+    if outer.has(*FORMATS) or fields.has(*FORMATS):
+        from perfatlas.networks.hf_config.quantization import checkpoint_formats
+
+        checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     notes = wrapped if encoder is None else ()
     if (remote := outer.child("auto_map")) is not None:
-        named = repr_for_error(next(iter(remote.values.values()), ""))
-        notes = (*notes, f"auto_map names {named}, Python code that is never run")
+        code = repr_for_error(next(iter(remote.values.values()), ""))
+        notes = (*notes, f"auto_map names {code}, Python code that is never run")
     return replace(
         architecture,
         encoder=encoder,
@@ -101,24 +112,33 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
         >>> read_network({"model_type": "bert", "vocab_size": 30522}, "example").item
         'sequence'
     """
+    from perfatlas.networks.hf_config.encoders import ENCODERS, read_encoder
+
     fields = Fields(values=config, origin=origin)
     if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
-        return encoders.read_encoder(fields, encoder)
+        return read_encoder(fields, encoder)
     return read_config(config, origin)
 
 
-def _typed(outer: Fields) -> Fields:
-    """Return the fields with a model_type, by the class in `architectures` where none is stated.
+def _decoder(fields: Fields, outer: Fields) -> Architecture:
+    """Return a decoder by the row of its family, else by the reader of its own."""
+    model_type = fields.text("model_type")
+    if model_type not in FAMILIES:
+        from perfatlas.networks.hf_config.families import families, family_reader
 
-    A params.json of Mistral, which states neither, is a Mistral.
-    """
+        if model_type in families():
+            return family_reader(model_type)(fields)
+    return decoder.read(fields, _family(fields, outer), known=model_type in FAMILIES)
+
+
+def _typed(outer: Fields) -> Fields:
+    """Return the fields with a model_type, by the class in `architectures` where none is stated."""
     if outer.has("model_type"):
         return outer
     if outer.has("dim") and outer.has("n_layers"):
-        experts = outer.child("moe")
-        values = {**outer.values, **(experts.values if experts else {}), "model_type": "mistral"}
-        values = {_PARAMS.get(name, name): value for name, value in values.items()}
-        return Fields(values={"sliding_window": None, **values}, origin=outer.origin)
+        return _of_params(outer)
+    from perfatlas.networks.hf_config.families import families
+
     for name in outer.texts("architectures")[:1]:
         head = _plain(re.split("(?<=[a-z0-9])(?:For|Model|LMHead)", name)[0])
         for model_type in (*families(), *FAMILIES):
@@ -127,20 +147,66 @@ def _typed(outer: Fields) -> Fields:
     return outer
 
 
+def _of_params(outer: Fields) -> Fields:
+    """Return the fields of a params.json, the format of Mistral and of Llama.
+
+    Source: mistral-inference, `ModelArgs`; llama-models, `FeedForward`: without `hidden_dim` the
+        width is two thirds of 4 dim, times `ffn_dim_multiplier`, rounded up to `multiple_of`.
+    """
+    experts = outer.child("moe")
+    values = {**outer.values, **(experts.values if experts else {})}
+    values["model_type"] = "mixtral" if experts else "mistral"
+    if experts and experts.has("expert_hidden_dim"):
+        values["hidden_dim"] = experts.values["expert_hidden_dim"]
+    if not values.get("hidden_dim"):
+        factor = outer.values.get("ffn_dim_multiplier") or 1.0
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 100:
+            raise outer.invalid("ffn_dim_multiplier", "expected a number from 0 to 100")
+        multiple, width = outer.integer("multiple_of"), int(2 * 4 * outer.integer("dim") / 3)
+        values["hidden_dim"] = -(-int(factor * width) // multiple) * multiple
+        values["model_type"] = "llama"
+    named = {_PARAMS.get(name, name): value for name, value in values.items()}
+    absent = {"sliding_window": None, "max_position_embeddings": None}
+    return Fields(values={**absent, **named}, origin=outer.origin)
+
+
 def _plain(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.lower())
 
 
-def _family(fields: Fields) -> Family:
-    """Return what is known of the family of a decoder that has no reader of its own."""
+def _family(fields: Fields, outer: Fields) -> Family:
+    """Return what is known of the family of a decoder that has no reader of its own.
+
+    Raises:
+        UnsupportedError: Its layers are not modeled, or it is not clear that it is a decoder.
+    """
     model_type = fields.text("model_type")
-    if model_type not in FAMILIES and model_type in decoder.class_defaults():
-        shown = model_type[:60]
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    from perfatlas.networks.hf_config.encoders import ENCODERS
+    from perfatlas.networks.hf_config.families import families
+
+    shown = model_type[:60]
+    nearest = did_you_mean(shown, (*FAMILIES, *families(), *ENCODERS))
+    if model_type in decoder.class_defaults():
         raise UnsupportedError(
             f"{fields.origin}: model_type {shown!r} is not supported: its layers have operators"
-            f" that are not modeled{did_you_mean(shown, (*FAMILIES, *families()))}"
+            f" that are not modeled{nearest}"
         )
-    return FAMILIES.get(model_type, decoder.Family())
+    stated = canonical(fields, {})
+    missing = [name for name in decoder.DIMENSIONS if not stated.has(name)]
+    built = outer.texts("architectures")
+    if outer.boolean("is_encoder_decoder", default=False) or (
+        built and not built[0].endswith(DECODERS)
+    ):
+        missing = [f"an architecture that ends with {' or '.join(DECODERS)}"]
+    if missing:
+        raise UnsupportedError(
+            f"{fields.origin}: model_type {shown!r} is not known{nearest}; a config of an unknown"
+            f" family is read as that of a decoder by the names of its fields, and"
+            f" {', '.join(missing)} is missing"
+        )
+    return decoder.Family()
 
 
 def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
@@ -161,10 +227,14 @@ def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
 def is_encoder(text: str) -> bool:
     """Return whether a config.json, or that of a folder, is one of a text encoder.
 
-    What cannot be read is none.
+    False for what cannot be read.
     """
     try:
         path = Path(text).expanduser()
+        if not path.exists():
+            return False
+        from perfatlas.networks.hf_config.encoders import ENCODERS
+
         path = path / "config.json" if path.is_dir() else path
         read = path.stat()
         return path.is_file() and _model_type(path, read.st_mtime_ns, read.st_size) in ENCODERS

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.hf_config.fields import Fields
 
 COLORS: Final = 3
+CLIP: Final = "clip_vision_model"  # the tower of a config that names none
+SIDE: Final = 224  # pixels of an image where a config leaves them out, as in CLIP and SigLIP
 
 
 _LAYERS: Final = (
@@ -49,6 +51,9 @@ def read_vision(outer: Fields, hidden_size: int) -> tuple[VisionEncoder | None, 
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         return None, f"{vision.origin}: {', '.join(missing)} {verb} missing"
+    kind = vision.text("model_type", default=CLIP)
+    if family.read is _projected and kind not in _TOWERS:
+        return None, f"{vision.origin}: model_type {kind[:40]!r} is not described"
     return family.read(outer, vision, hidden_size), ""
 
 
@@ -97,7 +102,7 @@ def _gemma3(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
         transformer=layers,
         patch_elements=COLORS * patch**2,
         patches_per_token=(patches // pooled) ** 2,
-        resizing=Resizing(side=side // pooled, fixed_side=side),
+        resizing=Resizing(side=side // pooled, fixed_side=vision.integer("image_size")),
         projectors=(Projector(widths=widths, norm_parameters=widths[0], bias=False),),
         rotary=False,
     )
@@ -175,7 +180,13 @@ _SIGLIP: Final = _Tower()
 _TOWERS: Final[Mapping[str, _Tower]] = {
     "clip_vision_model": _Tower(class_tokens=1, first_norm=True),
     **dict.fromkeys(
-        ("siglip_vision_model", "siglip2_vision_model", "idefics3_vision", "smolvlm_vision"),
+        (
+            "siglip_vision_model",
+            "siglip2_vision_model",
+            "idefics3_vision",
+            "idefics3",
+            "smolvlm_vision",
+        ),
         _SIGLIP,
     ),
     "pixtral": _Tower(
@@ -188,7 +199,7 @@ _TOWERS: Final[Mapping[str, _Tower]] = {
 
 def _tower(vision: Fields, tower: _Tower) -> Architecture:
     """Return the layers of a vision transformer for images of the size that its config states."""
-    side = vision.integer("image_size") // vision.integer("patch_size")
+    side = vision.integer("image_size", default=SIDE) // vision.integer("patch_size")
     attention = replace(
         gqa(vision), bidirectional=True, qkv_bias=tower.qkv_bias, output_bias=tower.bias
     )
@@ -211,17 +222,21 @@ def _tower(vision: Fields, tower: _Tower) -> Architecture:
 
 
 def _projected(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
-    """Return a tower of `_TOWERS` and the projector of its model, by `_PROJECTORS`."""
-    kind = vision.text("model_type", default="clip_vision_model")
-    if kind not in _TOWERS:
-        raise vision.unsupported("model_type", f"not one of {', '.join(_TOWERS)}")
+    """Return a tower of `_TOWERS` and the projector of its model, by `_PROJECTORS`.
+
+    Limits: All layers are priced, also the last where its output is not used (LLaVA). Tokens that
+        end rows of patches (Pixtral, one per row) are not counted.
+    """
     for name in ("image_size", "patch_size"):  # InternVL states pairs
         if isinstance(vision.values.get(name), list):
             sides = vision.integers(name, maximum=10_000)
             vision = replace(vision, values={**vision.values, name: max(sides, default=0)})
-    tower, form = _TOWERS[kind], _PROJECTORS[outer.text("model_type")]
+    tower, form = (
+        _TOWERS[vision.text("model_type", default=CLIP)],
+        _PROJECTORS[outer.text("model_type")],
+    )
     layers, patch = _tower(vision, tower), vision.integer("patch_size")
-    image, merge = vision.integer("image_size"), form.merge
+    image, merge = vision.integer("image_size", default=SIDE), form.merge
     for name in form.merge_names:
         merge = outer.integer(name, default=merge)
     width, merged = layers.hidden_size, layers.hidden_size * merge**2
@@ -336,7 +351,6 @@ def _mllama(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
         each of four tiles for each of nine aspect ratios.
     """
     depth = vision.num_layers() + vision.integer("num_global_layers", default=8)
-    side = vision.integer("image_size") // vision.integer("patch_size")
     tiles, ratios = vision.integer("max_num_tiles", default=4), 9
     layers = _tower(
         replace(vision, values={**vision.values, "num_hidden_layers": depth}),
@@ -348,7 +362,9 @@ def _mllama(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
         transformer=replace(layers, position_rows=rows),
         patch_elements=COLORS * vision.integer("patch_size") ** 2,
         patches_per_token=1,
-        resizing=Resizing(side=vision.integer("patch_size"), fixed_side=side),
+        resizing=Resizing(
+            side=vision.integer("patch_size"), fixed_side=vision.integer("image_size")
+        ),
         projectors=(
             Projector(
                 widths=(joined, hidden_size),
@@ -382,7 +398,7 @@ _FAMILIES: Final[Mapping[str, _Family]] = {
         ("qwen2_vl", "qwen2_5_vl"),
         _Family(_qwen2, ("patch_size", "num_hidden_layers", "num_attention_heads"), _QWEN.names),
     ),
-    **dict.fromkeys(_PROJECTORS, _Family(_projected, (*_LAYERS, "image_size"))),
+    **dict.fromkeys(_PROJECTORS, _Family(_projected)),
     "mllama": _Family(
         _mllama, (*_LAYERS, "image_size"), {"attention_heads": "num_attention_heads"}
     ),

@@ -205,7 +205,8 @@ def training_warnings(
     decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
     text = OF_DECODING.format(**dict(zip(("least", "likely", "most"), DECODED_PER_S, strict=True)))
     decoding = [(text,) if decoded else () for decoded in decoded_C]
-    notes = (above, moe, _of_scale(question), power, unused, memory, decoding, graph)
+    own = [question.network.warnings] * len(question.index_C)
+    notes = (own, above, moe, _of_scale(question), power, unused, memory, decoding, graph)
     return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
 
 
