@@ -221,6 +221,7 @@ def _state_layout(
         kind="state",
         layers=layers,
         constant_bytes=state * STATE_BYTES + conv_bytes,
+        fp32_elements=state,
         divided_by=heads,
     )
 
