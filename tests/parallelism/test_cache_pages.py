@@ -167,8 +167,8 @@ def test_longer_sequences_take_no_fewer_pages_and_at_least_their_bytes(
     assert each >= whole * tokens
 
 
-def pooled(model: str, tokens: float) -> float:
-    pools = resolve_engine("sglang").memory.pools
+def pooled(model: str, tokens: float, engine: str = "sglang") -> float:
+    pools = resolve_engine(engine).memory.pools
     assert pools is not None
     network = resolve_model(model).network
     found = pooled_bytes_per_sequence(network, "bf16", PLAN, tokens * ONE, pools)
@@ -182,6 +182,8 @@ def test_pools_by_hand() -> None:
     assert pooled("openai/gpt-oss-20b", 100) == pytest.approx(100 / 0.8 * 1.8 * 12 * 2048)
     # Gemma 3 has no pool for windows
     assert pooled("google/gemma-3-27b-it", 10_000) == 10_000 * 62 * 8192
+    # TensorRT-LLM keeps all tokens of all layers by default
+    assert pooled("openai/gpt-oss-20b", 10_000, "trtllm") == 10_000 * 24 * 2048
     # Qwen3-Next: five states of 36 layers per request in 9 of 19 parts of the memory, or keys
     model, state = "Qwen/Qwen3-Next-80B-A3B-Instruct", 36 * 2_146_304
     assert pooled(model, 1000) == pytest.approx(5 * state * 19 / 9)

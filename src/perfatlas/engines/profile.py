@@ -278,9 +278,11 @@ class CachePools:
 
     window_tokens: float  # Tokens in the pool of windowed layers per token in that of the others
     window_model_types: tuple[str, ...]  # Types of models with that pool; others keep all tokens
-    state_ratio: float  # Memory of the pool of states relative to that of keys and values
-    states_per_request: float  # States that the pool has for each running request
     source: str  # Reference for the values
+    # Memory of the pool of states relative to that of keys and values; 0: not known, the bytes of
+    # one state count
+    state_ratio: float = 0.0
+    states_per_request: float = 1.0  # States that the pool has for each running request
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -190,8 +190,8 @@ _POOLS: Final = files.Record(
     fields={
         "window_tokens": field_readers.needed(files.Number(least=0.01), *field_readers.MEMORY),
         "window_model_types": field_readers.needed(field_readers.NAMES, *field_readers.MEMORY),
-        "state_ratio": field_readers.needed(files.Number(least=0.01), *field_readers.MEMORY),
-        "states_per_request": field_readers.needed(field_readers.SHARE, *field_readers.MEMORY),
+        "state_ratio": field_readers.perhaps(files.Number(least=0.01), *field_readers.MEMORY),
+        "states_per_request": field_readers.perhaps(field_readers.SHARE, *field_readers.MEMORY),
         "ref": field_readers.REF,
     },
     build=profile.CachePools,

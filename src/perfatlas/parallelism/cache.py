@@ -253,7 +253,9 @@ def pooled_bytes_per_sequence(
             whole_C = whole_C + row_C / (plan.dcp if layout.striped else 1.0)
     ratio = np.where(whole_C > 0, pools.window_tokens, 1.0)
     attention_C = (whole_C + ratio * window_C) * np.maximum(seq_len * (whole_C > 0), kept_C / ratio)
-    share = pools.state_ratio / (1.0 + pools.state_ratio)
-    requested_C = pools.states_per_request * state_C / share
-    each_C = np.where(state_C > 0, np.maximum(requested_C, attention_C / (1 - share)), attention_C)
+    each_C = attention_C + state_C
+    if pools.state_ratio:
+        requested_C = pools.states_per_request * state_C / pools.state_ratio
+        pools_C = np.maximum(requested_C, attention_C) * (1.0 + pools.state_ratio)
+        each_C = np.where(state_C > 0, pools_C, attention_C)
     return SequenceBytes(each_C * stage_share(network, plan))

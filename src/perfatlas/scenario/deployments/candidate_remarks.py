@@ -168,8 +168,11 @@ def _unknown_pages(r: Remarked) -> Remarks:
 def _unknown_pools(r: Remarked) -> Remarks:
     """Return where it is not known how the engine divides the cache of layers of several kinds."""
     memory, name = r.question.profile.memory, r.question.profile.name
-    known = memory.page_groups is not None or memory.pools is not None or name == inference.IDEAL
-    mixed = parallelism.has_mixed_layers(r.question.model.network)
+    network, pools = r.question.model.network, memory.pools
+    states = any(layout.kind == "state" for layout in network.cache_layouts(1.0))
+    pooled = pools is not None and (pools.state_ratio > 0 or not states)
+    known = memory.page_groups is not None or pooled or name == inference.IDEAL
+    mixed = parallelism.has_mixed_layers(network)
     return mixed and not known, OF_POOLS.format(engine=r.question.profile.id)
 
 
