@@ -26,6 +26,7 @@ MIXTURE: Final = "Qwen/Qwen3-30B-A3B"
 SHARED: Final = "deepseek-ai/DeepSeek-V2-Lite"
 GPT: Final = "openai/gpt-oss-20b"
 COMPRESSED: Final = "deepseek-ai/DeepSeek-V4-Flash"
+HYBRID: Final = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 SMALL: Final = "Qwen/Qwen2.5-0.5B"
 POOLS: Final[dict[str, Any]] = {"mode": "disaggregated", "method": "formula", "batch": None}
 TRAFFIC: Final[dict[str, Any]] = {"request_rate": 20, "num_requests": 40, "isl": 3000, "osl": 40}
@@ -119,6 +120,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: memory(e, model=MIXTURE, tp=1, attention_dp=4, ep=4),
         lambda e: memory(e, model=COMPRESSED, kv_format="fp8_static", tp=8, ep=8, isl=40000),
         lambda e: {"most": memory(e, format="fp8", tp=2)["kv_capacity_tokens_high"]},
+        lambda e: memory(e, model=HYBRID, tp=4),
     ),
     "continuous batching": (
         lambda e: estimated(e, mode="aggregated", method="formula").results,
@@ -175,7 +177,12 @@ FIRST: Final = {
             " memory.compressed_pages.row_extra memory.compressed_pages.state_blocks"
             " memory.compressed_pages.window_block"
         ),
+        ("memory", 1): "memory.pools.window_model_types memory.pools.window_tokens",
         ("memory", 5): "memory.sampler_copies_fewest",
+        ("memory", 6): (
+            "memory.page_groups.half_states memory.page_groups.merge_below"
+            " memory.pools.state_ratio memory.pools.states_per_request"
+        ),
         ("operators", 3): (
             "overlap[].architectures overlap[].batch_overlap overlap[].beside"
             " overlap[].max_tokens overlap[].prefix"
@@ -259,6 +266,9 @@ CHANGED: Final[dict[str, Any]] = {
     "memory.graphs_up_to": 0.1,
     "memory.expert_multiples": {"mxfp4": {"hopper": [4096, 4096]}},
     "memory.compressed_pages.formats": ["bf16"],
+    "memory.page_groups.half_states": ["gpt_oss"],
+    "memory.page_groups.merge_below": 4.0,
+    "memory.pools.window_model_types": ["llama"],
     "memory.compressed_pages.state_blocks": [[8, 8], [128, 16]],
     "scheduler.by_memory[].excludes": ["h200_sxm"],
     "scheduler.by_memory[].memory": "900 GiB",
@@ -274,8 +284,10 @@ CHANGED: Final[dict[str, Any]] = {
 }
 
 
-def profile() -> dict[str, Any]:
-    """Return the file of an engine that states every field."""
+def profile(path: str = "") -> dict[str, Any]:
+    """Return the file of an engine that states every field, with pools instead of groups of pages
+    for a field of pools.
+    """
     text = resources.files("perfatlas").joinpath("data/engines/vllm@0.24.toml").read_text("utf-8")
     table = tomllib.loads(text)
     table["version"] = "0.22"  # runs earlier kernels
@@ -319,6 +331,15 @@ def profile() -> dict[str, Any]:
         "single_batch": {"exchanges": ["deepep"], "ref": "t"},
     }
     table["memory"] |= {"sampler_copies": 9.5, "sampler_copies_fewest": 3.5}
+    if path.startswith("memory.pools"):
+        del table["memory"]["page_groups"]
+        table["memory"]["pools"] = {
+            "window_tokens": 0.4,
+            "window_model_types": ["gpt_oss"],
+            "state_ratio": 0.9,
+            "states_per_request": 3,
+            "ref": "t",
+        }
     table["host"]["per_operator_prefill"] = "20 us"
     table["host"]["per_expert_layer_prefill"] = "300 us"
     table["front"]["tokenizing_ratio"] = 2.0
@@ -408,7 +429,7 @@ REFUSING = ("runs_on.vendors",)  # fields that decide whether a scenario is answ
 
 @pytest.mark.parametrize("path", [p for p, field in profile_fields().items() if field.read_by])
 def test_a_change_moves_what_reads_the_field(path: str, base: Path) -> None:
-    other = written(path, base)
+    base, other = base_of(path, base), written(path, base)
     readers = profile_fields()[path].read_by
     assert {name for name in readers if moves(name, path, base, other)} == set(readers)
 
@@ -416,7 +437,7 @@ def test_a_change_moves_what_reads_the_field(path: str, base: Path) -> None:
 @pytest.mark.study
 @pytest.mark.parametrize("path", [path for path in profile_fields() if path not in REFUSING])
 def test_a_change_moves_nothing_but_what_reads_the_field(path: str, base: Path) -> None:
-    other = written(path, base)
+    base, other = base_of(path, base), written(path, base)
     early = [name for name in QUESTIONS if name not in sum(LEVELS, ())]
     moved = {name for name in early if moves(name, path, base, other)}
     for readers in LEVELS:
@@ -424,13 +445,22 @@ def test_a_change_moves_nothing_but_what_reads_the_field(path: str, base: Path) 
     assert moved == set(profile_fields()[path].read_by)
 
 
+def base_of(path: str, base: Path) -> Path:
+    """Return the file of an engine before one field is changed."""
+    if not path.startswith("memory.pools"):
+        return base
+    pools = base.with_name("pools.toml")
+    pools.write_text(tomli_w.dumps(profile(path)), "utf-8")
+    return pools
+
+
 def written(path: str, base: Path) -> Path:
     """Return the file of an engine with one field changed."""
-    table = changed(profile(), path)
+    table = changed(profile(path), path)
     if path == "all_reduce.implementation":
         table["all_reduce"]["implementation"] = "library"
         del table["all_reduce"]["group_sizes"]
-    assert table != profile()
+    assert table != profile(path)
     other = base.with_name("other " + path.replace("<", "(").replace(">", ")") + ".toml")
     other.write_text(tomli_w.dumps(table), "utf-8")
     return other

@@ -143,6 +143,7 @@ def test_the_estimate_reports_the_layout_of_the_catalog(
     length = np.array([float(tokens)])
     layouts = architecture.cache_layouts(element)
     expected = batch * sum(float(layout.bytes_per_sequence(length)[0]) for layout in layouts)
-    fields = {"model": model, "system": HUGE, "tier": "bound"}
+    # an engine without pages: those of others are in tests/parallelism/test_cache_pages.py
+    fields = {"model": model, "system": HUGE, "tier": "bound", "engine": "ideal"}
     columns = answered([{"batch": batch, "isl": tokens - 1, "osl": 1}], **fields)
     assert columns["memory_kv_bytes"][0] == pytest.approx(expected, rel=1e-12)

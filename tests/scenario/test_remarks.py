@@ -77,6 +77,10 @@ CANDIDATES: Final[Examples] = [
     (PLAIN | {"system": "h200_sxm{node.nics=1}", "tp": 8, "pp": 2}, "unseen fabrics"),
     (DEEPSEEK | {"tp": 16}, "too few measured runs agree on"),
     (CACHED | {"engine": "sglang"}, "the KV capacity is an upper limit"),
+    (
+        PLAIN | {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "engine": "trtllm", "tp": 4},
+        "trtllm@1.3 divides memory",
+    ),
     (PLAIN | {"model": "unknown.json"}, "is not known: its config is read by"),
     (IMAGES | {"image_height": 1080, "image_width": 1920}, "the time of the vision encoder"),
     (FLUX | {"cp": 4, "ring_degree": 2}, "rotate among ring_degree GPUs"),

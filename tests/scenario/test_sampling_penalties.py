@@ -8,7 +8,7 @@ import pytest
 
 import perfatlas
 
-ASKED: dict[str, Any] = {"model": "openai/gpt-oss-20b", "system": "h100_sxm", "isl": 250}
+ASKED: dict[str, Any] = {"model": "openai/gpt-oss-20b", "system": "h100_sxm", "isl": 200}
 
 
 def decode_host_s(**fields: object) -> float:

@@ -5,14 +5,12 @@ import math
 import pytest
 
 from perfatlas.hardware import system_names
+from perfatlas.quantities import InvalidSpecError
 from validation.serving import validate_capacity
 from validation.serving.capacity import capacity_runs, gate, parse_capacity_runs
 
 ONE = """
 title = "one"
-[accounting.no_graphs]
-change = { graph_bytes = 0.0 }
-ref = "a page"
 [[run]]
 id = "a"
 engine = "vllm"
@@ -43,17 +41,16 @@ def test_printed_weights_are_met() -> None:
 
 
 def test_runs_are_predicted_by_the_release_they_name() -> None:
-    # what is known of a release stands in its profile: an accounting is a choice of an installation
+    # what is known of a release stands in its profile, and a run is what a user of it gets
     runs = capacity_runs().runs
     assert {run.version for run in runs} == {run.scenario.engine.split("@")[1] for run in runs}
-    assert {name for run in runs for name in run.changes} <= {"sampler_copies"}
 
 
-def test_an_accounting_changes_what_an_installation_counts() -> None:
-    text = ONE.replace("tokens = 1000", 'tokens = 1000\naccounting = ["no_graphs"]')
-    (run,) = parse_capacity_runs(text).runs
-    assert run.changes == {"graph_bytes": 0.0}
-    assert parse_capacity_runs(ONE).runs[0].changes == {}
+@pytest.mark.parametrize("stated", ["", 'tokens = 1000\ncache = "1 GiB"'])
+def test_a_run_states_tokens_or_memory(stated: str) -> None:
+    assert parse_capacity_runs(ONE).runs[0].tokens == 1000
+    with pytest.raises(InvalidSpecError, match="exactly one of tokens and cache"):
+        parse_capacity_runs(ONE.replace("tokens = 1000", stated))
 
 
 def test_a_budget_that_is_exceeded_is_named() -> None:

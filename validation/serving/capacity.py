@@ -30,7 +30,6 @@ class CapacityRun:
     tokens: float  # Tokens of one scheduler, NaN where only memory is printed
     cache_bytes: float  # Memory of one rank's cache, NaN where tokens are printed [bytes]
     weights_bytes: float  # Memory of one rank's weights, NaN where not printed [bytes]
-    changes: Mapping[str, Any]  # Engine memory fields that differ in this version
     informed: bool  # Whether its figures determined a memory rule or an assumption
     assumed: str  # Assumptions, "" for none
     source: str  # Publication
@@ -85,12 +84,10 @@ def parse_capacity_runs(text: str) -> CapacityRuns:
     """Return the published cache sizes of a TOML text.
 
     Raises:
-        InvalidSpecError: A run states neither or both of tokens and cache, repeats an id or names
-            an undefined accounting.
+        InvalidSpecError: A run states neither or both of tokens and cache, or repeats an id.
     """
     raw = tomllib.loads(text)
-    accounting = {name: each["change"] for name, each in raw.get("accounting", {}).items()}
-    runs = tuple(_parsed(each, accounting) for each in raw["run"])
+    runs = tuple(_parsed(each) for each in raw["run"])
     names = [run.id for run in runs]
     for name in names:
         if names.count(name) > 1:
@@ -118,17 +115,9 @@ def gate(total: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, Any]]) -> CapacityRun:
+def _parsed(raw: Mapping[str, Any]) -> CapacityRun:
     if ("tokens" in raw) == ("cache" in raw):
         raise InvalidSpecError(f"run {raw['id']!r}: expected exactly one of tokens and cache")
-    changes: dict[str, Any] = {}
-    for name in raw.get("accounting", ()):
-        if name not in accounting:
-            raise InvalidSpecError(
-                f"run {raw['id']!r}: accounting {name!r} is not defined; expected one of"
-                f" {', '.join(accounting)}"
-            )
-        changes |= accounting[name]
     return CapacityRun(
         id=raw["id"],
         version=raw["version"],
@@ -136,7 +125,6 @@ def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, Any]])
         tokens=float(raw.get("tokens", "nan")),
         cache_bytes=_bytes(raw, "cache"),
         weights_bytes=_bytes(raw, "weights"),
-        changes=changes,
         informed=raw.get("informed", False),
         assumed=raw.get("assumed", ""),
         source=raw["source"],
@@ -148,7 +136,7 @@ def _bytes(raw: Mapping[str, Any], name: str) -> float:
 
 
 def _scored(run: CapacityRun) -> Row:
-    found = cache_capacity(run.scenario, run.changes)
+    found = cache_capacity(run.scenario)
     of_tokens = np.isnan(run.cache_bytes)
     published = run.tokens if of_tokens else run.cache_bytes
     predicted = float(found.tokens) if of_tokens else found.cache_bytes

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
         resolve_engine, runs_on,
     )
     from perfatlas.engines.fusions import GraphKernels
-    from perfatlas.engines.profile import CompressedPages, EngineProfile, KvOffload, Launches
+    from perfatlas.engines.profile import (
+        CachePools, CompressedPages, EngineProfile, KvOffload, Launches, PageGroups,
+    )
     from perfatlas.engines.laboratories import (
         LABORATORIES, SUPPORT, OperatorSpread, measured_runs, operator_class, operator_spreads,
         release_spread, run_support, shipped_laboratories, step_spreads, unseen_kinds,

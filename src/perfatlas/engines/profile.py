@@ -258,6 +258,34 @@ class CompressedPages:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PageGroups:
+    """Pages of the cache of models with windowed or recurrent layers: one pool, groups of layers.
+
+    Every group has equally many layers of one kind, and its pages have the bytes of all others; an
+    attention page holds so many blocks of tokens that a recurrent state fits.
+    """
+
+    # Below this ratio of the most to the fewest layers of a kind, a group has the most layers;
+    # otherwise the fewest
+    merge_below: float
+    half_states: tuple[str, ...]  # Types of models whose recurrent states have 16 bits
+    source: str  # Reference for the values
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachePools:
+    """Separate pools for layers with all tokens, windowed layers and recurrent states."""
+
+    window_tokens: float  # Tokens in the pool of windowed layers per token in that of the others
+    window_model_types: tuple[str, ...]  # Types of models with that pool; others keep all tokens
+    source: str  # Reference for the values
+    # Memory of the pool of states relative to that of keys and values; 0: not known, the bytes of
+    # one state count
+    state_ratio: float = 0.0
+    states_per_request: float = 1.0  # States that the pool has for each running request
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineMemory:
     """Device memory other than weights, KV cache and activations."""
 
@@ -281,6 +309,10 @@ class EngineMemory:
     sampler_copies_fewest: float | None = None
     # Pages of models with compressed keys; None: not known, the bytes of the keys alone count
     compressed_pages: CompressedPages | None = None
+    # How the cache of models with windowed or recurrent layers is divided; None: not known, their
+    # bytes alone count
+    page_groups: PageGroups | None = None
+    pools: CachePools | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

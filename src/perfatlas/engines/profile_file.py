@@ -178,6 +178,24 @@ _COMPRESSED_PAGES: Final = files.Record(
     },
     build=profile.CompressedPages,
 )
+_PAGE_GROUPS: Final = files.Record(
+    fields={
+        "merge_below": field_readers.needed(field_readers.SHARE, *field_readers.MEMORY),
+        "half_states": field_readers.needed(field_readers.NAMES, *field_readers.MEMORY),
+        "ref": field_readers.REF,
+    },
+    build=profile.PageGroups,
+)
+_POOLS: Final = files.Record(
+    fields={
+        "window_tokens": field_readers.needed(files.Number(least=0.01), *field_readers.MEMORY),
+        "window_model_types": field_readers.needed(field_readers.NAMES, *field_readers.MEMORY),
+        "state_ratio": field_readers.perhaps(files.Number(least=0.01), *field_readers.MEMORY),
+        "states_per_request": field_readers.perhaps(field_readers.SHARE, *field_readers.MEMORY),
+        "ref": field_readers.REF,
+    },
+    build=profile.CachePools,
+)
 _MEMORY: Final = files.Record(
     fields={
         "rule": field_readers.needed(
@@ -206,6 +224,8 @@ _MEMORY: Final = files.Record(
             files.Named(of=files.Named(of=field_readers.WIDTHS)), *field_readers.MEMORY
         ),
         "compressed_pages": field_readers.perhaps(_COMPRESSED_PAGES),
+        "page_groups": field_readers.perhaps(_PAGE_GROUPS),
+        "pools": field_readers.perhaps(_POOLS),
         "ref": field_readers.REF,
     },
     build=lambda *, expert_multiples=None, **fields: profile.EngineMemory(

@@ -226,6 +226,7 @@ def _state_layout(
         kind="state",
         layers=layers,
         constant_bytes=state * mixer.state_bytes + conv_bytes,
+        fp32_elements=state if mixer.state_bytes > ACTIVATION_BYTES else 0,
         divided_by=heads,
     )
 

@@ -166,6 +166,7 @@ class CacheLayout:
     bytes_per_token: float = 0.0  # Bytes per layer and token [bytes]
     token_limit: int = 0  # Maximum tokens kept (sliding window), 0 for all
     constant_bytes: float = 0.0  # Bytes per layer and sequence, independent of length [bytes]
+    fp32_elements: float = 0.0  # Elements of `constant_bytes` that are held in fp32
     divided_by: int = 1  # Maximum number of shards: key-value heads, state heads, or 1 (replicated)
     tokens_per_row: int = 1  # Tokens that share a row (compressed keys)
     # Sums of a compressor: bytes per layer and token, and tokens kept. `bytes_per_sequence` leaves

@@ -7,7 +7,8 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.parallelism.advice import NO_SINGLE_CHANGE, shortfall_advice
     from perfatlas.parallelism.cache import (
-        cache_borders, has_compressed_keys, kv_bytes_per_sequence, paged_bytes_per_sequence,
+        cache_borders, grouped_bytes_per_sequence, has_compressed_keys, has_mixed_layers,
+        kv_bytes_per_sequence, paged_bytes_per_sequence, pooled_bytes_per_sequence,
     )
     from perfatlas.parallelism.exchange import GATHERING, ExpertExchange, expert_groups_reached
     from perfatlas.parallelism.memory import (

@@ -18,7 +18,7 @@ from perfatlas.parallelism.weights import expert_padding_bytes, stage_weights_by
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.engines import CompressedPages
+    from perfatlas.engines import CachePools, CompressedPages, PageGroups
     from perfatlas.networks import ModelFormats, Network, RoutedExperts
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.weights import Multiples
@@ -101,6 +101,9 @@ class MemoryOverheads:
     # Tokens per call of the fused expert kernel; vLLM's VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py)
     moe_chunk_tokens: float = 16384.0
     compressed_pages: CompressedPages | None = None  # Pages of models with compressed keys
+    # Pages or pools of models with windowed or recurrent layers
+    page_groups: PageGroups | None = None
+    pools: CachePools | None = None
     transfer_buffer_bytes: float | FloatArray = 0.0  # Of KV cache transfers, scalar or (C,)
     # Multiples to which hidden size and expert intermediate size are padded
     expert_multiples: Multiples = (1, 1)
@@ -162,15 +165,15 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         overheads, in whole blocks, times the attention-DP ranks of a replica. If a windowed or
         recurrent layer keeps fewer tokens, capacity depends on the length: it is the number of
         sequences of `tokens_per_sequence` that fit, times their length in whole blocks. Compressed
-        keys take the pages of the engine's rule, where it is known.
+        keys, windows and states take the pages or pools of the engine's rule, where it is known.
         `kv_blocks` replaces the derived number of blocks, whatever fraction of memory the engine
         may use; blocks that the device cannot hold are none.
 
     Source: vLLM v1/worker/gpu_worker.py determine_available_memory: usable fraction of memory minus
         everything but the cache; graphs are counted as in its current releases. SGLang
         model_runner.py profile_max_num_token: fraction of the memory free before weights load.
-    Limits: One pool for all layers without padding between layer kinds; vLLM's reserved null
-        block (one per pool) is not subtracted; decode of pp micro-batches shares one pool.
+    Limits: vLLM's reserved null block (one per pool) is not subtracted; decode of pp micro-batches
+        shares one pool.
     """
     load, plan = question.load, question.plan
     network = question.network
@@ -189,7 +192,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     fixed = weights + activations + other
     capacity = _capacity(question, fixed, activations + other, outside)
     room = _cache_room(question, fixed, capacity)
-    kv_bytes = load.sequences * exact
+    kv_bytes = load.sequences * exact.each + exact.in_flight
     return MemoryColumns(
         weights_bytes=weights,
         kv_bytes=kv_bytes,
@@ -204,18 +207,22 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     )
 
 
-def _sequence_bytes(question: MemoryInputs, tokens: FloatArray) -> FloatArray:
-    """Return the cache that one sequence takes (C,) [bytes]."""
-    of_model = question.network, question.formats.kv, question.plan
-    pages = question.overheads.compressed_pages
-    if (
-        pages is None
-        or question.formats.kv not in pages.formats
-        or not cache.has_compressed_keys(question.network)
-    ):
-        return cache.kv_bytes_per_sequence(*of_model, tokens)
-    in_flight = pages.reserved_batches * question.load.max_num_batched_tokens
-    return cache.paged_bytes_per_sequence(*of_model, (tokens, in_flight), pages)
+def _sequence_bytes(question: MemoryInputs, tokens: FloatArray) -> cache.SequenceBytes:
+    """Return the cache that one sequence takes, and prompts in flight beside it (C,) [bytes]."""
+    of_model, rules = (question.network, question.formats.kv, question.plan), question.overheads
+    step = question.load.max_num_batched_tokens
+    if cache.has_compressed_keys(question.network):
+        pages = rules.compressed_pages
+        if pages is not None and question.formats.kv in pages.formats:
+            lengths = (tokens, pages.reserved_batches * step)
+            return cache.SequenceBytes(cache.paged_bytes_per_sequence(*of_model, lengths, pages))
+    elif cache.has_mixed_layers(question.network):
+        if rules.page_groups is not None:
+            of_pages = (tokens, step, question.load.block_size)
+            return cache.grouped_bytes_per_sequence(*of_model, of_pages, rules.page_groups)
+        if rules.pools is not None:
+            return cache.pooled_bytes_per_sequence(*of_model, tokens, rules.pools)
+    return cache.SequenceBytes(cache.kv_bytes_per_sequence(*of_model, tokens))
 
 
 def _weights_bytes(question: MemoryInputs) -> FloatArray:
@@ -282,10 +289,11 @@ def _cache_room(
     block = load.block_size
     blocks_each = np.ceil(np.maximum(load.tokens_per_sequence, 1.0) / block)
     rounded = blocks_each * block
-    each_bytes = _sequence_bytes(question, rounded)
+    each_bytes, in_flight = _sequence_bytes(question, rounded)
     # A model without a cache has no limit here; the smallest unit is one byte.
     blocks_per_byte = blocks_each / np.maximum(each_bytes, 1.0)
-    derived = np.floor(np.maximum(capacity_bytes - fixed_bytes, 0.0) * blocks_per_byte)
+    room = capacity_bytes - fixed_bytes - in_flight
+    derived = np.floor(np.maximum(room, 0.0) * blocks_per_byte)
     most = np.floor(np.maximum(question.memory_bytes - fixed_bytes, 0.0) * blocks_per_byte)
     allocated = np.where((load.kv_blocks <= most) & (derived > 0.0), load.kv_blocks, 0.0)
     blocks = np.where(np.isnan(load.kv_blocks), derived, allocated)

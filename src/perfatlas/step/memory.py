@@ -56,6 +56,8 @@ def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
             rule=engine.rule,
             expert_multiples=_expert_multiples(question),
             compressed_pages=engine.compressed_pages,
+            page_groups=engine.page_groups,
+            pools=engine.pools,
         ),
         memory_bytes=devices.gather("memory_bytes"),
         spread_weights=spreads_weights(devices),

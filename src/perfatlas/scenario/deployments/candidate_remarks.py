@@ -75,6 +75,10 @@ OF_GUIDANCE: Final = (
     "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"
     " with no measurement; the exchange of what they predict after a step is left out"
 )
+OF_POOLS: Final = (
+    "the KV capacity is an upper limit: how {engine} divides memory among layers that keep all"
+    " tokens, windows and recurrent states is not known, and their bytes alone are counted"
+)
 OF_IMAGES: Final = (
     "the time of the vision encoder is compared with no measurement, and its interval is that of"
     " kernels of language models; the memory of its activations and the host's preprocessing of"
@@ -155,6 +159,17 @@ def _unknown_pages(r: Remarked) -> Remarks:
     )
 
 
+def _unknown_pools(r: Remarked) -> Remarks:
+    """Return where it is not known how the engine divides the cache of layers of several kinds."""
+    memory, name = r.question.profile.memory, r.question.profile.name
+    network, pools = r.question.model.network, memory.pools
+    states = any(layout.kind == "state" for layout in network.cache_layouts(1.0))
+    pooled = pools is not None and (pools.state_ratio > 0 or not states)
+    known = memory.page_groups is not None or pooled or name == inference.IDEAL
+    mixed = parallelism.has_mixed_layers(network)
+    return mixed and not known, OF_POOLS.format(engine=r.question.profile.id)
+
+
 def _half_chips(r: Remarked) -> Remarks:
     several_C = r.systems(lambda s: s.device.dies > 1)
     return r.tpus() & several_C, lambda c: OF_HALF_CHIPS.format(dies=r.system(c).device.dies)
@@ -163,6 +178,7 @@ def _half_chips(r: Remarked) -> Remarks:
 # What is not modelled of any network; of graphs of operators, and how far scores are off
 NETWORKS: Final[tuple[Remark, ...]] = (
     _unknown_pages,
+    _unknown_pools,
     lambda r: (bool(r.network.warnings), r.network.warnings),
     lambda r: (r.network.images is not None, OF_IMAGES),
 )

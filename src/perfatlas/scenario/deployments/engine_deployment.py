@@ -31,7 +31,7 @@ from perfatlas.step import candidate_memory, does_not_fit
 from perfatlas.vocabulary.fields import MAX_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from perfatlas.operators import IntArray
     from perfatlas.parallelism import MemoryColumns
@@ -69,14 +69,11 @@ def reserved_blocks_note(question: Candidates) -> list[str]:
     return [note]
 
 
-def cache_capacity(
-    scenario: Scenario, engine_memory: Mapping[str, Any] | None = None
-) -> CacheCapacity:
+def cache_capacity(scenario: Scenario) -> CacheCapacity:
     """Return the KV cache capacity of a scenario, as `simulate` derives it.
 
     Args:
         scenario: A model on a system, its plan, engine and limits.
-        engine_memory: Engine memory fields to override, as in another engine version.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -96,9 +93,6 @@ def cache_capacity(
     (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
-    if engine_memory:
-        changed = replace(question.profile.memory, **engine_memory)
-        question = replace(question, profile=replace(question.profile, memory=changed))
     memory = candidate_memory(question)
     blocks = derived_blocks(question, memory)
     fixed = memory.total_bytes - memory.kv_bytes
