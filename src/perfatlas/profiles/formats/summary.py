@@ -92,7 +92,8 @@ def read(path: str | Path) -> events.Profile:
     operators = [row for row in listed if row.is_operator]
     named = {row.name for row in operators}  # annotations have a row of the device too
     kernels = [row for row in listed if row.name not in named]
-    rows = max(kernels, operators, key=lambda some: sum(row.time_s for row in some))
+    most = max(kernels, operators, key=lambda some: sum(row.time_s for row in some))
+    rows = [row for row in most if row.time_s > 0.0]
     share = sum(row.share for row in rows) / max(tables, 1)
     tolerance = SHARE_TOLERANCE + ROUNDED * len(rows)
     if not rows or share > 100.0 + tolerance:
@@ -144,7 +145,7 @@ def _rows(path: str | Path) -> tuple[list[Row], int, int, Summary]:
                 tables += bool(columns)
             elif len(cells) > 1:
                 row = _row(dict(zip(header, cells, strict=True)), columns)
-                rows += [row] if row.time_s > 0.0 and not _HOST.fullmatch(row.name) else []
+                rows += [] if _HOST.fullmatch(row.name) else [row]
         except (ValueError, csv.Error):
             unreadable += 1
     return rows, tables, unreadable, summary
