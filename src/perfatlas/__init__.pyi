@@ -5357,6 +5357,7 @@ def profile(
     files: str | Path | Sequence[str | Path],
     /,
     *,
+    system: str | None = None,
     capture: str | Path | None = None,
     against: str | Path | None = None,
     rules: str | Path | None = None,
@@ -5368,6 +5369,7 @@ def profile(
 
     Args:
         files: Profile of a run, or one file for each of its ranks; the contents tell the format.
+        system: System of the device, for profiles that do not name one of the catalog.
         capture: Trace of the capture of graphs, for the operators of their kernels.
         against: Profile to compare with: which classes and operators changed.
         rules: TOML file with rules of your own for the classes of kernels.

@@ -225,7 +225,7 @@ def test_what_cannot_be_retimed_is_refused(tmp_path: Path) -> None:
     idle = {**trace(), "traceEvents": [launch("cudaLaunchKernel", 0.0, 1)]}
     with pytest.raises(InvalidSpecError, match="timeline"):
         retimed(written(tmp_path / "idle.json", idle), "h100_sxm")
-    with pytest.raises(InvalidSpecError, match="which it does not name"):
+    with pytest.raises(InvalidSpecError, match="names no device: set --system"):
         retimed(tmp_path / "p.csv", "h100_sxm")
     with pytest.raises(InvalidSpecError, match="h100"):
         retimed(written(tmp_path / "k.json", trace()), "h100_smx")

@@ -171,3 +171,20 @@ def test_zeros_that_a_crash_left_are_no_reason_to_refuse(tmp_path: Path) -> None
     path.write_bytes(b"\0" * 5000 + b"\n" + LINES)
     (counts,) = READERS["xid"](path)
     assert counts.ignored["line without an Xid"] == 1
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".jsonl"])
+@pytest.mark.parametrize(
+    ("header", "command"),
+    [
+        ("LAST SEEN   TYPE      REASON   OBJECT", "kubectl get events -o json"),
+        ("NAMESPACE   LAST SEEN   TYPE      REASON   OBJECT", "kubectl get events -o json"),
+        ("NAME       STATUS   ROLES   AGE   VERSION", "kubectl get nodes -o json"),
+        ("NAMESPACE   NAME   READY   STATUS   RESTARTS   AGE", "kubectl get pods -o json"),
+    ],
+)
+def test_tables_of_kubectl_name_the_command(
+    tmp_path: Path, suffix: str, header: str, command: str
+) -> None:
+    text = f"{header}\n12m   Warning   NodeNotReady   node/gpu-017\n"
+    assert command in read_or_refuse("kubernetes", tmp_path / f"log{suffix}", text.encode())

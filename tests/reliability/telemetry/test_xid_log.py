@@ -227,3 +227,70 @@ def test_a_long_log_takes_little_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert history.files[0].total == 60_000
     assert peak < 4 << 20  # the file has 13 MB
+
+
+SXID = "nvidia-nvswitch3: SXid (PCI:0000:04:00.0): "
+OFF_BUS = (
+    "NVRM: The NVIDIA GPU 0000:b3:00.0",
+    "               NVRM: (PCI ID: 10de:2330) installed in this system has",
+    "               NVRM: fallen off the bus and is not responding to commands.",
+)
+
+
+def test_a_gpu_off_the_bus_without_an_xid_is_a_failure(tmp_path: Path) -> None:
+    path = log(tmp_path, *(HEAD.format(0) + text for text in OFF_BUS))
+    one_line = "NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus."
+    own = log(
+        tmp_path,
+        HEAD.format(9) + one_line,
+        HEAD.format(9) + "NVRM: Xid (PCI:0000:b3:00): 79, pid=1, GPU has fallen off the bus.",
+        name="own.log",
+    )
+    # without stamps on the lines after the first, as dmesg writes them
+    dmesg = log(tmp_path, HEAD.format(0) + OFF_BUS[0], *OFF_BUS[1:], name="dmesg.log")
+    for logged, merged in ((path, 0), (own, 1), (dmesg, 0)):
+        history = read_xid_log([logged])
+        assert history.units() == ["gpu7/0000:b3:00"]
+        assert (history.cause.text(), history.kind.text()) == (["xid_79"], ["failure"])
+        assert sum(history.files[0].merged.values()) == merged
+        check_law(history.files)
+
+
+def test_the_address_of_a_gpu_off_the_bus_is_that_of_its_own_host(tmp_path: Path) -> None:
+    other = HEAD.format(0).replace("gpu7", "gpu8")
+    lines = [HEAD.format(0) + OFF_BUS[0], other + OFF_BUS[2], HEAD.format(30) + OFF_BUS[0]]
+    history = read_xid_log([log(tmp_path, *lines, "boot")])
+    assert history.units() == ["gpu8"]  # of which the log has no address
+    assert read_xid_log([log(tmp_path, *lines[::2])]).size == 0  # another message, cut off
+
+
+def test_fatal_errors_of_nvswitches_are_failures(tmp_path: Path) -> None:
+    lines = [
+        SXID + "22013, Data {0x0000002b, 0x0000002b}",
+        SXID + "22013, Non-fatal, Link 44 Minion Link DLREQ interrupt",
+        SXID + "24007, Non-fatal, Link 44 sourcetrack timeout error (First)",
+        SXID + "24007, Fatal, Link 44 sourcetrack timeout error (First)",
+        SXID.replace("04", "05") + "24007, Fatal, Link 12 sourcetrack timeout error (First)",
+    ]
+    history = read_xid_log([log(tmp_path, *(HEAD.format(0) + line for line in lines))])
+    found = zip(history.cause.text(), history.kind.text(), history.units(), strict=True)
+    assert sorted(found) == [
+        ("sxid_22013", "notice", "gpu7"),
+        ("sxid_24007", "failure", "gpu7"),
+        ("sxid_24007", "notice", "gpu7"),
+    ]
+    assert set(history.component.text()) == {"nvswitch"}
+    assert history.files[0].ignored == {"SXid line without a severity": 1}
+    assert xid_meaning("nvswitch_sxid_24007") == ""
+    check_law(history.files)
+    start_s = float(history.start_s_E[0])
+    windows = observation_windows(
+        history, nodes=2, gpus_per_node=8, window_s=(start_s - 1.0, start_s + 9e6), units={}
+    )
+    (cause,) = fleet_document(fit_fleet(history, windows, 2))["cause"]
+    assert (cause["takes"], cause["loses"]) == ("unit", "unit")
+
+
+def test_field_case_of_a_gpu_off_the_bus() -> None:
+    path = shared("../../field_cases/logs/busfall1.log")
+    assert read_xid_log([path]).cause.text() == ["xid_79"]

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.quantities import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -55,6 +58,12 @@ class Activities:
     launch_N: IntArray  # Index of the launch, NO_INDEX for a kernel without a launch record
     call_N: IntArray  # Index of the operator call in `Profile.calls`, NO_INDEX if unknown
     instance_N: IntArray  # Number of that execution of the operator, NO_INDEX if unknown
+    # Executions that the time of a row is the sum of; None where each row is one
+    count_N: IntArray | None = None
+
+    def counts(self) -> IntArray:
+        """Return how many executions each activity stands for (N,)."""
+        return np.ones_like(self.name_N) if self.count_N is None else self.count_N
 
     def end_s(self) -> FloatArray:
         """Return the ends (N,) [s]."""
@@ -148,21 +157,34 @@ def no_launches() -> Launches:
     )
 
 
-def activities_of(time_s: Sequence[float]) -> Activities:
-    """Return kernels of measured cases: each has its name and call, and none a start.
-
-    Args:
-        time_s: Time of each case (N) [s].
-    """
+def profile_of_cases(
+    path: str | Path,
+    format_name: str,
+    calls: Sequence[OperatorCall],
+    time_s: Sequence[float],
+    notes: Sequence[str],
+    device: str = "",
+) -> Profile:
+    """Return a profile of measured cases (N) [s]: each has its name and call, and none a start."""
     index_N = np.arange(len(time_s), dtype=np.int64)
-    return Activities(
-        name_N=index_N,
-        kind_N=np.full_like(index_N, KERNEL),
-        device_N=np.zeros_like(index_N),
-        stream_N=np.full_like(index_N, NO_INDEX),
-        start_s_N=np.zeros(len(time_s)),
-        time_s_N=np.asarray(time_s, dtype=np.float64),
-        launch_N=np.full_like(index_N, NO_INDEX),
-        call_N=index_N,
-        instance_N=index_N,
+    return Profile(
+        path=str(path),
+        format=format_name,
+        device=printable(device),
+        activities=Activities(
+            name_N=index_N,
+            kind_N=np.full_like(index_N, KERNEL),
+            device_N=np.zeros_like(index_N),
+            stream_N=np.full_like(index_N, NO_INDEX),
+            start_s_N=np.zeros(len(time_s)),
+            time_s_N=np.asarray(time_s, dtype=np.float64),
+            launch_N=np.full_like(index_N, NO_INDEX),
+            call_N=index_N,
+            instance_N=index_N,
+        ),
+        launches=no_launches(),
+        names=tuple(call.name for call in calls),
+        calls=tuple(calls),
+        has_timeline=False,
+        integrity=tuple(notes),
     )

@@ -13,7 +13,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.profiles.classes import class_codes
 from perfatlas.profiles.explanation.changes import compared
 from perfatlas.profiles.explanation.results import explain, mean_times
-from perfatlas.profiles.join import RATIOS, retiming, system_of
+from perfatlas.profiles.join import RATIOS, retiming
 from perfatlas.profiles.timeline import Replay, device_times
 from perfatlas.quantities import InvalidSpecError, printable
 
@@ -48,12 +48,15 @@ def on_system(
         InvalidSpecError: The device of the profiles is not in the catalog, they have no timeline,
             or the system is unknown.
     """
-    new, named = resolve_system(system), system_of(results["device"])
-    if not named:
+    new, named = resolve_system(system), results["system"]
+    if named is None:
+        device = printable(results["device"])
+        why = (
+            f"whose device {device!r} is not in the catalog" if device else "which names no device"
+        )
         raise InvalidSpecError(
-            f"--on compares prices of two devices, and that of the profile,"
-            f" {printable(results['device'] or 'which it does not name')!r}, is not in the catalog:"
-            " pass a profile of a device that `perfatlas catalog systems` lists"
+            f"--on compares prices of two systems, and needs that of the profile, {why}: set"
+            " --system (`perfatlas catalog systems` lists all)"
         )
     if results["wall_s"] is None:
         raise InvalidSpecError(
@@ -71,7 +74,7 @@ def on_system(
         for replay, ratios in zip(replays, retimed, strict=True)
     ]
     expected, *ends = ([run.profile for run in estimate] for estimate in zip(*runs, strict=True))
-    explained = explain(expected, rules)
+    explained = explain(expected, rules, named)
     changes = compared(explained, results)
     low_s, high_s = (
         mean_times(

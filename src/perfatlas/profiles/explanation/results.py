@@ -61,22 +61,26 @@ class OperatorRow(NamedTuple):
         }
 
 
-def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any]:
+def explain(
+    profiles: Sequence[Profile], rules: Sequence[Rule], system: str | None = None
+) -> dict[str, Any]:
     """Return where the time of profiles went, as the results of `profile`.
 
     Args:
         profiles: Profiles of one run, a file for each rank, or of measured cases.
         rules: Rules that give kernels a class.
+        system: System with the device, for profiles that do not name one of the catalog.
 
     Raises:
-        InvalidSpecError: The files have several formats or devices.
+        InvalidSpecError: The files have several formats or devices, or name another one.
     """
     format_name = _only("formats", {profile.format for profile in profiles})
     device = _only("devices", {profile.device for profile in profiles if profile.device})
     classes = [class_codes(profile, rules) for profile in profiles]
     measured = measured_operators(profiles, classes)
     notes = integrity_notes(profiles)
-    predicted, system, unpriced = _predicted(measured, device)
+    system = _system(device, system)
+    predicted, unpriced = _predicted(measured, device, system)
     rows = [OperatorRow(*pair) for pair in zip(measured, predicted, strict=True)]
     times = [
         device_time
@@ -94,7 +98,10 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
             float(profile.activities.time_s_N[is_kernel_N].sum())
             for profile, is_kernel_N in zip(profiles, kernels, strict=True)
         ),
-        "kernels": sum(int(is_kernel_N.sum()) for is_kernel_N in kernels),
+        "kernels": sum(
+            int(profile.activities.counts()[is_kernel_N].sum())
+            for profile, is_kernel_N in zip(profiles, kernels, strict=True)
+        ),
         "launches": sum(int(profile.launches.is_kernel_L.sum()) for profile in profiles),
         "orphans": sum(
             int((profile.activities.launch_N[is_kernel_N] < 0).sum()) if profile.has_timeline else 0
@@ -119,20 +126,31 @@ def _only(what: str, names: set[str]) -> str:
     return next(iter(names), "")
 
 
+def _system(device: str, system: str | None) -> str:
+    """Return the system that prices a profile, "" if there is none."""
+    named = system_of(device)
+    if system and named and system.split("{")[0] != named.split("{")[0]:
+        raise InvalidSpecError(
+            f"system = {printable(system)!r}, but the profile names its device,"
+            f" {printable(device)!r}: {named}; --on {printable(system)} re-times it on another"
+        )
+    return system or named
+
+
 def _predicted(
-    measured: Sequence[MeasuredOperator], device: str
-) -> tuple[list[Prediction], str, list[str]]:
-    """Return predictions, the system they are for, and why there are none."""
-    system = system_of(device)
+    measured: Sequence[MeasuredOperator], device: str, system: str
+) -> tuple[list[Prediction], list[str]]:
+    """Return predictions, and why there are none."""
     if not system:
         named = (
             f"the device {printable(device)!r} is not in the catalog"
             if device
             else ("the profile does not name its device")
         )
-        return [NO_PREDICTION] * len(measured), "", [f"{named}: no operator has a prediction"]
-    predicted, notes = predictions(measured, resolve_system(system))
-    return predicted, system, notes
+        return [NO_PREDICTION] * len(measured), [
+            f"{named}: no operator has a prediction; --system names the system of the device"
+        ]
+    return predictions(measured, resolve_system(system))
 
 
 def mean_times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
@@ -174,7 +192,7 @@ def _class_rows(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dic
     pairs = list(zip(profiles, classes, strict=True))
     total_s = sum(float(profile.activities.time_s_N.sum()) for profile in profiles)
     for code, name in enumerate(CLASSES):
-        count = sum(int((class_N == code).sum()) for class_N in classes)
+        count = sum(int(profile.activities.counts()[c == code].sum()) for profile, c in pairs)
         time_s = sum(float(profile.activities.time_s_N[c == code].sum()) for profile, c in pairs)
         if count:
             share = time_s / total_s if total_s else 0.0

@@ -6,7 +6,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.events import OperatorCall, Profile, profile_of_cases
 from perfatlas.profiles.formats.lines import DAMAGED, json_values
 from perfatlas.quantities import MICROSECOND_S, InvalidSpecError, counted, printable
 
@@ -49,16 +49,9 @@ def read(path: str | Path) -> Profile:
     if untimed := len(kernels) - len(timed):
         notes.append(f"{counted(untimed, 'operator')} of devices without a duration left out")
     names = tuple(name for name, _ in timed)
-    return Profile(
-        path=str(path),
-        format=FORMAT_NAME,
-        device="",
-        activities=activities_of([time_us * MICROSECOND_S for _, time_us in timed]),
-        launches=no_launches(),
-        names=names,
-        calls=tuple(OperatorCall(name) for name in names),
-        has_timeline=False,
-        integrity=tuple(notes),
+    times_s = [time_us * MICROSECOND_S for _, time_us in timed]
+    return profile_of_cases(
+        path, FORMAT_NAME, [OperatorCall(name) for name in names], times_s, notes
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.events import OperatorCall, Profile, profile_of_cases
 from perfatlas.profiles.formats.lines import table_rows
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
@@ -52,17 +52,7 @@ def read(path: str | Path) -> Profile:
         )
     notes = [f"{counted(failed, 'kernel')} that did not run or have no time"] if failed else []
     notes.append("the CUTLASS profiler does not name the device, and runs with warm caches")
-    return Profile(
-        path=str(path),
-        format=FORMAT_NAME,
-        device="",
-        activities=activities_of(times_s),
-        launches=no_launches(),
-        names=tuple(call.name for call in calls),
-        calls=tuple(calls),
-        has_timeline=False,
-        integrity=tuple(notes),
-    )
+    return profile_of_cases(path, FORMAT_NAME, calls, times_s, notes)
 
 
 def _time_s(row: Mapping[str, str]) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import zlib
 from itertools import zip_longest
@@ -27,16 +28,22 @@ DAMAGED: Final = (
 )
 
 
-def text_lines(path: str | Path) -> Iterator[str]:
+def text_lines(path: str | Path, max_characters: float = math.inf) -> Iterator[str]:
     """Yield the lines of a file without their ends.
 
     Args:
         path: The file, plain or gzip; bytes that are no UTF-8 are replaced.
+        max_characters: Size above which it is refused.
     """
+    characters = 0
     with open_bytes(path) as file:
         text = io.TextIOWrapper(file, "utf-8-sig", "replace")
         try:
             while line := text.readline(MAX_LINE):
+                characters += len(line)
+                if characters > max_characters:
+                    shown = f"{printable(str(path))!r} has over {max_characters:,} characters"
+                    raise InvalidSpecError(f"profile {shown}: keep the lines of its results")
                 yield line.rstrip("\r\n")
         except (EOFError, OSError, zlib.error) as error:
             raise InvalidSpecError(

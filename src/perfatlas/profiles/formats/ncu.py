@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.events import OperatorCall, Profile, profile_of_cases
 from perfatlas.profiles.formats.lines import table_rows
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
@@ -58,17 +58,8 @@ def read(path: str | Path) -> Profile:
         "Nsight Compute runs kernels one by one, at a fixed clock and with cold caches unless told"
         " otherwise: shares of classes are those of kernels alone"
     )
-    return Profile(
-        path=str(path),
-        format=FORMAT_NAME,
-        device="",
-        activities=activities_of(list(times_s.values())),
-        launches=no_launches(),
-        names=tuple(names[key] for key in times_s),
-        calls=tuple(OperatorCall(names[key], case=sizes[key]) for key in times_s),
-        has_timeline=False,
-        integrity=tuple(notes),
-    )
+    calls = [OperatorCall(names[key], case=sizes[key]) for key in times_s]
+    return profile_of_cases(path, FORMAT_NAME, calls, list(times_s.values()), notes)
 
 
 def _duration_s(row: Mapping[str, str]) -> float | None:

@@ -32,6 +32,7 @@ _SIZES: Final = re.compile(r"sizes\s*=\s*(\[.*?\])(?:, input_op_ids|$)")
 # `copyKind` of CUPTI.
 DIRECTIONS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 MAX_ROWS: Final = 50_000_000
+_VERSION: Final = re.compile(r"_V\d+$")  # that newer exports add to the names of tables
 _LOSS: Final = re.compile(r"drop|lost|not collected|buffer.*full", re.IGNORECASE)
 MAX_DIAGNOSTICS: Final = 5
 
@@ -77,16 +78,26 @@ class _Reader:
 
     def table(self, name: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return rows of a table, None for columns that its schema does not have."""
-        available = self.tables.get(name, [])
-        if not available:
+        stored = [table for table in self.tables if _VERSION.sub("", table) == name]
+        unknown = stored[1:]
+        if name == KERNELS and not stored:
+            unknown = [table for table in self.tables if table.startswith(name)]
+        available = self.tables[stored[0]] if stored else []
+        if unknown or (stored and not set(columns[:2]) <= set(available)):
+            raise InvalidSpecError(
+                f"profile {printable(self.path)!r} has a schema of Nsight Systems that is not known"
+                f" ({printable(', '.join({*unknown, *stored}))[:200]}); its summary can be read:"
+                " nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep > kernels.csv"
+            )
+        if not stored:
             return []
         wanted = ", ".join(f'"{column}"' if column in available else "NULL" for column in columns)
-        words = ["SELECT", wanted, "FROM", name]
+        words = ["SELECT", wanted, "FROM", f'"{stored[0]}"']
         return self._rows(" ".join(words))
 
     def profile(self) -> events.Profile:
         """Return the profile."""
-        if not {"StringIds", RUNTIME, KERNELS} & set(self.tables):
+        if not {"StringIds", RUNTIME, KERNELS} & {_VERSION.sub("", name) for name in self.tables}:
             raise InvalidSpecError(
                 f"profile {printable(self.path)!r} is an SQLite database without the tables of"
                 " Nsight Systems; export one: nsys export --type sqlite report.nsys-rep"

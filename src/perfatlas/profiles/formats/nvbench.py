@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.events import OperatorCall, Profile, profile_of_cases
 from perfatlas.profiles.formats.lines import DAMAGED, json_values
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
@@ -47,18 +47,10 @@ def read(path: str | Path) -> Profile:
     notes = [f"{counted(skipped, 'state')} skipped or without a GPU time"] if skipped else []
     if len(devices) > 1:
         notes.append(f"measured on {', '.join(devices.values())}: each case names its device")
-    calls = tuple(call for call, _ in timed)
-    return Profile(
-        path=str(path),
-        format=FORMAT_NAME,
-        device=printable(next(iter(devices.values()), "")),
-        activities=activities_of([time_s for _, time_s in timed]),
-        launches=no_launches(),
-        names=tuple(call.name for call in calls),
-        calls=calls,
-        has_timeline=False,
-        integrity=tuple(notes),
-    )
+    device = next(iter(devices.values()), "")
+    times_s = [time_s for _, time_s in timed]
+    calls = [call for call, _ in timed]
+    return profile_of_cases(path, FORMAT_NAME, calls, times_s, notes, device)
 
 
 def _cases(

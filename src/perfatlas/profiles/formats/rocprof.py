@@ -1,4 +1,4 @@
-"""Kernels that rocprofv3 and rocprof-compute recorded: CSV tables and JSON."""
+"""Kernels that rocprof, rocprofv3 and rocprof-compute recorded: CSV tables and JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 FORMAT_NAME: Final = "rocprof"
 COLUMNS: Final = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
+# Columns of rocprof (v1), which has times with --timestamp on.
+_V1_COLUMNS: Final = ("KernelName", "BeginNs", "EndNs", "gpu-id", "queue-id")
+_V1: Final = dict(zip(_V1_COLUMNS, (*COLUMNS, "Agent_Id", "Queue_Id"), strict=True))
 MAX_NANOSECONDS: Final = 1 << 62
 _TOOL: Final = '"rocprofiler-sdk-tool"'
 _NUMBER: Final = re.compile(r"\d+$")
@@ -35,14 +38,21 @@ class Dispatch(NamedTuple):
 def matches(head: str) -> bool:
     """Return whether a file begins as one of this format."""
     first = next(iter(head.splitlines()), "")
-    return _TOOL in head or all(column in first for column in COLUMNS)
+    return _TOOL in head or any(
+        all(column in first for column in columns)
+        for columns in (COLUMNS, ("KernelName", "gpu-id"))
+    )
 
 
 def read(path: str | Path) -> Profile:
     """Return the kernels of a trace."""
-    shown, device = printable(str(path)), ""
+    shown, device, option = printable(str(path)), "", "rocprofv3 --kernel-trace"
     try:
-        if not next(text_lines(path)).lstrip().startswith("{"):
+        first = next(text_lines(path)).lstrip()
+        if "KernelName" in first:
+            option, rows = "rocprof --timestamp on", table_rows(path, _V1_COLUMNS[:3])
+            dispatches = [_of_row({_V1.get(name, name): row[name] for name in row}) for row in rows]
+        elif not first.startswith("{"):
             dispatches = [_of_row(row) for row in table_rows(path, COLUMNS)]
         else:
             tools = [
@@ -58,7 +68,7 @@ def read(path: str | Path) -> Profile:
     kernels = [dispatch for dispatch in dispatches if dispatch is not None]
     if not kernels:
         raise InvalidSpecError(
-            f"profile {shown!r} has no kernel with a valid time; write it again with --kernel-trace"
+            f"profile {shown!r} has no kernel with a valid time; write it again with {option}"
         )
     unreadable = len(dispatches) - len(kernels)
     notes = [f"{counted(unreadable, 'kernel')} without a valid time left out"] if unreadable else []

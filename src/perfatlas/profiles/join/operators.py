@@ -75,8 +75,8 @@ def grouped_operators(
     instance_N = np.where(
         activities.instance_N == NO_INDEX, -1 - np.arange(len(group_N)), activities.instance_N
     )
-    pairs = np.unique(np.stack([group_N, instance_N], axis=1), axis=0)
-    count_G = np.bincount(pairs[:, 0])
+    pairs, first = np.unique(np.stack([group_N, instance_N], axis=1), axis=0, return_index=True)
+    count_G = np.bincount(pairs[:, 0], activities.counts()[first]).astype(np.int64)
     rows_G = zip(unique_G.tolist(), count_G.tolist(), time_s_G.tolist(), strict=True)
     return [_operator(profile, *row) for row in rows_G], group_N
 

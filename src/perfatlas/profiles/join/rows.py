@@ -36,7 +36,9 @@ _SHAPES: Final = {
 }
 
 
-def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, list[Any]]:
+def measured_rows(
+    profiles: Sequence[Profile], rules: Sequence[Rule], system: str | None = None
+) -> dict[str, list[Any]]:
     """Return the median time of each shape as columns of measured rows.
 
     Products, causal and decode attention, pointwise operators, softmax and norms have rows; batched
@@ -45,6 +47,7 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
     Args:
         profiles: Profiles of one device.
         rules: Rules that give kernels a class.
+        system: System with the device, for profiles that do not name one of the catalog.
 
     Returns:
         Columns of docs/calibrate.md by name, and `count`: the executions of each shape.
@@ -72,7 +75,8 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
             "no operator of the profile has a shape that calibrations have: record with"
             " torch.profiler.profile(record_shapes=True), outside of CUDA graphs"
         )
-    device = _device(next((profile.device for profile in profiles if profile.device), ""))
+    name = next((profile.device for profile in profiles if profile.device), "")
+    device = _device(name, system or system_of(name))
     numbers = dict.fromkeys(name for names in _SHAPES.values() for name in names)
     rows = [
         {
@@ -115,13 +119,12 @@ def _row(operator: MeasuredOperator) -> tuple[Any, ...] | None:
     return ("streaming", UNFORMATTED, (moved, ("tokens", streaming.tokens)))
 
 
-def _device(name: str) -> str:
+def _device(name: str, system: str) -> str:
     """Return the catalog name of a device, or the profiler's as a file of the user can name it."""
-    system = system_of(name)
-    plain = system if system and "{" not in system else re.sub(r"[^A-Za-z0-9_.\-]+", "_", name)
+    named = system if system and "{" not in system else name or system
+    plain = re.sub(r"[^A-Za-z0-9_.\-]+", "_", named)
     if not plain.strip("_"):
         raise InvalidSpecError(
-            "the profile does not name its device, which rows of measurements state: export it with"
-            " the properties of its devices"
+            "the profile does not name its device, which rows of measurements state: set --system"
         )
     return plain.strip("_")[:_MAX_NAME_LENGTH]

@@ -30,13 +30,18 @@ RETIMED: Final = {
 }
 MAX_PARTS: Final = 4  # of a critical path
 PARTS: Final = {"host": "the host", "launch": "launch latency"}
-NAMES: Final = {
+SUMMARIES: Final = {
+    "nsys_stats": "nsys stats summary",
+    "torch_table": "torch.profiler table",
+    "rocprof_stats": "rocprof statistics",
+}
+NAMES: Final = SUMMARIES | {
     "kineto": "Kineto trace",
     "nsys": "Nsight Systems profile",
     "ncu": "Nsight Compute report",
     "nvbench": "nvbench results",
     "nccl_tests": "nccl-tests results",
-    "rocprof": "rocprofv3 trace",
+    "rocprof": "rocprof trace",
     "cutlass": "CUTLASS profiler results",
     "chakra": "Chakra trace",
 }
@@ -59,7 +64,7 @@ def profile_page(results: Facts, *, reproduce: str) -> pages.Page:
         note = f"{text.format_share(other)} unclassified"
         sections.append(pages.Section.charted("Time by class", figure, table, note))
     if operators := results["operators"]:
-        sections.append(_operators(operators))
+        sections.append(_operators(operators, has_means=results["format"] in SUMMARIES))
     if against := results.get("against"):
         title = f"Against {against['device'] or 'unnamed device'}"
         sections.append(_changes(title, against, "against"))
@@ -103,7 +108,8 @@ def time_lines(results: Facts) -> list[tuple[str, str]]:
         total_s = sum(row["time_s"] for row in results["classes"])
         if not results["kernels"]:
             return [("kernels", "none recorded")]
-        cases = f"{counted(results['kernels'], 'case')}, {_time(total_s)} in all"
+        unit = "execution" if results["format"] in SUMMARIES else "case"
+        cases = f"{counted(results['kernels'], unit)}, {_time(total_s)} in all"
         return [("measured", f"{cases}; no timeline")]
     wall_s = results["wall_s"]
     mean = " (mean of the GPUs)" if (results["devices"] or 0) > 1 else ""
@@ -151,10 +157,11 @@ def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> 
     return StackedBars(labels, parts, Axis("time", "s"))
 
 
-def _operators(operators: Sequence[Facts]) -> pages.Section:
+def _operators(operators: Sequence[Facts], *, has_means: bool) -> pages.Section:
     """Return operators beside their predictions, without columns that have nothing."""
     priced = any(row["predicted_s"] is not None for row in operators)
     left_out = () if priced else ("predicted", "roofline")
+    left_out = left_out if has_means else ("mean", *left_out)
     columns = {title: cell for title, cell in OPERATOR_COLUMNS.items() if title not in left_out}
     table = pages.Table.of(operators, columns, TEXTS, details=("roofline",), most_on_page=MAX_ROWS)
     drawn = [row for row in operators if row["predicted_s"]][:MAX_BARS]
@@ -266,6 +273,7 @@ OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "class": "class",
     "count": "count",
     "time": "time_s",
+    "mean": lambda row: _time(row["time_s"] / row["count"]),
     "predicted": _predicted_cell,
     "roofline": lambda row: "" if row["roofline_s"] is None else _time(row["roofline_s"]),
 }

@@ -17,7 +17,7 @@ from perfatlas.quantities import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIELDS: Final = ("capture", "against", "rules", "on", "to")
+FIELDS: Final = ("system", "capture", "against", "rules", "on", "to")
 
 
 @Parameter(name="*")
@@ -26,6 +26,7 @@ class ProfileFlags:
     """What a profile is read and compared with, and how it is written.
 
     Args:
+        system: System of the device, for profiles that do not name one of the catalog.
         capture: Trace of the capture of graphs, for the operators of their kernels.
         against: Profile to compare with: which classes and operators changed.
         rules: TOML file with rules of your own for the classes of kernels.
@@ -38,6 +39,7 @@ class ProfileFlags:
         json: Print one JSON object.
     """
 
+    system: str | None = None
     capture: File | None = None
     against: File | None = None
     rules: File | None = None
@@ -79,14 +81,14 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
     if flags.capture is not None:
         capture = import_profile(flags.capture)
         profiles = [with_capture(one, capture) for one in profiles]
-    results = explain(profiles, rules)
+    results = explain(profiles, rules, flags.system)
     if flags.against is not None:
         changes = compared(results, explain([import_profile(flags.against)], rules))
         results |= {"against": changes}
     if flags.on is not None:
         results |= {"on": on_system(profiles, rules, results, flags.on)}
     if flags.to is not None:
-        rows = measured_rows(profiles, rules)
+        rows = measured_rows(profiles, rules, flags.system)
         write_table(flags.to, rows)
         text = f"{counted(len(rows['time_s']), 'row')} written to {flags.to}"
         sys.stderr.write(f"perfatlas: {text}\n")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _ENDINGS: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 _BY_LINE: Final = "files with one object per line must end in .jsonl or .ndjson (also .gz)"
+# The headers of tables that `kubectl get` prints, and what they list.
+_TABLES: Final = {"LAST SEEN TYPE": "events", "NAME STATUS": "nodes", "NAME READY": "pods"}
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -36,10 +38,22 @@ def _decoded(text: str) -> object:
     return value
 
 
+def _refuse_table(file: LogFile, text: str) -> None:
+    """Raise for a text that begins with a table of kubectl."""
+    header = " ".join(text[:400].split()).removeprefix("NAMESPACE ")
+    listed = next((listed for names, listed in _TABLES.items() if header.startswith(names)), None)
+    if listed is not None:
+        problem = f"the table that kubectl prints, without dates; record with kubectl get {listed}"
+        raise refuse(file.path, 0, f"{problem} -o json, for all namespaces with -A")
+
+
 def _document(file: LogFile, key: str) -> Iterator[tuple[int, object]]:
     """Yield number and value of the items of a list, under `key` or the whole document."""
+    blocks = file.blocks()
+    head = next(blocks, "")
+    _refuse_table(file, head)
     try:
-        value = _decoded("".join(file.blocks()))
+        value = _decoded("".join((head, *blocks)) if head.lstrip()[:1] in "{[" else head)
     except (ValueError, RecursionError) as problem:
         message = f"not JSON, or the file is truncated ({problem}); {_BY_LINE}"
         raise refuse(file.path, 0, message) from problem
@@ -56,6 +70,7 @@ def _lines(file: LogFile) -> Iterator[tuple[int, object]]:
         if not line.text.strip():
             file.tally.ignore("blank", line.number)
             continue
+        _refuse_table(file, line.text)
         try:
             value = _decoded(line.text)
         except (ValueError, RecursionError) as problem:

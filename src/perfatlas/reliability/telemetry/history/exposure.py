@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history.history import History
 
 OF_GPUS: Final = ("gpu", "hbm", "nvlink")  # components that exist once per GPU
-OF_NODES: Final = ("host", NODE_STATE)
+OF_NODES: Final = ("host", "nvswitch", NODE_STATE)
 JOB: Final = "job"
 # Causes that a scheduler reports because a job ran on the node.
 SEEN_UNDER_JOBS: Final = ("node_fail", "boot_fail", "launch_failed", "reconfig_fail")

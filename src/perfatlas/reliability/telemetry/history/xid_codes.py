@@ -10,7 +10,7 @@ from typing import Final
 from perfatlas.files import shipped_table
 from perfatlas.reliability.telemetry.history.history import UNCLEAR
 
-_NAMED: Final = re.compile(r"xid_([0-9]{1,9})$")
+_NAMED: Final = re.compile(r"(?<!s)xid_([0-9]{1,9})$")
 
 
 @dataclass(frozen=True, kw_only=True)
