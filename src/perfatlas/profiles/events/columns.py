@@ -58,8 +58,7 @@ class Activities:
     launch_N: IntArray  # Index of the launch, NO_INDEX for a kernel without a launch record
     call_N: IntArray  # Index of the operator call in `Profile.calls`, NO_INDEX if unknown
     instance_N: IntArray  # Number of that execution of the operator, NO_INDEX if unknown
-    # Executions that the time of a row is the sum of; None where each row is one
-    count_N: IntArray | None = None
+    count_N: IntArray | None = None  # Executions that a row sums up; None where each row is one
 
     def counts(self) -> IntArray:
         """Return how many executions each activity stands for (N,)."""

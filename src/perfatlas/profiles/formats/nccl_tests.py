@@ -72,8 +72,7 @@ class _Parser:
 
     def read(self, line: str) -> None:
         """Read a line; lines of other programs say nothing."""
-        prefix = _PREFIX.match(line)
-        line = line[prefix.end() :] if prefix else line
+        line = line[prefix.end() :] if (prefix := _PREFIX.match(line)) else line
         if not line.startswith("#"):
             self._read_result(line)
         elif match := _ANNOUNCED.match(line):

@@ -160,8 +160,7 @@ def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> 
 def _operators(operators: Sequence[Facts], *, has_means: bool) -> pages.Section:
     """Return operators beside their predictions, without columns that have nothing."""
     priced = any(row["predicted_s"] is not None for row in operators)
-    left_out = () if priced else ("predicted", "roofline")
-    left_out = left_out if has_means else ("mean", *left_out)
+    left_out = (*(() if has_means else ("mean",)), *(() if priced else ("predicted", "roofline")))
     columns = {title: cell for title, cell in OPERATOR_COLUMNS.items() if title not in left_out}
     table = pages.Table.of(operators, columns, TEXTS, details=("roofline",), most_on_page=MAX_ROWS)
     drawn = [row for row in operators if row["predicted_s"]][:MAX_BARS]
