@@ -104,7 +104,7 @@ def test_unknown_types_that_are_no_decoders_are_refused() -> None:
     for stated in ({"architectures": ["NewModel"]}, {"is_encoder_decoder": True}):
         with pytest.raises(UnsupportedError, match="ForCausalLM"):
             read_config({"model_type": "unheard", **SIZES, **stated}, "test")
-    with pytest.raises(UnsupportedError, match="num_hidden_layers is missing"):
+    with pytest.raises(UnsupportedError, match="lacks num_hidden_layers"):
         read_config({"model_type": "unheard", **SIZES, "num_hidden_layers": None}, "test")
 
 

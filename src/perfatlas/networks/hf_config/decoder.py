@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.files import shipped_text
 from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
-from perfatlas.networks.hf_config.keys import FEATURES, KEYS, canonical, unread
+from perfatlas.networks.hf_config.keys import CLASS_KEYS, FEATURES, KEYS, canonical, unread
 from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
@@ -23,6 +23,7 @@ from perfatlas.networks.layers import (
     MoeFfn,
     ShortConvolution,
 )
+from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,6 +130,10 @@ def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
     below = _supplied_by_class(fields.text("model_type"), tuple(family.names.items()))
     fields, warnings = canonical(fields, family.names), []
     left_out = [name for name in _SUPPLIED if below.get(name) and name not in fields.values]
+    strange = [str(name) for name in fields.values if name not in CLASS_KEYS]
+    for name in left_out if strange else ():
+        if hint := did_you_mean(name, [other for other in strange if name not in other]):
+            raise InvalidSpecError(f"{fields.origin}: {name} is missing{hint}")
     if below:  # a class that does not know a feature ignores its keys
         known = {*below, *family.defaults, *family.fixed, *family.names.values()}
         ignored = {name: fields.values.get(name) for name in FEATURES if name not in known}
@@ -396,7 +401,8 @@ def mamba2(fields: Fields) -> Mamba2:
 def feed_forwards(fields: Fields, family: Family, depth: int) -> tuple[Ffn | None, ...]:
     """Return the feed-forward of each layer; None in layers that are a mixer alone."""
     sparse: Sequence[bool] = (False,) * depth
-    if fields.has("num_experts") and fields.integer("num_experts", minimum=0) > 1:
+    null = fields.values.get("num_experts", 0) is None and fields.has("num_experts_per_tok")
+    if (null or fields.has("num_experts")) and fields.integer("num_experts", minimum=0) > 1:
         sparse = sparse_layers(fields, depth)
     routed = experts(fields, family) if any(sparse) else None
     plain = None if all(sparse) else dense(fields, family)

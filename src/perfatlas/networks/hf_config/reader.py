@@ -204,7 +204,7 @@ def _family(fields: Fields, outer: Fields) -> Family:
         raise UnsupportedError(
             f"{fields.origin}: model_type {shown!r} is not known{nearest}; a config of an unknown"
             f" family is read as that of a decoder by the names of its fields, and"
-            f" {', '.join(missing)} is missing"
+            f" this one lacks {', '.join(missing)}"
         )
     return decoder.Family()
 
