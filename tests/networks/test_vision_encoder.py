@@ -262,6 +262,16 @@ def test_images_of_tiled_models_are_refused() -> None:
     assert whole.images.prompt_tokens == 2 * 576  # 24 x 24 patches of 336 pixels, whatever the size
 
 
+def test_a_token_ends_each_row_of_pixtral() -> None:
+    text = {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128}
+    config = {"model_type": "mistral3", "vision_config": PIXTRAL, "text_config": text}
+    encoder = read_config(config, "test").encoder
+    assert encoder is not None
+    # 55 x 55 tokens of 28 x 28 pixels; 1540 x 770 has 55 rows of 28 (27.5)
+    assert encoder.resizing.tokens(1540, 1540) == 55 * 56
+    assert encoder.resizing.tokens(1540, 770) == 55 * 29
+
+
 def test_layers_of_images_run_for_images_alone() -> None:
     config = {"model_type": "mllama_text_model", "cross_attention_layers": [1, 3],
               "num_hidden_layers": 4}  # fmt: skip

@@ -44,6 +44,7 @@ class Resizing:
     max_pixels: int = 0  # Maximum pixels of an image; where sides are padded, of its whole patches
     max_side: int = 0  # Maximum of a side that is padded [pixels]
     fixed_side: int = 0  # Side of all images [pixels], 0 where it depends on the image
+    ends_rows: bool = False  # Whether a token ends each row of a padded image (Pixtral)
     pads_sides: bool = False  # Whether sides are padded to whole tokens, else rounded to nearest
 
     def tokens(self, height: int, width: int) -> int:
@@ -87,7 +88,8 @@ class Resizing:
             math.sqrt(self.max_pixels / (patches * self.patch**2)),
             self.max_side / max(sides),
         )
-        return math.prod(math.ceil(max(int(side * scale), 1) / self.side) for side in sides)
+        rows, columns = (math.ceil(max(int(side * scale), 1) / self.side) for side in sides)
+        return rows * (columns + self.ends_rows)
 
 
 @dataclass(frozen=True, kw_only=True)

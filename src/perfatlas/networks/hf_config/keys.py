@@ -67,9 +67,9 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "mamba_proj_bias": ("use_bias",),
     "conv_kernel_size": ("conv_L_cache",),
 }
-_OURS: Final[Mapping[str, list[tuple[str, int]]]] = {
-    theirs: [(ours, others.index(theirs)) for ours, others in KEYS.items() if theirs in others]
-    for theirs in {name for others in KEYS.values() for name in others}
+_BY_SPELLING: Final[Mapping[str, list[tuple[str, int]]]] = {
+    key: [(name, keys.index(key)) for name, keys in KEYS.items() if key in keys]
+    for key in {key for keys in KEYS.values() for key in keys}
 }
 # Objects whose keys count like those of the config itself
 NESTED: Final = ("attn_config", "ffn_config")
@@ -109,7 +109,7 @@ RULES: Final = frozenset(
 CLASS_KEYS: Final = frozenset(
     (
         *KEYS,
-        *_OURS,
+        *_BY_SPELLING,
         *RULES,
         *("tie_word_embeddings", "index_topk", "index_n_heads", "index_head_dim"),
         *("embedding_size", "type_vocab_size", "dim", "hidden_dim", "num_heads", "window_size"),
@@ -119,34 +119,51 @@ CLASS_KEYS: Final = frozenset(
 # Words of keys that change neither the dimensions of a network nor its operators
 NEUTRAL: Final = frozenset(
     (
-        *("dropout", "pdrop", "token", "tokens", "initializer", "init", "rope", "rotary", "dtype"),
         *(
-            "epsilon",
-            "eps",
-            "theta",
-            "scale",
-            "scaling",
-            "scaled",
-            "softcap",
-            "softcapping",
-            "loss",
-        ),
-        *("coef", "version", "cache", "id2label", "label2id", "problem", "architectures", "auto"),
-        *("gradient", "quantization", "compression", "clip", "norm", "jitter", "temperature", "tp"),
-        *("name", "tie", "scoring", "aux", "activation", "act", "summary", "attn", "flash", "fp32"),
-        *("pad", "bos", "eos", "sep", "cls", "transformers", "model", "type", "return", "chunk"),
-        *(
-            "output",
-            "logits",
-            "logit",
-            "multiplier",
-            "group",
-            "topk",
+            "act",
+            "activation",
             "alibi",
-            "finetuning",
-            "task",
+            "aux",
+            "bos",
+            "chunk",
+            "clip",
+            "cls",
+            "coef",
+            "compression",
         ),
-        *("partial", "original", "std", "dropouts", "unsloth", "torch", "file", "is", "labels"),
+        *(
+            "dropout",
+            "dropouts",
+            "dtype",
+            "eos",
+            "eps",
+            "epsilon",
+            "finetuning",
+            "fp32",
+            "gradient",
+        ),
+        *("group", "implementation", "init", "initializer", "jitter", "labels", "logit", "logits"),
+        *("loss", "multiplier", "original", "output", "pad", "pdrop", "problem", "quantization"),
+        *("return", "rope", "rotary", "scale", "scaled", "scaling", "scoring", "sep", "softcap"),
+        *(
+            "softcapping",
+            "std",
+            "summary",
+            "task",
+            "temperature",
+            "theta",
+            "tie",
+            "token",
+            "tokens",
+        ),
+        *("topk", "torch", "tp", "transformers", "unsloth", "version"),
+    )
+)
+# Keys that are read elsewhere, or say nothing of the network
+ELSEWHERE: Final = frozenset(
+    (
+        *("model_type", "architectures", "auto_map", "use_cache", "_name_or_path", "name_or_path"),
+        *("id2label", "label2id", "hidden_act", "vision_config", "audio_config", "text_config"),
     )
 )
 
@@ -162,26 +179,26 @@ def canonical(fields: Fields, names: Mapping[str, str]) -> Fields:
         nested = fields.child(name)
         values |= nested.values if nested else {}
     values |= fields.values
-    taken = {names[theirs]: theirs for theirs in names if theirs in values}
-    values |= {ours: values.pop(theirs) for ours, theirs in taken.items()}
+    renamed = {names[key]: key for key in names if key in values}
+    values |= {name: values.pop(key) for name, key in renamed.items()}
     found: dict[str, tuple[bool, int, str]] = {}
-    for theirs, value in values.items():
-        for ours, rank in _OURS.get(theirs, ()):
-            candidate = (value is None, rank, theirs)
-            if ours not in values and (ours not in found or candidate < found[ours]):
-                found[ours] = candidate
-    spelled = {ours: theirs for ours, (_, _, theirs) in found.items()}
-    values |= {ours: values[theirs] for ours, theirs in spelled.items()}
+    for key, value in values.items():
+        for name, rank in _BY_SPELLING.get(key, ()):
+            candidate = (value is None, rank, key)
+            if name not in values and (name not in found or candidate < found[name]):
+                found[name] = candidate
+    spelled = {name: key for name, (_, _, key) in found.items()}
+    values |= {name: values[key] for name, key in spelled.items()}
     for name in PER_LAYER:
         listed = values.get(name)
         if isinstance(listed, list) and listed and all(one == listed[0] for one in listed):
             values[name] = listed[0]
-    return Fields(values=values, origin=fields.origin, spellings=spelled | taken)
+    return Fields(values=values, origin=fields.origin, spellings=spelled | renamed)
 
 
 def unread(fields: Fields) -> tuple[str, ...]:
     """Return the keys of a config that its reader does not know and that may change the network."""
-    known = {*CLASS_KEYS, *NESTED, *KEYS["hidden_act"], "hidden_act"}
+    known = {*CLASS_KEYS, *NESTED, *KEYS["hidden_act"], *ELSEWHERE}
     return tuple(
         sorted(
             name

@@ -224,8 +224,7 @@ def _tower(vision: Fields, tower: _Tower) -> Architecture:
 def _projected(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     """Return a tower of `_TOWERS` and the projector of its model, by `_PROJECTORS`.
 
-    Limits: All layers are priced, also the last where its output is not used (LLaVA). Tokens that
-        end rows of patches (Pixtral, one per row) are not counted.
+    Limits: All layers are priced, also the last where its output is not used (LLaVA).
     """
     for name in ("image_size", "patch_size"):  # InternVL states pairs
         if isinstance(vision.values.get(name), list):
@@ -258,7 +257,12 @@ def _projected(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder
     resizing = Resizing(side=patch * merge, fixed_side=image // (patch * merge) * patch * merge)
     if not tower.table:
         resizing = Resizing(
-            side=patch * merge, patch=patch, max_pixels=image**2, max_side=image, pads_sides=True
+            side=patch * merge,
+            patch=patch,
+            max_pixels=image**2,
+            max_side=image,
+            ends_rows=True,
+            pads_sides=True,
         )
     return VisionEncoder(
         transformer=layers,
