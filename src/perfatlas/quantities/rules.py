@@ -5,7 +5,6 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
 # what a rule reads: columns of fields, or what is resolved from them
 Rows = TypeVar("Rows", bound=Any)
-# Which rows (N,), or whether all, and the sentences about them or what returns those about one
+# A remark returns the rows that it applies to (N,), or whether to all, and its sentences, or what
+# returns those of a row
 Remarks: TypeAlias = (
     "tuple[NDArray[np.bool_] | bool, str | Sequence[str] | Callable[[int], str | Sequence[str]]]"
 )
@@ -29,12 +29,12 @@ Remark: TypeAlias = "Callable[[Any], Remarks]"
 
 
 class Rule(NamedTuple, Generic[Rows]):
-    """What some rows must not be, or what an answer remarks on them.
+    """What some rows must not be.
 
     The rows have a `size`, and a `row` that fills in messages.
     """
 
-    applies: Callable[[Rows], NDArray[np.bool_] | bool]  # Which rows it is about (N,), or all
+    applies: Callable[[Rows], NDArray[np.bool_] | bool]  # Which rows it refuses (N,), or all
     # A sentence with fields to fill in, such as "prefix = {prefix}", or what returns it for a row
     message: str | Callable[[Rows, int], str]
     remedy: str = ""  # What to change, with fields to fill in
@@ -45,20 +45,12 @@ class Rule(NamedTuple, Generic[Rows]):
         """Return which rows it refuses (N,)."""
         return np.broadcast_to(self.applies(rows), rows.size)
 
-    def __call__(self, rows: Rows) -> Remarks:
-        """Return the rows that it is about (N,), and what returns the sentence about one."""
-        return self.applies(rows), partial(self.sentence, rows)
-
-    def sentence(self, rows: Rows, row: int) -> str:
-        """Return what it says about a row."""
-        if not isinstance(self.message, str):
-            return self.message(rows, row)
-        text = "; ".join(filter(None, (self.message, self.remedy)))
-        return text.format_map(rows.row(row)) if "{" in text else text
-
     def broken_by(self, rows: Rows, row: int) -> PerfatlasError:
         """Return the error of a row."""
-        return self.error(self.sentence(rows, row))
+        if not isinstance(self.message, str):
+            return self.error(self.message(rows, row))
+        text = "; ".join(filter(None, (self.message, self.remedy)))
+        return self.error(text.format_map(rows.row(row)) if "{" in text else text)
 
 
 def broken_rules(rules: Iterable[Rule[Rows]], rows: Rows) -> dict[int, PerfatlasError]:
@@ -101,12 +93,12 @@ def remarks(size: int, *tables: tuple[Iterable[Remark], Any]) -> list[tuple[str,
 
     Args:
         size: Number of rows.
-        *tables: Remarks with what they read: each a `Rule`, or a function that returns the same.
+        *tables: Remarks, with what they read.
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.quantities import Rule, remarks
-        >>> large = Rule(lambda batch_N: batch_N > 4, lambda batch_N, n: f"{batch_N[n]} exceeds 4")
+        >>> from perfatlas.quantities import remarks
+        >>> large = lambda batch_N: (batch_N > 4, lambda n: f"{batch_N[n]} exceeds 4")
         >>> remarks(2, ([large], np.array([1, 8])))
         [(), ('8 exceeds 4',)]
     """
