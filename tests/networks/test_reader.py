@@ -285,19 +285,19 @@ def test_glm4_and_minimax_norms() -> None:
         ("llava", "llama"),
     ],
 )
-def test_multimodal_wrappers_read_the_text_part_with_a_note(wrapper: str, inner: str) -> None:
+def test_multimodal_wrappers_read_the_text_part_with_a_warning(wrapper: str, inner: str) -> None:
     text = config(inner, **MOE, **MLA)
     wrapped = read_config({"model_type": wrapper, "text_config": text}, "test")
     assert wrapped.layers == read_config(text, "test").layers
-    assert "multimodal" in wrapped.notes[0]
+    assert "multimodal" in wrapped.warnings[0]
     tied = read_config(
         {"model_type": wrapper, "tie_word_embeddings": True, "text_config": text}, "test"
     )
     assert tied.tie_word_embeddings
 
 
-def test_flat_multimodal_configs_have_a_note() -> None:
-    assert "multimodal" in read("qwen2_5_vl", vision_config={}).notes[0]
+def test_flat_multimodal_configs_have_a_warning() -> None:
+    assert "multimodal" in read("qwen2_5_vl", vision_config={}).warnings[0]
 
 
 def test_auto_map_is_ignored_and_noted() -> None:

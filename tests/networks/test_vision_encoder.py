@@ -156,7 +156,7 @@ def test_incomplete_vision_configs_describe_no_encoder(name: str) -> None:
         network = read_config({**config, "vision_config": kept}, "x")
         if network.encoder is not None:  # a field with a default
             continue
-        assert "not counted" in network.notes[0]
+        assert "not counted" in network.warnings[0]
         with pytest.raises(UnsupportedError, match=rf"x: vision_config: .*{missing}.*missing"):
             network.with_images(1, 64, 64)
 
@@ -206,7 +206,7 @@ def test_invalid_vision_configs() -> None:
         read_config({**config, "vision_config": {**vision, "image_size": 1}}, "x")
     with pytest.raises(InvalidSpecError, match="hidden_size"):
         read_config({**config, "vision_config": {**vision, "num_attention_heads": 3}}, "x")
-    assert "not counted" in read_config(config, "x").notes[0]
+    assert "not counted" in read_config(config, "x").warnings[0]
 
 
 # transformers 5.24 on the meta device: parameters of the tower and of its projector

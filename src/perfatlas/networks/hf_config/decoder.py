@@ -188,7 +188,7 @@ def _assumed(fields: Fields, family: Family) -> str:
     """Return what is assumed of a config whose family is not known."""
     others = unread(fields)
     ignored = f"; not read: {', '.join(others[:12])}" if others else ""
-    gate = "a gated" if _gated(fields, family) else "no gated"
+    gate = "a gated" if _gated(fields, family) else "an ungated"
     return (
         f"model_type {fields.text('model_type')[:40]!r} is not known: its config is read by the"
         f" names of its fields, as that of a decoder with two norms per layer, {gate} feed-forward"

@@ -82,7 +82,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         others = tuple(text for text in architecture.warnings if text not in named)
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
     encoder, undescribed, checkpoint = None, "", CheckpointFormats()
-    format_notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if outer.has("vision_config"):
         from perfatlas.networks.hf_config.vision import read_vision
 
@@ -90,17 +90,17 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if outer.has(*FORMATS) or fields.has(*FORMATS):
         from perfatlas.networks.hf_config.quantization import checkpoint_formats
 
-        checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
-    notes = wrapped if encoder is None else ()
+        checkpoint, notes = checkpoint_formats(outer, fields, architecture)
     if (remote := outer.child("auto_map")) is not None:
         code = repr_for_error(next(iter(remote.values.values()), ""))
-        notes = (*notes, f"auto_map names {code}, Python code that is never run")
+        notes = (f"auto_map names {code}, Python code that is never run", *notes)
     return replace(
         architecture,
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        notes=(*notes, *architecture.notes, *format_notes),
+        warnings=(*(() if encoder else wrapped), *architecture.warnings),
+        notes=(*notes, *architecture.notes),
     )
 
 
@@ -210,7 +210,7 @@ def _family(fields: Fields, outer: Fields) -> Family:
 
 
 def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
-    """Return the fields of the language model, and a note if it was wrapped."""
+    """Return the fields of the language model, and a warning if it was wrapped."""
     wrapper = outer.text("model_type", default="multimodal")
     note = f"text part of the multimodal model {wrapper[:40]!r}; its encoders are not counted"
     name = outer.has(*_TEXT_PARTS)
