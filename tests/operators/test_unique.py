@@ -16,7 +16,7 @@ from perfatlas.operators.unique import MANY_ROWS
     )
 )
 def test_unique_rows_reproduce_the_table(rows: FloatArray) -> None:
-    first, where = unique_rows(rows)
+    first, where = unique_rows(list(rows.T))
     assert np.array_equal(rows[first][where], rows)
     assert first.size == np.unique(rows + 0.0, axis=0).shape[0]
 
@@ -24,7 +24,7 @@ def test_unique_rows_reproduce_the_table(rows: FloatArray) -> None:
 def test_many_rows_give_the_distinct_rows_in_the_order_of_their_first() -> None:
     random = np.random.default_rng(1)
     rows = random.choice([0.0, -0.0, 1.0, 2.0, 1e300], (MANY_ROWS + 1, 4))
-    first, where = unique_rows(rows)
+    first, where = unique_rows(list(rows.T))
     expected = np.sort(np.unique(rows + 0.0, axis=0, return_index=True)[1])
     assert np.array_equal(rows[first][where], rows)
     assert np.array_equal(first, expected)

@@ -188,8 +188,7 @@ def _with_latency(
     if not np.any(shape.ranks > 1.0):
         return np.zeros_like(shape.ranks), np.zeros_like(shape.ranks)
     time_U, _ = time_s(shape, parameters)
-    groups: FloatArray = np.column_stack((shape.ranks, shape.bandwidth, query.index_U))
-    first_G, group_U = unique_rows(groups)
+    first_G, group_U = unique_rows((shape.ranks, shape.bandwidth, query.index_U))
     some, none_G = physics.take_rows(shape, first_G), np.zeros(first_G.size)
     empty = some._replace(bytes=none_G, wire_bytes=none_G, in_network_bytes=none_G)
     latency_G, _ = time_s(empty, physics.take_rows(parameters, first_G))

@@ -170,13 +170,11 @@ def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
     Candidates of one load have the same steps, times and energies. Memory may differ.
     """
     differing = [column for column in _columns(loaded) if np.any(column != column[0])]
-    numbers = [
-        np.where(np.isnan(column), UNKNOWN, column) for column in differing
-    ]  # NaN differs from itself
-    varying = [column for column in numbers if np.any(column != column[0])]
+    # NaN differs from itself
+    varying = [np.where(np.isnan(column), UNKNOWN, column) for column in differing]
     if not varying:
         return np.zeros(1, np.int64), np.zeros(loaded.served.size, np.int64)
-    return unique_rows(np.column_stack(varying))
+    return unique_rows(varying)
 
 
 def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
@@ -248,10 +246,10 @@ SHARDED: tuple[str, ...] = (
 
 def distinct_steps(
     question: Candidates, key: Sequence[FloatArray], rows: IntArray | None = None
-) -> tuple[IntArray, IntArray, FloatArray]:
+) -> tuple[IntArray, IntArray, list[FloatArray]]:
     """Return the first row of each distinct step (U,), the step of each row (R,), and its kind.
 
-    Steps of one kind differ in their pipeline stages alone (U, D).
+    Steps of one kind differ in their pipeline stages alone (D columns, each (U,)).
 
     Args:
         key: What distinguishes the steps of one plan, system and clock, each (R,).
@@ -264,10 +262,10 @@ def distinct_steps(
         *question.model.network.columns_of_sizes(),
     ]
     by_row = columns if rows is None else [column[rows] for column in columns]
-    first_U, place_R = unique_rows(np.column_stack([*by_row, *key]))
+    first_U, place_R = unique_rows([*by_row, *key])
     kind = [column for name, column in zip(SHARDED, by_row, strict=False) if name != "pp"]
     kind += [*by_row[len(SHARDED) :], *key]
-    return first_U, place_R, np.column_stack([column[first_U] for column in kind])
+    return first_U, place_R, [column[first_U] for column in kind]
 
 
 def decode_key(loaded: RunningLoad) -> list[FloatArray]:

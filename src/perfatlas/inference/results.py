@@ -171,7 +171,7 @@ def common_nodes(*pools: Candidates) -> tuple[list[Node], IntArray]:
     Args:
         *pools: Candidates of each pool (C).
     """
-    first_U, place_C = unique_rows(np.column_stack([pool.placement.index_C for pool in pools]))
+    first_U, place_C = unique_rows([pool.placement.index_C for pool in pools])
     nodes = []
     for c in first_U.tolist():
         own = [pool.placement.systems[int(pool.placement.index_C[c])].node for pool in pools]

@@ -113,7 +113,7 @@ class _Steps(NamedTuple):
         Args:
             some: The candidates (U).
         """
-        first_V, place_U = unique_rows(work.kind_UD)
+        first_V, place_U = unique_rows(work.kind)
         if 10 * first_V.size > 9 * place_U.size or not differs_by_transfers(some.context()):
             every = np.arange(place_U.size)
             (cost,) = step_costs([work.steps(some, every)], some.context())
@@ -137,7 +137,7 @@ class _Work(NamedTuple):
 
     # Returns the steps of candidates, given their positions among the distinct steps
     steps: Callable[[Candidates, IntArray], Step]
-    kind_UD: FloatArray  # What distinguishes them, but for their pipeline stages (U, D)
+    kind: list[FloatArray]  # What distinguishes them, but for their pipeline stages, each (U,)
     occupied_U: FloatArray  # Tokens of a step over those that it runs (U,)
     launch_s: float  # Host time to launch a transfer between stages [s]
 
@@ -224,13 +224,13 @@ def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
 
 def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
     """Return the distinct decode steps, and that of each candidate (C,)."""
-    first_U, index_C, kind_UD = distinct_steps(loaded.question, decode_key(loaded))
+    first_U, index_C, kind = distinct_steps(loaded.question, decode_key(loaded))
     batch_U, keys_U = (column_C[first_U] for column_C in loaded.decoding())
 
     def steps(some: Candidates, index: IntArray) -> Step:
         return decode_work(some.context(), batch_U[index], keys_U[index])
 
-    work = _Work(steps, kind_UD, loaded.occupied()[first_U], 0.0)
+    work = _Work(steps, kind, loaded.occupied()[first_U], 0.0)
     return _Steps.of(loaded.question.take(first_U), work), index_C
 
 
@@ -252,7 +252,7 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     key = [*columns.values(), loaded.busy_ranks[rows]]
     images_C = loaded.question.context().images_per_token_C
     key += [] if images_C is None else [images_C[rows]]
-    first_U, index, kind_UD = distinct_steps(loaded.question, key, rows)
+    first_U, index, kind = distinct_steps(loaded.question, key, rows)
     some = loaded.question.take(rows[first_U])
     busy_U = loaded.busy_ranks[rows[first_U]]
 
@@ -261,7 +261,7 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
         return prefill_work(some.context(), tokens, busy_U[index])
 
     launch_s = some.profile.host.per_operator_prefill_s
-    work = _Work(steps, kind_UD, np.ones(first_U.size), launch_s)
+    work = _Work(steps, kind, np.ones(first_U.size), launch_s)
     chunk_C = index[: chunks.count.size]
     last_C = chunk_C.copy()
     last_C[smaller] = index[chunks.count.size :]

@@ -231,7 +231,7 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
     sizes = (plan.tp, plan.pp, plan.cp, plan.attention_dp, plan.ep, plan.moe_tp)
     spread_C = np.broadcast_to(question.spread_weights, plan.tp.shape)
     multiples = [np.broadcast_to(m, plan.tp.shape) for m in question.overheads.expert_multiples]
-    first_U, place_C = unique_rows(np.column_stack((*sizes, spread_C, *multiples)))
+    first_U, place_C = unique_rows((*sizes, spread_C, *multiples))
     some = PlanColumns(**{name: values[first_U] for name, values in vars(plan).items()})
     of_model = question.network, question.formats, some
     hidden_C, width_C = multiples

@@ -100,16 +100,15 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         if not which_R.size:
             continue
         at_R = (which_R, candidate_R)
-        key_RD = np.empty((which_R.size, 4))
-        for column, name in enumerate(("bytes", "ranks", "stride")):
-            key_RD[:, column] = np.stack([getattr(link, name) for link in same])[at_R]
-        key_RD[:, 3] = placement.index_C[candidate_R]
-        first_U, inverse_R = unique_rows(key_RD)
-        bytes_U, ranks_U, stride_U, index_U = key_RD[first_U].T.copy()
+        columns_O = ((link.bytes, link.ranks, link.stride) for link in same)
+        shape = [np.stack(column)[at_R] for column in zip(*columns_O, strict=True)]
+        system_R = placement.index_C[candidate_R]
+        first_U, inverse_R = unique_rows((*shape, system_R))
+        bytes_U, ranks_U, stride_U = (column_R[first_U] for column_R in shape)
         priced = collectives.price_collectives(
             collectives.CollectiveShapes(op=op, bytes=bytes_U, ranks=ranks_U, stride=stride_U),
             systems=placement.systems,
-            system_index_U=index_U.astype(np.int64),
+            system_index_U=system_R[first_U],
             tier=context.tier,
             implementation=_implementation(context),
         )

@@ -71,7 +71,7 @@ def first_distinct(order: IntArray, *identity: AnyArray) -> IntArray:
         >>> first_distinct(np.array([2, 0, 1]), np.array([8, 4, 8])).tolist()
         [2, 1]
     """
-    first, _ = unique_rows(np.column_stack([each[order] for each in identity]).astype(np.float64))
+    first, _ = unique_rows([each[order] for each in identity])
     return order[np.sort(first)]
 
 

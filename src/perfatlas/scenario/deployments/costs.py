@@ -46,7 +46,7 @@ def pool_prices(
     found, (combinations, given_C) = [], given
     for candidates, share in pools:
         placement = candidates.placement
-        first_U, place_C = unique_rows(np.column_stack((placement.index_C, given_C)))
+        first_U, place_C = unique_rows((placement.index_C, given_C))
         names = [placement.systems[at].name for at in placement.index_C[first_U].tolist()]
         given_U = given_C[first_U].tolist()
         fields = ([values[at] for at in given_U] for values in combinations)

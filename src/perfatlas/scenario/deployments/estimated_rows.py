@@ -335,7 +335,7 @@ def _with_costs(found: EstimatedRows, table: Resolution) -> EstimatedRows:
         if two:
             shares = [prompt_share, 1.0 - prompt_share]
     fields = [given[name] for name in costs.Given._fields]
-    first_U, terms_C = unique_rows(np.column_stack([f.codes_N[rows_C] for f in fields]))
+    first_U, terms_C = unique_rows([f.codes_N[rows_C] for f in fields])
     first_rows = rows_C[first_U].tolist()
     terms = costs.Given(*([f.values[f.codes_N[row]] for row in first_rows] for f in fields))
     pools = costs.pool_prices(

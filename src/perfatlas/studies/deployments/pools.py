@@ -113,8 +113,8 @@ def deployments(
     placed = pairs.prefill_workers > 0.0
     if not np.all(placed):
         others = pairs.at(np.flatnonzero(~placed))
-        plans = np.column_stack((prefill.plan[others.first], decode.plan[others.second]))
-        rejected["workers_fit_on_nodes"] += unique_rows(plans.astype(np.float64))[0].size
+        plans = (prefill.plan[others.first], decode.plan[others.second])
+        rejected["workers_fit_on_nodes"] += unique_rows(plans)[0].size
     pairs = pairs.at(np.flatnonzero(placed))
     size = pairs.first.size
     if not size:
@@ -223,7 +223,7 @@ def _best_batches(pools: _Pools, pairs: Pairs, judged: Columns, inputs: SearchIn
     key_D = (plans * most + pairs.prefill_workers) * most + pairs.decode_workers
     meets_D = judged["slo_probability"] >= inputs.min_slo_probability
     value_D = ranking_values(meets_D, judged["score"], judged["excess"])
-    group_D = unique_rows(key_D[:, None])[1]
+    group_D = unique_rows((key_D,))[1]
     return best_of_groups(group_D, meets_D, value_D, judged["request_latency_s"])
 
 
@@ -329,7 +329,7 @@ def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
     indices = unexceeded_workers(points.sequences, gpus, busy, inputs, energy_j)
     late_s = value_exceeded(*busy, 1.0 - inputs.min_slo_probability)
     question, results = points.question.take(indices.tolist()), evaluated.take(indices)
-    sizes = np.column_stack([getattr(question.plan, name) for name in POOL_SIZES[role]])
+    sizes = [getattr(question.plan, name) for name in POOL_SIZES[role]]
     return Workers(
         family=points.family,
         question=question,

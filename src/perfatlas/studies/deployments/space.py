@@ -396,8 +396,7 @@ def _distinct_chunks(
     """
     if not np.isnan(chunks).any():  # listed ones leave the default out
         return np.ones((plan.tp.size, chunks.size), np.bool_)
-    sizes_UD = np.column_stack([plan.attention_dp, plan.gpus_per_replica])
-    first_G, group_U = unique_rows(sizes_UD)
+    first_G, group_U = unique_rows((plan.attention_dp, plan.gpus_per_replica))
     some = parallelism.PlanColumns(**take_columns(plan, first_G))
     default_G = _limited(inputs, fields, base, some).limits.max_num_batched_tokens
     new_GK: NDArray[np.bool_] = chunks[None, :] != default_G[:, None]  # NaN differs from all

@@ -8,7 +8,7 @@ physics model.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -199,30 +199,25 @@ def gather_rows(
         return None
     silicon = SiliconRows(devices.devices)
     columns_G = [shapes.shape_columns(operator) for operator in wanted]
-    shape_GCD = np.empty((*match_GC.shape, len(model.shape_names)))
-    for shape_CD, columns in zip(shape_GCD, columns_G, strict=True):
-        for column_C, shape_name in zip(shape_CD.T, model.shape_names, strict=True):
+    match_R, shape_R = match_GC[runs_GC], {}
+    for shape_name in model.shape_names:
+        column_GC = np.empty(match_GC.shape)
+        for column_C, columns in zip(column_GC, columns_G, strict=True):
             column_C[:] = columns[shape_name]
+        shape_R[shape_name] = column_GC[runs_GC]
     first_G = np.array([silicon.first(operator.compute_format) for operator in wanted])
-    everywhere = which_R.size == runs_GC.size
-    shape_RD = (
-        shape_GCD.reshape(-1, len(model.shape_names))
-        if everywhere
-        else shape_GCD[which_R, candidate_R]
-    )
-    match_R, silicon_R = match_GC[runs_GC], first_G[which_R] + devices.index_C[candidate_R]
+    silicon_R = first_G[which_R] + devices.index_C[candidate_R]
     clock_R = devices.clock_ratio()[candidate_R]
     # Columns in which rows may differ
-    varying = [
-        column
-        for column, shape_name in enumerate(model.shape_names)
+    key: list[NDArray[Any]] = [
+        column_R
+        for shape_name, column_R in shape_R.items()
         if not _constant([columns[shape_name] for columns in columns_G])
     ]
-    key = (np.take(shape_RD, varying, axis=1), match_R, silicon_R)
-    first_U, inverse_R = unique_rows(
-        np.column_stack(key if devices.clock_ratio_C is None else (*key, clock_R))
-    )
-    shape_UD, match_U = shape_RD[first_U], match_R[first_U]
+    key += [match_R, silicon_R, *([] if devices.clock_ratio_C is None else [clock_R])]
+    first_U, inverse_R = unique_rows(key)
+    shape_UD = np.stack([column_R[first_U] for column_R in shape_R.values()], axis=1)
+    match_U = match_R[first_U]
     limits_M = [match.limits for match in catalog.matches]
     low_U, high_U = catalog.spread()[match_U].T
     outside_U = shapes.octaves_outside(name, shape_UD, match_U, limits_M)
