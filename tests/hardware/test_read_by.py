@@ -11,7 +11,7 @@ import pytest
 import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.hardware import FIELDS, resolve_system
-from perfatlas.hardware.spec import catalog_spec
+from perfatlas.hardware.catalog import catalog_spec
 from perfatlas.quantities import PerfatlasError, UnsupportedError
 from perfatlas.vocabulary.metrics import METRICS
 from tests.golden.flatten import predicted

@@ -18,11 +18,12 @@ from perfatlas.operators import FloatArray
 
 MEASURED: Final = 8  # most ranks of a library's rows over a switch
 WIDENED: Final = ("b200_sxm", "h200_sxm")  # with a larger domain than they are built with
-RACKS: Final = tuple(
+RACKS: Final = tuple(  # of figures that no source disputes
     name
     for name in system_names()
-    for links in (resolve_system(name).device.scale_up,)
-    if links.kind == "nvlink" and links.domain_size > MEASURED
+    for system in (resolve_system(name),)
+    for links in (system.device.scale_up,)
+    if links.kind == "nvlink" and links.domain_size > MEASURED and not system.ranges
 )
 SYSTEMS: Final = (*RACKS, *(f"{name}{{device.scale_up.domain_size=72}}" for name in WIDENED))
 OPS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")

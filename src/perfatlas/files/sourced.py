@@ -29,7 +29,7 @@ _SOURCE: Final[dict[str, Field[str]]] = {
     "ref": Field(_Words()),
     "note": Field(_Words()),
 }
-_ENTRY: Final = {"value": None, "reason": None, **_SOURCE}
+_ENTRY: Final = {"value": None, "reason": None, "range": None, **_SOURCE}
 
 
 class Entry(NamedTuple):
@@ -38,6 +38,7 @@ class Entry(NamedTuple):
     value: Value
     source: Source
     reason: str = ""
+    ends: tuple[float, float] | None = None  # Between which sources disagree [SI]
 
 
 def read_source(table: Mapping[str, object], default: Source | None, where: str) -> Source:
@@ -70,12 +71,14 @@ def default_source(table: Mapping[str, object], fallback: Source | None, where: 
 def read_entry(reader: Reader[Value], raw: object, default: Source, where: str) -> Entry:
     """Return a value with its source, from a bare value or from {value, kind, ref, note, reason}.
 
+    A number may state the `range` within which sources disagree, as ["13 TB/s", "22 TB/s"].
+
     Args:
         default: Source if the value states none.
         where: Place of the value, for messages.
 
     Raises:
-        InvalidSpecError: The value or its source is invalid.
+        InvalidSpecError: The value, its range or its source is invalid.
     """
     if not isinstance(raw, Mapping):
         return Entry(reader.read(raw, where), default)
@@ -85,4 +88,18 @@ def read_entry(reader: Reader[Value], raw: object, default: Source, where: str) 
     reason = raw.get("reason", "")
     if not isinstance(reason, str):
         raise InvalidSpecError(f"{where}.reason = {repr_for_error(reason)}: expected text")
-    return Entry(reader.read(raw["value"], where), read_source(raw, default, where), reason)
+    value = reader.read(raw["value"], where)
+    ends = None if raw.get("range") is None else _range(reader, raw["range"], value, where)
+    return Entry(value, read_source(raw, default, where), reason, ends)
+
+
+def _range(reader: Reader[Value], raw: object, value: Value, where: str) -> tuple[float, float]:
+    """Return the two numbers between which a value lies."""
+    ends = [reader.read(end, f"{where}.range") for end in raw] if isinstance(raw, list) else []
+    numbers = [float(end) for end in (*ends, value) if isinstance(end, (int, float))]
+    if len(ends) != 2 or len(numbers) != 3 or not numbers[0] <= numbers[2] <= numbers[1]:
+        raise InvalidSpecError(
+            f"{where}.range = {repr_for_error(raw)}: expected two numbers with the value between"
+            ' them, such as ["13 TB/s", "22 TB/s"]'
+        )
+    return numbers[0], numbers[1]

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Text
+from perfatlas.hardware.catalog import catalog_spec, system_names
 from perfatlas.hardware.changes import number
 from perfatlas.hardware.device_fields import FORMATS, DeviceKind
 from perfatlas.hardware.schema import KINDS, fields_of, kind_of, unit_of
-from perfatlas.hardware.spec import Spec, catalog_spec, system_names
 from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.files import Entry
+    from perfatlas.hardware.spec import Spec
 
 IDENTITY_TOLERANCE: Final = 0.03
+ROUNDED: Final = 1.0 + 1e-12  # of clocks that follow from one another
 # (narrow, wide): the narrower format must not have the lower dense peak unless a reason is stated.
 TORUS: Final = ("ici", "neuronlink")  # kinds of links that form a torus
 MAX_TORUS_LINKS: Final = 6  # two of each axis
@@ -60,7 +62,7 @@ def _check_kind(spec: Spec, kind: DeviceKind) -> None:
 def _check_order(spec: Spec, kind: DeviceKind) -> None:
     entries = spec.entries
     for lower, upper in (*_ORDER, *kind.orders):
-        if number(entries, lower) > number(entries, upper):
+        if number(entries, lower) > number(entries, upper) * ROUNDED:
             raise InvalidSpecError(
                 f"{spec.origin}: {lower} = {_text(entries, lower)} exceeds"
                 f" {upper} = {_text(entries, upper)}"

@@ -125,3 +125,5 @@ class System:
     sources: Mapping[str, Source]  # Source by dotted TOML path ("node.nic_bandwidth")
     notes: tuple[str, ...] = ()  # Remarks to show with an answer
     overridden: tuple[str, ...] = ()  # Dotted paths of the fields that the user changed
+    # Numbers between which sources of a value disagree, by dotted TOML path [SI]
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.files import Entry, Number
-from perfatlas.hardware import spec as catalog
+from perfatlas.hardware import catalog
+from perfatlas.hardware.catalog import RELATIVE, catalog_spec
 from perfatlas.hardware.changes import apply_changes, number, split_overrides
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.paths import read_topology
 from perfatlas.hardware.schema import FIELDS, attributes_of, fields_of, kind_of
 from perfatlas.hardware.slices import find_slice
-from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
+from perfatlas.hardware.spec import Spec, file_spec
 from perfatlas.quantities import InvalidSpecError, Source
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _with_defaults(spec: Spec) -> Spec:
             spelled = Source(kind="assumed", ref=spec.origin, note="defined inline, without a name")
             entries.setdefault(section, Entry("custom", spelled))
     unstated = Source(kind="assumed", ref=spec.origin, note="no calibration_relative is set")
-    entries.setdefault("device.calibration_relative", Entry("", unstated))
+    entries.setdefault(RELATIVE, Entry("", unstated))
     kind = kind_of(entries, spec.origin)
     for path, field in fields_of(kind).items():
         if field.default is not None and path not in entries:
@@ -85,13 +86,12 @@ def _user_spec(path: str) -> Spec:
         return _with_defaults(spec)
     base = _with_defaults(catalog_spec(base_name))
     changes = dict(spec.entries)
-    relative = "device.calibration_relative"
-    if relative not in changes and not base.entries[relative].value:
+    if RELATIVE not in changes and not base.entries[RELATIVE].value:
         source = Source(kind="assumed", ref=path, note=f"based on {base.name}")
-        changes[relative] = Entry(base.name, source)
+        changes[RELATIVE] = Entry(base.name, source)
     merged = apply_changes(replace(base, origin=path), changes, spec.name)
     notes = (*base.notes, f"{spec.name} is {base.name} with changes from {path}", *spec.notes)
-    return replace(merged, notes=notes, changed=merged.changed - {relative})
+    return replace(merged, notes=notes, changed=merged.changed - {RELATIVE})
 
 
 def _looks_like_path(text: str) -> bool:
@@ -164,6 +164,7 @@ def _system(spec: Spec, name: str) -> System:
         sources=_sources(entries, ""),
         notes=spec.notes,
         overridden=tuple(sorted(spec.changed)),
+        ranges={path: entry.ends for path, entry in entries.items() if entry.ends},
     )
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from perfatlas import files, quantities
 from perfatlas.hardware.schema import FIELDS, is_section
-from perfatlas.hardware.slices import find_slice
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, repr_for_error
 
 MAX_FILE_BYTES: Final = 262_144  # bytes of a user's spec
@@ -88,12 +86,8 @@ class Spec:
     unchanged: Mapping[str, files.Entry] | None = None
 
 
-def system_names() -> tuple[str, ...]:
-    """Return the names of all systems of the catalog, sorted."""
-    return files.shipped_names("data/hardware/devices")
-
-
-def _shipped(file: str) -> dict[str, object]:
+def shipped(file: str) -> dict[str, object]:
+    """Return a shipped file of hardware."""
     return files.shipped_table(f"data/hardware/{file}")
 
 
@@ -103,7 +97,7 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, files.Entry
     Args:
         section: "node" or "fabric".
     """
-    groups = _shipped(f"{section}s.toml")
+    groups = shipped(f"{section}s.toml")
     table = groups.get(name)
     if not isinstance(table, dict):
         raise quantities.InvalidSpecError(
@@ -113,38 +107,6 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, files.Entry
     default = files.default_source(table, None, f"{section} {name}")
     fields = {key: raw for key, raw in table.items() if key != "source"}
     return {section: files.Entry(name, default)} | read_section(section, fields, default, name)
-
-
-@cache
-def _spellings() -> dict[str, str]:
-    """Return all system names, with those that a name without a form factor stands for."""
-    main = {name: str(meant) for name, meant in _shipped("aliases.toml").items()}
-    return {name: name for name in system_names()} | main
-
-
-@cache
-def catalog_spec(name: str) -> Spec:
-    """Return the shipped spec of a system.
-
-    Args:
-        name: Name in any letter case, or a unique prefix: "A100" is a100_sxm; or that of a slice
-            of a pod: "v5p-128".
-    """
-    lists = (
-        "`perfatlas catalog systems` lists all; for any other device, `perfatlas catalog systems"
-        " new FILE.toml --base NAME` writes a hardware file to fill in from its datasheet"
-    )
-    if pod := find_slice(name):
-        spec = catalog_spec(pod.system)
-        source = quantities.Source(kind="datasheet", ref=pod.ref, note=pod.note)
-        domain = {"device.scale_up.domain_size": files.Entry(pod.chips, source)}
-        return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, pod.note))
-    system = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
-    if system != name:
-        spec = catalog_spec(system)
-        remarks = () if name.casefold() == system else (f"system {name} resolved to {system}",)
-        return replace(spec, notes=(*spec.notes, *remarks))
-    return _read_spec(_shipped(f"devices/{name}.toml"), name, None)
 
 
 def _read_file(path: str) -> dict[str, object]:
@@ -203,9 +165,8 @@ def _group_entries(
     return entries | read_section(section, fields, default, origin)
 
 
-def _read_spec(
-    table: Mapping[str, object], origin: str, fallback: quantities.Source | None
-) -> Spec:
+def read_spec(table: Mapping[str, object], origin: str, fallback: quantities.Source | None) -> Spec:
+    """Return the spec of a table, without what its base has."""
     for key in table:
         if key not in _FILE_KEYS:
             elsewhere = any(path.endswith(f".{key}") for path in FIELDS)
@@ -241,5 +202,5 @@ def file_spec(path: str) -> tuple[Spec, str | None]:
         raise quantities.InvalidSpecError(
             f"{path}: name = {quantities.repr_for_error(name)}: expected a short text"
         )
-    spec = _read_spec(table, path, quantities.Source(kind="assumed", ref=f"user file {path}"))
+    spec = read_spec(table, path, quantities.Source(kind="assumed", ref=f"user file {path}"))
     return Spec(name=name, origin=path, entries=spec.entries, notes=spec.notes), base

@@ -99,7 +99,10 @@ class StepCost:
 
     def least_s(self) -> FloatArray:
         """Return the roofline time of the step at the highest clock of its interval (C,) [s]."""
-        return self.sums.bound_s * np.exp(-self.clock.time_width) + self.host_s_C
+        rise_C = np.maximum(
+            np.exp(-self.clock.time_width), self.clock.ratio
+        )  # to the sustained one
+        return self.sums.bound_s * rise_C + self.host_s_C
 
     def high_s(self) -> FloatArray:
         """Return the upper end of the 90% interval of the kernels' errors (C,) [s]."""

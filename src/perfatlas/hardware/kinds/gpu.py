@@ -11,7 +11,7 @@ KIND: Final = device_fields.DeviceKind(
     fields={
         **device_fields.identity(
             *("volta", "turing", "ampere", "ada", "hopper", "blackwell", "blackwell_workstation"),
-            *("cdna3", "cdna4", "tpu", "cpu", "other"),
+            *("cdna", "cdna2", "cdna3", "cdna4", "tpu", "cpu", "other"),
         ),
         "device.sm_count": device_fields.primary(
             device_fields.count(

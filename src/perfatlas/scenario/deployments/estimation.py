@@ -26,7 +26,12 @@ from perfatlas.scenario.deployments.estimated_rows import (
     row_results,
     row_warnings,
 )
-from perfatlas.scenario.fields import NOT_OF_GRAPHS, Scenario, resolved_names
+from perfatlas.scenario.fields import (
+    NOT_OF_GRAPHS,
+    Scenario,
+    resolved_names,
+    within_disputed_ends,
+)
 from perfatlas.vocabulary.fields import ESTIMATED, fields_of
 
 if TYPE_CHECKING:
@@ -54,6 +59,11 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     Args:
         fields: Arguments of `estimate`.
     """
+    return within_disputed_ends(_estimate, fields)
+
+
+def _estimate(fields: Mapping[str, Any]) -> Answer:
+    """Return the estimate of a scenario at the figures that the catalog prefers."""
     scenario = Scenario.read(fields)
     table = resolution.resolve_one(scenario)
     answered = list(estimate_rows(table, advises=True))

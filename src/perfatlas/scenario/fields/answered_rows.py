@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields.columns import distinct_rows
+from perfatlas.scenario.fields.disputed import rows_within_disputed_ends
 from perfatlas.scenario.fields.input_fields import unknown_fields
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def answer_columns(
 ) -> dict[str, list[Any]]:
     """Return the answers of every row; unanswerable rows have an error.
 
+    Intervals contain both ends of figures of systems that sources dispute.
+
     Args:
         table: Input columns by name; None and empty text are unset.
         schema: The fields.
@@ -63,6 +66,21 @@ def answer_columns(
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
+    found = rows_within_disputed_ends(
+        lambda part: _answers(part, schema, price, varying, question, alike), table
+    )
+    return cast("dict[str, list[Any]]", found)
+
+
+def _answers(
+    table: Mapping[str, Sequence[Any]],
+    schema: type[Inputs],
+    price: Callable[[Sequence[Inputs]], Answered],
+    varying: tuple[str, ...],
+    question: Callable[[Mapping[str, Any]], Inputs] | None,
+    alike: Callable[[Inputs], Hashable],
+) -> dict[str, list[Any]]:
+    """Return the answers of every row, at the figures that the catalog prefers."""
     fields, problems = schema.ask_table(table) if question is None else schema.read_table(table)
     problems = unknown_fields(table, fields) | problems
     size = fields.size

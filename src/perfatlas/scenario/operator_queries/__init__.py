@@ -7,7 +7,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.collectives import (
         COLLECTIVE_ASSUMPTIONS, COLLECTIVE_SIZES, COLLECTIVE_WARNINGS, CollectiveInputs,
-        PricedCollectiveQueries, price_collective_queries,
+        price_collective_queries,
     )
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionDesignInputs, AttentionInputs, DesignInputs, ElementwiseInputs, GemmDesignInputs,

@@ -8,7 +8,12 @@ from perfatlas import answer
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import remarks
 from perfatlas.scenario import operator_queries
-from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
+from perfatlas.scenario.fields import (
+    Answered,
+    answer_columns,
+    complete_scenario,
+    within_disputed_ends,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +37,7 @@ def collective(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked agains
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
     """
-    return _answer(
-        operator_queries.price_collective_queries([operator_queries.CollectiveInputs.ask(fields)])
-    )
+    return within_disputed_ends(_answer, fields)
 
 
 def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -58,7 +61,9 @@ def _rows(inputs: Sequence[operator_queries.CollectiveInputs]) -> Answered:
     )
 
 
-def _answer(priced: operator_queries.PricedCollectiveQueries) -> answer.Answer:
+def _answer(fields: Mapping[str, Any]) -> answer.Answer:
+    asked = [operator_queries.CollectiveInputs.ask(fields)]
+    priced = operator_queries.price_collective_queries(asked)
     inputs = priced.inputs[0]
     results = {name: cells[0] for name, cells in priced.results.items()}
     (warnings,), (assumptions,) = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
 from perfatlas.scenario.deployments import estimate_of, table_cells
+from perfatlas.scenario.fields import rows_within_disputed_ends
 from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate.metrics import EXPLAIN
 
@@ -135,6 +136,9 @@ def estimate_table(
     """
     resolved = resolve(table)
     cells, counts = table_cells(resolved, progress)
+    cells = rows_within_disputed_ends(
+        lambda part: cells if part is table else table_cells(resolve(part), progress)[0], table
+    )
     failed = int(resolved.refusals.refused.sum())
     answer = Answer(
         command="estimate --table",

@@ -12,7 +12,12 @@ from perfatlas.energy import ZEROS, board_energy
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase
 from perfatlas.quantities import resolve_name
 from perfatlas.scenario import operator_queries
-from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
+from perfatlas.scenario.fields import (
+    Answered,
+    answer_columns,
+    complete_scenario,
+    within_disputed_ends,
+)
 from perfatlas.scenario.resolution import format_of
 from perfatlas.vocabulary.fields import fields_of
 
@@ -141,6 +146,10 @@ norm_table, softmax_table, embedding_table, elementwise_table = (
 
 
 def _answer(operator: str, fields: Mapping[str, Any]) -> answer.Answer:
+    return within_disputed_ends(partial(_priced_answer, operator), fields)
+
+
+def _priced_answer(operator: str, fields: Mapping[str, Any]) -> answer.Answer:
     """Return the answer of one query, a table of one row, with its texts."""
     query, command = operator_queries.QUERIES[operator.removeprefix("op ")], f"kernel {operator}"
     priced = query.priced([query.schema.ask(fields)])

@@ -1,0 +1,94 @@
+"""Systems of the catalog: by name, by another spelling, and as slices of pods."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+from perfatlas import files, quantities
+from perfatlas.hardware.changes import apply_changes
+from perfatlas.hardware.schema import FIELDS
+from perfatlas.hardware.slices import find_slice
+from perfatlas.hardware.spec import Spec, read_spec, shipped
+
+FOLDER: Final = "data/hardware/devices"
+CARDS: Final = "data/hardware/cards.csv"
+RELATIVE: Final = "device.calibration_relative"
+ABSENT: Final = "none"  # of a card: the field that its base has
+
+
+@cache
+def _cards() -> dict[str, dict[str, str]]:
+    """Return the rows of devices that differ from another one in a few numbers, by name."""
+    lines = files.shipped_text(CARDS).splitlines()
+    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+    return {row["name"]: row for row in rows}
+
+
+@cache
+def system_names() -> tuple[str, ...]:
+    """Return the names of all systems of the catalog, sorted."""
+    return tuple(sorted((*files.shipped_names(FOLDER), *_cards())))
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    """Return all system names, with those that a name without a form factor stands for."""
+    main = {name: str(meant) for name, meant in shipped("aliases.toml").items()}
+    return {name: name for name in system_names()} | main
+
+
+@cache
+def catalog_spec(name: str) -> Spec:
+    """Return the shipped spec of a system.
+
+    Args:
+        name: Name in any letter case, or a unique prefix: "A100" is a100_sxm; or that of a slice
+            of a pod: "v5p-128".
+    """
+    lists = (
+        "`perfatlas catalog systems` lists all; for any other device, `perfatlas catalog systems"
+        " new FILE.toml --base NAME` writes a hardware file to fill in from its datasheet"
+    )
+    if pod := find_slice(name):
+        spec = catalog_spec(pod.system)
+        source = quantities.Source(kind="datasheet", ref=pod.ref, note=pod.note)
+        domain = {"device.scale_up.domain_size": files.Entry(pod.chips, source)}
+        return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, pod.note))
+    system = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
+    if system != name:
+        spec = catalog_spec(system)
+        remarks = () if name.casefold() == system else (f"system {name} resolved to {system}",)
+        return replace(spec, notes=(*spec.notes, *remarks))
+    if name in _cards():
+        return _card_spec(name)
+    table = shipped(f"devices/{name}.toml")
+    spec = read_spec(table, name, None)
+    return _based(spec, str(table["base"])) if "base" in table else spec
+
+
+def _card_spec(name: str) -> Spec:
+    """Return the spec of a row of the cards, whose columns are fields with their unit."""
+    row = _cards()[name]
+    source = quantities.Source(kind="datasheet", ref=row["ref"], note=row["note"])
+    entries, without = {}, set()
+    for column, cell in row.items():
+        path, _, unit = column.partition(" ")
+        if path in FIELDS and cell:
+            if cell == ABSENT:
+                without.add(path)
+                continue
+            text = f"{cell} {unit}" if unit else cell
+            entries[path] = files.Entry(FIELDS[path].reader.read(text, f"{name}: {path}"), source)
+    spec = _based(Spec(name=name, origin=name, entries=entries), row["base"])
+    kept = {path: entry for path, entry in spec.entries.items() if path not in without}
+    return replace(spec, entries=kept)
+
+
+def _based(spec: Spec, base_name: str) -> Spec:
+    """Return a spec with what its base has besides."""
+    base = replace(catalog_spec(base_name), origin=spec.origin)
+    whole = apply_changes(base, spec.entries, spec.name)
+    return replace(whole, notes=spec.notes, changed=frozenset(), unchanged=None)

@@ -1,0 +1,84 @@
+"""Figures of systems that sources dispute widen intervals, alone and in tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfatlas import collective, estimate, kernel_gemm, train
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.estimate import estimate_table
+
+MODEL: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
+SLOW = "rubin{device.memory.bandwidth=13TB/s}"
+FILE = """\
+base = "b200_sxm"
+source = { kind = "assumed", ref = "example" }
+device.memory.bandwidth = { value = "10 TB/s", range = %s }
+"""
+
+
+def test_an_estimate_contains_the_answers_at_both_ends() -> None:
+    whole, ends = estimate(**MODEL, system="rubin"), resolve_system("rubin").ranges
+    for number in (0, 1):
+        changes = ", ".join(f"{path}={values[number]!r}" for path, values in ends.items())
+        end = estimate(**MODEL, system=f"rubin{{{changes}}}").results
+        for name in ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu"):
+            assert whole.results[f"{name}_low"] <= end[f"{name}_low"]
+            assert end[f"{name}_high"] <= whole.results[f"{name}_high"]
+    assert sum("sources of rubin disagree" in text for text in whole.warnings) == 1
+
+
+def test_rows_of_a_table_equal_single_answers() -> None:
+    systems = ["rubin", "h200_sxm", SLOW, "nothing"]
+    table = {"system": systems, **{name: [value] * 4 for name, value in MODEL.items()}}
+    columns = estimate_table(table).columns
+    for row, system in enumerate(systems[:3]):
+        single = estimate(**MODEL, system=system)
+        for end in ("_low", "_high"):
+            assert columns[f"tpot_s{end}"][row] == pytest.approx(single.results[f"tpot_s{end}"])
+        assert ("disagree" in columns["warnings"][row]) == (system != "h200_sxm")
+    assert columns["error_code"][3] == "invalid"
+
+
+def test_an_override_replaces_a_range() -> None:
+    wide, set_here = (
+        estimate(**MODEL, system="rubin").results,
+        estimate(**MODEL, system=SLOW).results,
+    )
+    assert set_here["tpot_s_low"] > wide["tpot_s_low"]
+    assert "device.memory.bandwidth" not in resolve_system(SLOW).ranges
+
+
+def test_operators_and_steps_read_ranges() -> None:
+    asked: dict[str, Any] = {"system": "rubin", "m": 4096, "n": 4096, "k": 4096}
+    job: dict[str, Any] = {
+        "model": MODEL["model"],
+        "system": "rubin",
+        "gpus": 8,
+        "global_batch": 64,
+    }
+    sums: dict[str, Any] = {"system": "rubin_ultra", "op": "all_reduce", "bytes": 2**30, "gpus": 72}
+    for answer in (kernel_gemm(**asked), train(**job, sequence_length=4096), collective(**sums)):
+        assert any("disagree" in text for text in answer.warnings)
+
+
+def test_a_file_may_state_a_range(tmp_path: Path) -> None:
+    path = tmp_path / "chip.toml"
+    path.write_text(FILE % '["8 TB/s", "12 TB/s"]')
+    assert resolve_system(str(path)).ranges == {"device.memory.bandwidth": (8e12, 12e12)}
+    found = estimate(**MODEL, system=str(path))
+    assert any("8 TB/s to 12 TB/s" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "text", ['["11 TB/s", "12 TB/s"]', '["8 TB/s"]', "[]", '"8 TB/s"', "[1, true]"]
+)
+def test_a_range_holds_its_value(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "chip.toml"
+    path.write_text(FILE % text)
+    with pytest.raises(InvalidSpecError, match="range"):
+        resolve_system(str(path))
