@@ -76,6 +76,7 @@ CANDIDATES: Final[Examples] = [
     (DECODES, "decode steps would draw"),
     (PLAIN | {"system": "h200_sxm{node.nics=1}", "tp": 8, "pp": 2}, "unseen fabrics"),
     (DEEPSEEK | {"tp": 16}, "too few measured runs agree on"),
+    (LLAMA | {"system": "maia_200", "batch": 1}, "is announced, not measured"),
     (CACHED | {"engine": "sglang"}, "the KV capacity is an upper limit"),
     (
         PLAIN | {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "engine": "trtllm", "tp": 4},

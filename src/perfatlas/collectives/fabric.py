@@ -39,6 +39,8 @@ NODES_MEASURED: Final = 8.0  # largest number of nodes in the fabric's calibrati
 # Bytes that a tree of GPUs reduces per byte that a ring moves over a link.
 TREE_RATE: Final = 0.92 * 0.5
 RINGS: Final = "data/collectives/nccl_rings.toml"
+LIBRARY_VENDOR: Final = "NVIDIA"  # of NCCL, whose constants these are
+SMALLEST_BYTES: Final = 64.0  # of a message whose share is known [bytes]
 # Trees serve all-reduce alone.
 HOP_OPS: Final = ("all_gather", "reduce_scatter")
 
@@ -187,7 +189,63 @@ def _between_nodes_s(
     reached_U = shape.bandwidth * parameters.efficiency_fabric
     tree_time_U = latency_U + _tree_of_two_s(query, inner, reached_U)
     tree_U = _may_use_tree(query) & (tree_time_U < time_U)
-    return np.where(tree_U, tree_time_U, time_U), latency_U, tree_U, hops
+    time_U = np.where(tree_U, tree_time_U, time_U)
+    by_library_U = _sums_by_library(query)
+    if np.any(by_library_U):
+        sum_s_U, sum_latency_s_U = _sums_between_nodes_s(query, inner, time_U - latency_U)
+        time_U = np.where(by_library_U, sum_s_U, time_U)
+        latency_U = np.where(by_library_U, sum_latency_s_U, latency_U)
+    return time_U, latency_U, tree_U, hops
+
+
+def _sums_by_library(query: CollectiveQuery) -> FlagArray:
+    """Return the all-reduces of NVIDIA's library between nodes, without switches that add (U,)."""
+    ours = [system.device.vendor == LIBRARY_VENDOR for system in query.systems]
+    crosses_U = (query.group.ranks_LU[FABRIC] > 1.0) & (query.links.fabric_adds_U == 0.0)
+    sums_U: FlagArray = np.array(ours)[query.index_U] & crosses_U & (query.op == "all_reduce")
+    return sums_U
+
+
+def _sums_between_nodes_s(
+    query: CollectiveQuery, inner: LevelTimes, moving_s_U: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return time and latency of all-reduces between nodes beside the levels inside (U,) [s].
+
+    The fastest of trees and rings by protocol, as the library itself chooses; LL pays its hops
+    least and its bytes most. What is slowest of all levels moves at the share of the protocol.
+
+    Source: `sums` in data/collectives/nccl_rings.toml.
+
+    Limits: Constants of NCCL's own choice, not times that were measured here. NVLSTree has the
+        hops of trees. Shares between two sizes are interpolated.
+
+    Args:
+        moving_s_U: Transfer between nodes at the full speed of a ring (U,) [s].
+    """
+    ranks_U, nodes_U = query.group.ranks_U, np.maximum(query.group.ranks_LU[FABRIC], 1.0)
+    network_us_U = query.links.latency_s_LU[FABRIC] / MICROSECOND_S
+    inner_s_U = inner.latency_s_LU.sum(axis=0)
+    moving_s_U = np.maximum(moving_s_U, (inner.time_s_LU - inner.latency_s_LU).max(axis=0))
+    doublings_U = np.log2(np.maximum(query.bytes_U / SMALLEST_BYTES, 1.0))
+    latency, moving = [], []
+    for row in shipped_table(RINGS)["sums"]["protocol"]:
+        hop_us_U = np.where(query.links.one_link_U > 0.0, row["pcie_us"], row["nvlink_us"])
+        between_us_U = np.maximum(row["network_us"], network_us_U)
+        inside_U, between_U = ranks_U / nodes_U - 1.0, np.log2(nodes_U)
+        if row["algorithm"] == "ring":
+            inside_U, between_U = ranks_U - nodes_U, nodes_U - 1.0
+        inside_us_U = np.where(inside_U > 0.0, hop_us_U, 0.0) * inside_U
+        hops_us_U = row["base_us"] + 2.0 * (inside_us_U + between_U * between_us_U)
+        latency.append(hops_us_U * row.get("latency_times", 1.0))
+        shares = row.get("by_size", [1.0])
+        share_U = np.interp(doublings_U, np.arange(len(shares)), shares) * row["bandwidth"]
+        capped_s_U = query.bytes_U / row["most_bytes_per_s"]
+        moving.append(np.maximum(moving_s_U / share_U, capped_s_U))
+    latency_s_AU = np.stack(latency) * MICROSECOND_S
+    fastest_U = (latency_s_AU + np.stack(moving)).argmin(axis=0)
+    at_U = np.arange(fastest_U.size)
+    latency_s_U = np.maximum(latency_s_AU[fastest_U, at_U] - inner_s_U, 0.0)
+    return latency_s_U + np.stack(moving)[fastest_U, at_U], latency_s_U
 
 
 def _slowdown(query: CollectiveQuery) -> FloatArray:

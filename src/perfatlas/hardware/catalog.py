@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import Final, get_args
 
 from perfatlas import files, quantities
 from perfatlas.hardware.changes import apply_changes
@@ -15,6 +15,7 @@ from perfatlas.hardware.spec import Spec, read_spec, shipped
 
 FOLDER: Final = "data/hardware/devices"
 CARDS: Final = "data/hardware/cards.csv"
+_KINDS: Final[dict[str, quantities.Kind]] = {kind: kind for kind in get_args(quantities.Kind)}
 RELATIVE: Final = "device.calibration_relative"
 ABSENT: Final = "none"  # of a card: the field that its base has
 
@@ -72,7 +73,7 @@ def catalog_spec(name: str) -> Spec:
 def _card_spec(name: str) -> Spec:
     """Return the spec of a row of the cards, whose columns are fields with their unit."""
     row = _cards()[name]
-    source = quantities.Source(kind="datasheet", ref=row["ref"], note=row["note"])
+    source = quantities.Source(kind=_KINDS[row["kind"]], ref=row["ref"], note=row["note"])
     entries, without = {}, set()
     for column, cell in row.items():
         path, _, unit = column.partition(" ")

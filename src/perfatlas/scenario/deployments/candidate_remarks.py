@@ -100,6 +100,11 @@ DIVIDED_TABLES: Final = (
     " L40 and L40S over PCIe (python -m validation networks)"
 )
 
+ANNOUNCED: Final = (
+    "{name} is announced, not measured: kernels are those of the device before it, at its rates;"
+    " `perfatlas catalog systems show {name}` has the source of each figure"
+)
+
 
 class Remarked(NamedTuple):
     """Candidates with the steps that they run, as remarks read them."""
@@ -223,8 +228,15 @@ def _unseen_kinds(r: Remarked) -> Remarks:
     )
 
 
-# Fabrics, and kinds of models and plans, that no measured run has
-UNSEEN: Final[tuple[Remark, ...]] = (_unseen_fabric, _unseen_kinds)
+def _announced(r: Remarked) -> Remarks:
+    """Return candidates on devices that do not ship."""
+    return r.systems(
+        lambda s: s.sources["device.year"].kind == "announced"
+    ), lambda c: ANNOUNCED.format(name=r.system(c).device.name)
+
+
+# Fabrics, kinds of models and plans, and devices, that no measured run has
+UNSEEN: Final[tuple[Remark, ...]] = (_unseen_fabric, _unseen_kinds, _announced)
 
 
 def _borrowed_release(r: Remarked) -> Remarks:

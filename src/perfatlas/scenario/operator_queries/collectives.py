@@ -103,15 +103,19 @@ class CollectiveInputs(InputFields, CollectiveKernels, TierChoice, CollectiveSha
 def spread(system: System, gpus: int, nodes: int | None) -> System:
     """Return a system whose scale-up domain is reduced to the GPUs per node.
 
+    Servers of a rack that is one domain (GB300: 18 of 4 GPUs) share it; more GPUs per node than a
+    server has mean racks.
+
     Args:
         gpus: Participating GPUs, a multiple of `nodes`.
         nodes: Number of nodes, None for the minimum.
     """
-    if nodes is None:
+    scale_up, node = system.device.scale_up, system.node
+    if nodes is not None and not is_pod(system) and gpus <= nodes * node.devices:
+        nodes = math.ceil(nodes / max(scale_up.domain_size // node.devices, 1))
+    if nodes is None or nodes == 1:
         return slice_of_pod(system, gpus)
-    if nodes == 1:
-        return slice_of_pod(system, gpus)
-    inside, scale_up, node = gpus // nodes, system.device.scale_up, system.node
+    inside = math.ceil(gpus / nodes)
     nics = max(round(node.nics * inside / node.devices), 1)
     return replace(
         system,
