@@ -319,7 +319,8 @@ class Architecture(LanguageModel):
 
     def trained(self, fused: Collection[str] = ()) -> Self:
         """Return the part of the model that a training step runs: the language model alone."""
-        return super().trained(fused) if self.encoder is None else replace(self, encoder=None)
+        alone = replace(self, encoder=None, unpriced_parameters=0)
+        return super().trained(fused) if alone == self else alone
 
     def without_windows(self, note: str) -> Self:
         """Return the model whose layers attend to the whole cache and keep it."""

@@ -62,7 +62,7 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
             unused = group.ffn.num_experts - group.ffn.top_k  # by one token
             idle += group.count * unused * sum(_expert(group.ffn, hidden))
         other += group.count * (mixer.other + ffn.other + group.norms * norm)
-    other += architecture.encoder_parameters
+    other += architecture.encoder_parameters + architecture.unpriced_parameters
     total = embedding + head + dense + expert + other
     return ParameterCounts(
         total=total,

@@ -14,6 +14,8 @@ from perfatlas.files import shipped_text
 from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import CLASS_KEYS, FEATURES, KEYS, canonical, unread
+from perfatlas.networks.hf_config.scope import Scope, columns_of
+from perfatlas.networks.language_model import LayerGroup
 from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
@@ -84,6 +86,12 @@ class Family:
     # The mixer of each layer, where the facts above do not give them
     mixers: Callable[[Fields, int], Sequence[Mixer]] | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    # Keys that follow from others, and parameters that are counted and not priced: expressions
+    computed: Mapping[str, str] = field(default_factory=dict)
+    unpriced: Mapping[str, str] = field(default_factory=dict)
+    # Whether recurrent mixers and attention stand side by side in each layer (Falcon-H1)
+    parallel: bool = False
 
 
 def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
@@ -100,15 +108,16 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
     depth = fields.num_layers()
     mixers = family.mixers(fields, depth) if family.mixers else mixers_of(fields, family, depth)
     ffns = feed_forwards(fields, family, depth)
-    architecture = blocks.assemble(
-        fields,
-        blocks.group_layers(
-            zip(mixers, ffns, strict=True),
-            norms=1 if not any(ffns) else family.norms,
-        ),
-        mtp_layers=mtp_layers(fields),
-        notes=family.notes,
+    layers = blocks.group_layers(
+        zip(mixers, ffns, strict=True), norms=1 if not any(ffns) else family.norms
     )
+    if family.parallel:
+        beside = mixer(fields, family, "recurrent")
+        layers = (LayerGroup(count=depth, mixer=beside, ffn=None, norms=0), *layers)
+    architecture = blocks.assemble(
+        fields, layers, mtp_layers=mtp_layers(fields), notes=family.notes
+    )
+    unpriced = {name: scope_of(fields).value(text) for name, text in family.unpriced.items()}
     rows = family.padding_positions
     positions = 0 if rows is None else architecture.max_position_embeddings + rows
     return replace(
@@ -118,8 +127,27 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         lm_head_bias=fields.boolean("lm_head_bias", default=False),
         embedding_norm=family.embedding_norm,
         position_rows=positions,
-        warnings=(*warnings, *(() if known else (_assumed(fields, family),))),
+        unpriced_parameters=sum(unpriced.values()),
+        warnings=(
+            *warnings,
+            *family.warnings,
+            *unpriced_text(unpriced),
+            *(() if known else (_assumed(fields, family),)),
+        ),
     )
+
+
+def scope_of(fields: Fields) -> Scope:
+    """Return what expressions over the fields of a decoder read."""
+    columns = dict(columns_of(fields.values))
+    columns.setdefault("num_key_value_heads", columns.get("num_attention_heads", 0))
+    return Scope(fields=fields, columns=columns)
+
+
+def unpriced_text(unpriced: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the warning of what is counted but not priced."""
+    named = "; ".join(f"{name} ({size:,} parameters)" for name, size in unpriced.items() if size)
+    return (f"counted in memory, but not priced: {named}",) if named else ()
 
 
 def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
@@ -154,6 +182,8 @@ def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
         if fields.boolean(name, default=False):
             raise fields.unsupported(name, "such layers are not modeled")
     fields = replace(fields, values={**fields.values, **family.fixed})
+    computed = {name: scope_of(fields).value(text) for name, text in family.computed.items()}
+    fields = replace(fields, values={**fields.values, **computed})
     unused = {
         "sliding_window": not fields.boolean("use_sliding_window", default=True),
         "head_dim": fields.has("kv_lora_rank") is not None,
@@ -385,7 +415,8 @@ def mamba2(fields: Fields) -> Mamba2:
     if heads % groups:
         name = fields.spelled("mamba_n_groups")
         raise fields.invalid("mamba_n_groups", f"must divide the {heads} heads of a {name}")
-    width = fields.integer("mamba_expand", default=2) * fields.integer("hidden_size") // heads
+    width = fields.integer("mamba_expand", default=2) * fields.integer("hidden_size")
+    width = fields.integer("mamba_d_ssm", default=width) // heads
     stated = fields.values.get("mamba_d_head") not in (None, "auto")
     return Mamba2(
         num_heads=heads,

@@ -39,6 +39,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             *("llama", "granite", "granitemoe", "granitemoeshared", "helium", "ernie4_5", "gemma"),
             *("internlm2", "internlm3", "iquestcoder", "exaone", "minicpm3", "youtu", "phi3"),
             *("mixtral", "ministral3", "mistral", "mistral3", "ministral", "seed_oss", "smollm3"),
+            *("emu3_text_model", "granite_docling_text", "mistral4", "paddleocr_vl_text"),
             *("aria_text", "baichuan", "cwm", "deepseek_v2", "granitemoehybrid", "xverse"),
             *(
                 "deepseek",
@@ -63,7 +64,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     # Qwen
     **dict.fromkeys(
-        ("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), Family(fixed=_QKV)
+        (
+            *("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"),
+            "qwen2_5_omni_text",
+        ),
+        Family(fixed=_QKV),
     ),
     "qwen2_moe": Family(
         defaults={"qkv_bias": True}, fixed=_QKV_AS_STATED, shared_gate=True, below_windows=True
@@ -72,7 +77,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         (
             *("qwen3", "qwen3_vl", "qwen3_vl_text", "qwen3_moe", "qwen3_vl_moe"),
             *("qwen3_vl_moe_text", "exaone4", "hy_v3", "mellum", "exaone_moe"),
-            "lara_mini",
+            *("lara_mini", "qwen3_omni_moe_text", "molmo2_text"),
         ),
         Family(fixed=_NORMED),
     ),
@@ -86,7 +91,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
     "vaultgemma": Family(defaults={"sliding_window_pattern": 2}),
     # GPT
-    **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT),
+    **dict.fromkeys(("gpt2", "gpt_bigcode", "openai-gpt"), _GPT),
+    "ctrl": Family(fixed=_BIASED | {"lm_head_bias": True}, gated=False, norm_bias=True),
+    "gpt_neox_japanese": Family(gated=False, ffn_multiple=4, norm_bias=True),
     "gpt_neo": Family(
         fixed={"qkv_bias": False, "output_bias": True, "mlp_bias": True},
         names={"window_size": "sliding_window", "num_heads": "num_attention_heads"},
@@ -161,7 +168,69 @@ FAMILIES: Final[Mapping[str, Family]] = {
         defaults={"num_shared_experts": None, "moe_intermediate_size": None}, fixed=_NORMED
     ),
     "afmoe": Family(fixed=_NORMED | _CORRECTED | {"attn_output_gate": True}, norms=4),
-    "apertus": Family(fixed=_NORMED, gated=False),
+    **dict.fromkeys(("apertus", "apertus1p5_text"), Family(fixed=_NORMED, gated=False)),
+    "axk1": Family(unpriced={"norms behind experts": "mlp_layer_types.sparse * hidden_size"}),
+    "beam": Family(fixed=_NORMED | {"attn_output_gate": True}, norms=4),
+    "bitnet": Family(
+        gated=True,
+        unpriced={
+            "norms inside layers": "num_hidden_layers * (hidden_size + intermediate_size)",
+        },
+    ),
+    "cosmos3_edge_text": Family(gated=False),
+    "diffllama": Family(
+        warnings=("differential attention is priced as attention of as many heads",)
+    ),
+    "doge": Family(
+        fixed=_NORMED | {"num_experts": 0},
+        only={"is_moe": False},
+        unpriced={
+            "masks by value states and scales of residuals": (
+                "num_hidden_layers"
+                " * ((num_key_value_heads + 2) * hidden_size + num_key_value_heads)"
+            )
+        },
+    ),
+    "ernie4_5_vl_moe_text": Family(
+        fixed=_CORRECTED,
+        computed={
+            "moe_intermediate_size": "moe_intermediate_size.at0",
+            "image_expert_width": "moe_intermediate_size.at1",
+        },
+        unpriced={
+            "experts of images": (
+                "mlp_layer_types.sparse * num_experts"
+                " * (3 * hidden_size * image_expert_width + hidden_size + 1)"
+            )
+        },
+    ),
+    "falcon_h1": Family(parallel=True),
+    "kosmos_2_text_model": Family(
+        fixed=_BIASED,
+        names={
+            "embed_dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+        },
+        gated=False,
+        norm_bias=True,
+        unpriced={
+            "norms inside layers": "2 * num_hidden_layers * (hidden_size + intermediate_size)"
+        },
+    ),
+    "modernbert-decoder": Family(
+        gated=True,
+        embedding_norm=True,
+        fixed={"lm_head_bias": True},
+        unpriced={"product in front of the head": "hidden_size * (hidden_size + 1)"},
+    ),
+    "unlimited_ocr_text": Family(
+        fixed={"layer_types": None, "sliding_window": None},
+        warnings=("sliding attention with reference tokens is priced as full attention",),
+    ),
+    "voxtral_realtime_text": Family(
+        unpriced={"adaptive norms": "64 * num_hidden_layers * hidden_size"}
+    ),
     "arcee": Family(gated=False),
     "nemotron": Family(gated=False, norm_bias=True),
     "jais2": Family(gated=False, norm_bias=True),
@@ -170,11 +239,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "cohere2_moe": Family(norms=1),
     "flint": Family(fixed=_NORMED, sinks=True),
     "glm": Family(fixed=_QKV_AS_STATED),
-    "glm4": Family(fixed=_QKV_AS_STATED, norms=4),
+    **dict.fromkeys(("glm4", "glm4v_text"), Family(fixed=_QKV_AS_STATED, norms=4)),
+    "glm_ocr_text": Family(norms=4),
     **dict.fromkeys(
         ("glm4_moe", "glm4v_moe", "glm4v_moe_text"), Family(fixed=_QKV_AS_STATED | _CORRECTED)
     ),
-    "granite_swa": Family(sinks=True),
+    **dict.fromkeys(("granite_swa", "granitemoe_swa"), Family(sinks=True)),
     "hyperclovax": Family(norms=4),
     "jamba": Family(inner_norms=True),
     "kolibri1": Family(fixed=_NORMED, norms=4),
