@@ -14,6 +14,7 @@ from perfatlas.networks.hf_config import decoder
 from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import canonical
+from perfatlas.networks.hf_config.parts import count_encoders, networks, read_parts
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
@@ -87,6 +88,11 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
+    if encoder is None and (counted := count_encoders(outer)):
+        undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
+        wrapped = (f"{undescribed}: {counted:,} parameters",)
+        counted += architecture.unpriced_parameters
+        architecture = replace(architecture, unpriced_parameters=counted)
     if outer.has(*FORMATS) or fields.has(*FORMATS):
         from perfatlas.networks.hf_config.quantization import checkpoint_formats
 
@@ -117,6 +123,8 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
     fields = Fields(values=config, origin=origin)
     if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
         return read_encoder(fields, encoder)
+    if fields.text("model_type") in networks():
+        return read_parts(fields)
     return read_config(config, origin)
 
 
@@ -225,7 +233,7 @@ def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
 
 
 def is_encoder(text: str) -> bool:
-    """Return whether a config.json, or that of a folder, is one of a text encoder.
+    """Return whether a config.json, or that of a folder, is one of a graph, as text encoders are.
 
     False for what cannot be read.
     """
@@ -237,7 +245,8 @@ def is_encoder(text: str) -> bool:
 
         path = path / "config.json" if path.is_dir() else path
         read = path.stat()
-        return path.is_file() and _model_type(path, read.st_mtime_ns, read.st_size) in ENCODERS
+        model_type = _model_type(path, read.st_mtime_ns, read.st_size) if path.is_file() else ""
+        return model_type in ENCODERS or model_type in networks()
     except (OSError, ValueError, RuntimeError, InvalidSpecError):
         return False
 
