@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perfatlas.networks import resolve_model
 from perfatlas.networks.hf_config import read_config, read_network
 from perfatlas.networks.hf_config.encoders import ENCODERS, read_encoder
 from perfatlas.networks.hf_config.families import families
@@ -72,11 +73,17 @@ TEXT_ALONE = {"mllama"}
 LEAST_WHOLE = 105  # models of several parts with the parameters of transformers: may only grow
 
 
+def _stated(model_type: str) -> dict[str, Any]:
+    """Return the config that a class writes, with what it derives from other fields."""
+    row = CLASSES[model_type]
+    return {**row.get("layers", {}), **row["config"], **STATED.get(model_type, {})}
+
+
 def test_models_of_several_parts() -> None:
     same = 0
     for model_type in sorted(WHOLE - CONTRADICT - TEXT_ALONE):
         try:
-            config = CLASSES[model_type]["config"] | STATED.get(model_type, {})
+            config = _stated(model_type)
             network = read_network(config, model_type)
         except UnsupportedError:
             continue
@@ -116,6 +123,43 @@ def test_operators_of_an_encoder_decoder_by_hand() -> None:
     norms = (3 * 2 + 2 * 3 + 2) * 64
     weights = 3 * 32768 + 2 * (8 * 4096 + 16384) + 100 * 64
     assert network.parameters().total == weights + norms + 2 * 32 * 4
+
+
+# Published configs by their keys, with the parameters of their checkpoints
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        ({"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_heads": 12, "num_layers": 12,
+          "vocab_size": 32128}, 222_903_552),
+        ({"model_type": "t5", "d_model": 1024, "d_ff": 4096, "num_heads": 16, "num_layers": 24,
+          "num_decoder_layers": None, "vocab_size": 32128}, 737_668_096),
+        ({"model_type": "t5", "d_model": 2048, "d_ff": 5120, "num_heads": 32, "num_layers": 24,
+          "num_decoder_layers": 24, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
+          "vocab_size": 32128}, 2_849_757_184),
+        ({"model_type": "bart", "d_model": 1024, "vocab_size": 50265}, 406_291_456),
+        ({"model_type": "deberta-v2", "hidden_size": 768, "num_hidden_layers": 12,
+          "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 128100,
+          "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+          "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False,
+          "max_relative_positions": -1, "type_vocab_size": 0}, 183_831_552 + 768 * 769),
+    ],
+)  # fmt: skip
+def test_parameters_of_published_encoder_decoders(config: dict[str, Any], parameters: int) -> None:
+    assert read_network(config, "published").parameters().total == parameters
+
+
+def test_whisper_by_config_runs_the_products_of_its_exported_graph() -> None:
+    config = {"model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32,
+              "encoder_attention_heads": 20, "decoder_attention_heads": 20, "num_mel_bins": 128,
+              "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120, "vocab_size": 51866}  # fmt: skip
+    read, exported = read_network(config, "test"), resolve_model("whisper-large-v3").network
+    assert read.parameters() == exported.parameters()
+    for name in ("nodes", "decoder"):
+        flop = [
+            sum(float(node.flop(network.columns(1.0))) for node in getattr(network, name))
+            for network in (read, exported)
+        ]
+        assert flop[0] == pytest.approx(flop[1], rel=1e-9)
 
 
 def test_a_decoder_alone_has_the_keys_of_its_encoder() -> None:

@@ -15,6 +15,7 @@ import math
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -23,6 +24,7 @@ import torch
 import transformers
 from transformers.models.auto import modeling_auto as auto
 
+from perfatlas.files import shipped_table
 from perfatlas.networks.hf_config.keys import CLASS_KEYS, FEATURES, KEYS
 from perfatlas.networks.hf_config.parts import part_rows
 from perfatlas.networks.hf_config.scope import NAME, columns_of
@@ -123,7 +125,10 @@ def measured(model_type: str, builder: type[transformers.AutoModel]) -> dict[str
 
 
 def part_defaults() -> dict[str, dict[str, object]]:
-    """Return the defaults of the keys that rows of parts read, of every class that is a row."""
+    """Return the defaults of the keys that rows of parts read, of every class that is a row.
+
+    What a class derives from other keys is left out.
+    """
     kinds = {name: transformers.CONFIG_MAPPING[name] for name in transformers.CONFIG_MAPPING}
     for kind in [*kinds.values()]:
         for part in getattr(kind, "sub_configs", {}).values():
@@ -132,14 +137,18 @@ def part_defaults() -> dict[str, dict[str, object]]:
     read = {name for row in part_rows().values() for name in NAME.findall(str(row))}
     read |= {name.partition(".")[2] for name in read} | {
         f"{base}.{end}"
-        for row in part_rows().values()
-        for part in row["parts"]
+        for part in chain.from_iterable(shipped_table("data/config_parts.toml")["shared"].values())
         for base in map(part.get, ("dims", "kernels", "strides"))
         for end in ("count", "last", *(f"at{i}" for i in range(16)))
     }
     found = {}
     for model_type in sorted({*part_rows()} & {*kinds}):
-        columns = columns_of(kinds[model_type]().to_dict())
+        stated: dict[str, object] = {}
+        for one in dataclasses.fields(kinds[model_type]):
+            made = one.default_factory
+            value = one.default if made is dataclasses.MISSING else made()
+            stated[one.name] = list(value) if isinstance(value, tuple) else value
+        columns = columns_of(stated)
         found[model_type] = {
             name: value for name, value in columns if name in read and name != "model_type"
         }

@@ -19,6 +19,7 @@ from perfatlas.networks.language_model import LayerGroup
 from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
+    GatedRecurrence,
     LightningAttention,
     Mamba1,
     Mamba2,
@@ -127,6 +128,8 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         lm_head_bias=fields.boolean("lm_head_bias", default=False),
         embedding_norm=family.embedding_norm,
         position_rows=positions,
+        per_layer_width=fields.integer("hidden_size_per_layer_input", default=0, minimum=0),
+        per_layer_rows=fields.integer("vocab_size_per_layer_input", default=0, minimum=0),
         unpriced_parameters=sum(unpriced.values()),
         warnings=(
             *warnings,
@@ -231,7 +234,11 @@ def mixers_of(fields: Fields, family: Family, depth: int) -> tuple[Mixer, ...]:
     """Return the mixer of each layer, by its kind."""
     kinds = layer_kinds(fields, family, depth)
     mixers = {kind: mixer(fields, family, kind) for kind in dict.fromkeys(kinds)}
-    return tuple(mixers[kind] for kind in kinds)
+    last = depth - fields.integer("num_kv_shared_layers", default=0, minimum=0, maximum=depth)
+    return tuple(
+        mixers[kind] if i < last else replace(mixers[kind], shared_cache=True)
+        for i, kind in enumerate(kinds)
+    )
 
 
 def mtp_layers(fields: Fields) -> int:
@@ -387,6 +394,69 @@ def delta_net(fields: Fields) -> GatedDeltaNet:
         value_head_dim=fields.integer("linear_value_head_dim"),
         conv_kernel=fields.integer("linear_conv_kernel_dim"),
     )
+
+
+def rg_lru(fields: Fields, depth: int) -> tuple[Mixer, ...]:
+    """Return the mixers of RecurrentGemma: RG-LRU, and every third layer attention in a window.
+
+    Source: transformers, `RecurrentGemmaRecurrentBlock`; De et al. 2024 (arXiv 2402.19427).
+    """
+    hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
+    width = fields.integer("lru_width", default=hidden)
+    if width % heads:
+        raise fields.invalid("lru_width", f"must be a multiple of num_attention_heads = {heads}")
+    kernel = fields.integer("conv1d_width", default=4)
+    block = GatedRecurrence(
+        num_heads=heads,
+        value_dim=width // heads,
+        input_columns=2 * width,
+        gate_blocks=2,
+        conv_kernel=kernel,
+        vectors=5 * width + hidden,
+    )
+    window = fields.tokens("sliding_window", default=2048)
+    attention = replace(blocks.gqa(fields), window=window, output_bias=True)
+    kinds = fields.texts("layer_types") or ("recurrent", "recurrent", "attention")
+    return tuple(attention if kinds[i % len(kinds)] == "attention" else block for i in range(depth))
+
+
+def mlstm(fields: Fields, depth: int) -> tuple[Mixer, ...]:
+    """Return the mixers of xLSTM 7B.
+
+    Source: transformers, `xLSTMLayer`; Beck et al. 2025 (arXiv 2503.13427).
+    """
+    heads = fields.integer("num_heads", default=8)
+    key = scope_of(fields).value("qk_dim_factor * hidden_size")
+    value = scope_of(fields).value("v_dim_factor * hidden_size")
+    if key % heads or value % heads:
+        raise fields.invalid("num_heads", f"must divide the width {key} of keys and {value}")
+    mixer = GatedRecurrence(
+        num_heads=heads,
+        value_dim=value // heads,
+        key_dim=key // heads,
+        input_columns=2 * key + 2 * value + 2 * heads,
+        chunk=fields.integer("chunk_size", default=64),
+        normed=True,
+        vectors=2 * heads + value,
+    )
+    return (mixer,) * depth
+
+
+def wkv(fields: Fields, depth: int) -> tuple[Mixer, ...]:
+    """Return the mixers of RWKV-4, whose products include the gate of the feed-forward.
+
+    Source: transformers, `RwkvSelfAttention`; Peng et al. 2023 (arXiv 2305.13048).
+    """
+    hidden = fields.integer("hidden_size")
+    width = fields.integer("attention_hidden_size", default=hidden)
+    mixer = GatedRecurrence(
+        num_heads=width,
+        value_dim=1,
+        input_columns=3 * width + hidden,
+        states=3,
+        vectors=2 * width + 5 * hidden,
+    )
+    return (mixer,) * depth
 
 
 def mamba(fields: Fields, *, inner_norms: bool) -> Mamba1:

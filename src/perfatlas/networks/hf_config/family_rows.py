@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.hf_config.decoder import Family
+from perfatlas.networks.hf_config.decoder import Family, mlstm, rg_lru, wkv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             *("internlm2", "internlm3", "iquestcoder", "exaone", "minicpm3", "youtu", "phi3"),
             *("mixtral", "ministral3", "mistral", "mistral3", "ministral", "seed_oss", "smollm3"),
             *("emu3_text_model", "granite_docling_text", "mistral4", "paddleocr_vl_text"),
+            "phi4_multimodal",
             *("aria_text", "baichuan", "cwm", "deepseek_v2", "granitemoehybrid", "xverse"),
             *(
                 "deepseek",
@@ -89,6 +90,18 @@ FAMILIES: Final[Mapping[str, Family]] = {
     # Gemma
     "gemma2": Family(defaults={"sliding_window_pattern": 2}, norms=4),
     **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
+    "gemma3n_text": Family(
+        fixed=_NORMED,
+        norms=4,
+        unpriced={
+            "AltUp": (
+                "2 * (altup_num_inputs - 1) * hidden_size ** 2 + num_hidden_layers"
+                " * (hidden_size * (altup_num_inputs + 2)"
+                " + altup_num_inputs ** 2 * (1 + altup_num_inputs))"
+            ),
+            "LAuReL": "num_hidden_layers * hidden_size * (2 * laurel_rank + 1)",
+        },
+    ),
     "vaultgemma": Family(defaults={"sliding_window_pattern": 2}),
     # GPT
     **dict.fromkeys(("gpt2", "gpt_bigcode", "openai-gpt"), _GPT),
@@ -177,6 +190,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "norms inside layers": "num_hidden_layers * (hidden_size + intermediate_size)",
         },
     ),
+    "cpmant": Family(
+        fixed={"tie_word_embeddings": False},
+        unpriced={
+            "prompts, segments and buckets of positions": (
+                "(prompt_types * prompt_length + segment_types) * hidden_size + num_attention_heads"
+                " * (position_bias_num_buckets + segment_types ** 2)"
+            )
+        },
+    ),
     "cosmos3_edge_text": Family(gated=False),
     "diffllama": Family(
         warnings=("differential attention is priced as attention of as many heads",)
@@ -217,6 +239,17 @@ FAMILIES: Final[Mapping[str, Family]] = {
         unpriced={
             "norms inside layers": "2 * num_hidden_layers * (hidden_size + intermediate_size)"
         },
+    ),
+    "kosmos_2_5_text_model": Family(
+        fixed=_BIASED,
+        names={
+            "embed_dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+        },
+        gated=False,
+        norm_bias=True,
+        unpriced={"norms inside layers": "2 * num_hidden_layers * intermediate_size"},
     ),
     "modernbert-decoder": Family(
         gated=True,
@@ -268,6 +301,26 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "olmo3": Family(defaults={"sliding_window_pattern": 4}, fixed=_NORMED, qk_norm="full"),
     "olmo_hybrid": Family(defaults={"full_attention_interval": 4}, fixed=_NORMED, qk_norm="full"),
     "sarvam_moe": Family(fixed=_CORRECTED),
+    "recurrent_gemma": Family(
+        fixed={"qkv_bias": False, "mlp_bias": True}, joined_width=True, mixers=rg_lru
+    ),
+    "rwkv": Family(
+        gated=False,
+        ffn_multiple=4,
+        norm_bias=True,
+        embedding_norm=True,
+        mixers=wkv,
+    ),
+    "xlstm": Family(
+        defaults={"qk_dim_factor": 0.5, "v_dim_factor": 1.0, "ffn_proj_factor": 2.667},
+        computed={
+            "intermediate_size": (
+                "ceil(ffn_proj_factor * hidden_size / ffn_round_up_to_multiple_of)"
+                " * ffn_round_up_to_multiple_of"
+            )
+        },
+        mixers=mlstm,
+    ),
     "mamba2": Family(names=_MAMBA2_NAMES),
     **dict.fromkeys(
         ("mamba", "falcon_mamba"),

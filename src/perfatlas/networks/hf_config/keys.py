@@ -102,6 +102,10 @@ RULES: Final = frozenset(
             "num_mtp_modules",
         ),
         *("no_rope_layer_interval", "use_mtp", "mtp_transformer_layers", "max_sequence_length"),
+        *("hidden_size_per_layer_input", "vocab_size_per_layer_input", "num_kv_shared_layers"),
+        *("altup_num_inputs", "laurel_rank", "lru_width", "conv1d_width", "attention_hidden_size"),
+        *("prompt_types", "prompt_length", "segment_types", "position_bias_num_buckets"),
+        *("ffn_round_up_to_multiple_of", "linear_num_heads", "linear_head_dim"),
         *("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier"),
     )
 )

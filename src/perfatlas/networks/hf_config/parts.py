@@ -21,7 +21,7 @@ from perfatlas.files import shipped_table, shipped_text
 from perfatlas.networks.dimensions import MAX_LAYERS
 from perfatlas.networks.hf_config.decoder import class_defaults, unpriced_text
 from perfatlas.networks.hf_config.scope import MOST, NAME, Scope, columns_of
-from perfatlas.quantities import Expression, InvalidSpecError
+from perfatlas.quantities import Expression, InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,9 +68,13 @@ def _class_defaults() -> Mapping[str, Mapping[str, Any]]:
 def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
     """Return what the expressions of a row read: the config, defaults of its class, values."""
     columns = dict(_class_defaults().get(model_type, {}))
-    for name, value in fields.values.items():
-        if isinstance(value, dict):
-            kind = str(value.get("model_type", ""))
+    nested = {part["encoder"]: part["default"] for part in row["parts"] if "encoder" in part}
+    nested |= {
+        name: "" for name, value in fields.values.items() if isinstance(value, dict)
+    } | nested
+    for name, default in nested.items():
+        if (child := _nested(fields, name)) is not None or "item" in row:
+            kind = child.text("model_type", default=default) if child else default
             below = {**class_defaults().get(kind, {}), **_class_defaults().get(kind, {})}
             columns |= columns_of(below, f"{name}.")
     columns |= dict(columns_of(fields.values))
@@ -114,7 +118,9 @@ def count_parts(row: Row, scope: Scope, counted: Counted) -> None:
             continue
         if (name := part.get("use")) is not None:
             shared = shipped_table("data/config_parts.toml")["shared"][name]
-            count_parts({"parts": shared}, scope, counted)
+            local = {key: scope.value(text) for key, text in part.get("with", {}).items()}
+            inner = replace(scope, columns={**scope.columns, **local})
+            count_parts({"parts": shared}, inner, counted)
         elif "encoder" in part:
             _count_encoder(part, scope, counted)
         else:
@@ -164,7 +170,7 @@ def _linear(part: Row, scope: Scope, counted: Counted) -> None:
     n, k = scope.value(part["n"]), scope.value(part["k"])
     count, bias = scope.value(part.get("count", 1)), scope.value(part.get("bias", 1))
     distinct = scope.value(part.get("distinct", count))
-    if not part.get("tied"):
+    if not scope.value(int(tied) if isinstance(tied := part.get("tied", 0), bool) else tied):
         counted.parameters.append(distinct * (n * k + bias * n))
     else:
         counted.parameters.append(distinct * bias * n)
@@ -254,6 +260,7 @@ def _layers(part: Row, scope: Scope, counted: Counted) -> None:
         )
     head_dim, ffn = read("head_dim", width // heads), read("ffn", "ffn")
     kv_heads, source = read("kv_heads", heads), read("source", width)
+    cross_heads = read("cross_heads", heads)
     cross_keys = read("cross_kv_heads", kv_heads) * head_dim
     biases, gated = part.get("bias", "qkvoud"), read("gated", 0)
     if part.get("no_bias_if") and scope.value(part["no_bias_if"]):
@@ -262,10 +269,9 @@ def _layers(part: Row, scope: Scope, counted: Counted) -> None:
     inner, keys = heads * head_dim, kv_heads * head_dim
     columns = {"q": inner, "k": keys, "v": keys, "o": width}
     inputs = {"q": width, "k": width, "v": width, "o": inner}
-    across = {
-        **{name: (columns[name], inputs[name]) for name in "qo"},
-        **dict.fromkeys("kv", (cross_keys, source)),
-    }
+    crossing = cross_heads * head_dim
+    across = {"q": (crossing, width), "o": (width, crossing)}
+    across |= dict.fromkeys("kv", (cross_keys, source))
     up = ffn * (2 if gated else 1)
     per_layer = sum(n * (inputs[name] + (name in biases)) for name, n in columns.items())
     if cross:
@@ -280,15 +286,16 @@ def _layers(part: Row, scope: Scope, counted: Counted) -> None:
         shape = {"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim}
         for name, n in columns.items():
             counted.add("linear", depth, **once, m=rows, n=n, k=inputs[name])
+            n_across, k = across[name]
             if cross and name in "qo":
-                counted.add("linear", depth, **once, m=rows, n=n, k=inputs[name])
+                counted.add("linear", depth, **once, m=rows, n=n_across, k=k)
             elif cross and not generating:
-                counted.add("linear", depth, m=f"batch * {cross}", n=cross_keys, k=source)
+                counted.add("linear", depth, m=f"batch * {cross}", n=n_across, k=k)
         limited = f"min({seen}, {window})" if window else seen
         causal = {"causal": True} if part.get("generates") and not generating else {}
         counted.add("attention", depth, **once, q_len=queries, kv_len=limited, **shape, **causal)
         if cross:
-            shape["num_kv_heads"] = cross_keys // head_dim
+            shape |= {"num_heads": cross_heads, "num_kv_heads": cross_keys // head_dim}
             counted.add("attention", depth, **once, q_len=queries, kv_len=cross, **shape)
         blocks = 1 + bool(cross) + bool(ffn)
         moved = {"read": f"{2 * width} * {rows}", "write": f"{width} * {rows}"}
@@ -314,18 +321,25 @@ _PARTS: Final = {
 _OF_PARTS: Final = frozenset(("part", "kind", "count", "when"))
 
 
-def count_encoders(fields: Fields) -> int:
-    """Return the parameters of the encoders and projectors around a decoder, 0 if not described."""
+def count_encoders(fields: Fields) -> tuple[int, str]:
+    """Return the parameters of the encoders and projectors around a decoder, 0 if not described.
+
+    Also why they are not counted where their config lacks something, a clause.
+    """
     row = part_rows().get(fields.text("model_type"))
     if row is None or "item" in row:
-        return 0
+        return 0, ""
     stated = [part["encoder"].partition(".")[0] for part in row["parts"] if "encoder" in part]
     if not all(fields.has(name) for name in stated):
-        return 0
-    scope, counted = scope_of(row, fields, fields.text("model_type")), Counted()
-    _refuse(row, scope)
-    count_parts(row, scope, counted)
-    return sum(counted.parameters)
+        return 0, ""
+    counted = Counted()
+    try:
+        scope = scope_of(row, fields, fields.text("model_type"))
+        _refuse(row, scope)
+        count_parts(row, scope, counted)
+    except (InvalidSpecError, UnsupportedError) as problem:
+        return 0, str(problem).removeprefix(f"{fields.origin}: ")
+    return sum(counted.parameters), ""
 
 
 def _refuse(row: Row, scope: Scope) -> None:

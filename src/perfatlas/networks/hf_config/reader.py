@@ -42,8 +42,10 @@ DECODERS: Final = ("ForCausalLM", "LMHeadModel")
 FORMATS: Final = ("quantization_config", "compression_config", "quantization")
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
+# class of a model with encoders that is built without them
+_TEXT_ALONE = ("MllamaForCausalLM",)
 # families whose layers differ individually by design
-_UNEVEN = ("nemotron-nas",)
+_UNEVEN = ("nemotron-nas", "gemma4", "gemma4_text", "gemma4_unified_text")
 
 
 def read_config(config: Mapping[str, object], origin: str) -> Architecture:
@@ -84,15 +86,18 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
     encoder, undescribed, checkpoint = None, "", CheckpointFormats()
     notes: tuple[str, ...] = ()
-    if outer.has("vision_config"):
+    if outer.has("vision_config") and outer.texts("architectures")[:1] != _TEXT_ALONE:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
-    if encoder is None and (counted := count_encoders(outer)):
-        undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
-        wrapped = (f"{undescribed}: {counted:,} parameters",)
-        counted += architecture.unpriced_parameters
-        architecture = replace(architecture, unpriced_parameters=counted)
+    if encoder is None:
+        counted, why = count_encoders(outer)
+        wrapped = tuple(f"{note}: {why}" if why else note for note in wrapped)
+        if counted:
+            undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
+            wrapped = (f"{undescribed}: {counted:,} parameters",)
+            counted += architecture.unpriced_parameters
+            architecture = replace(architecture, unpriced_parameters=counted)
     if outer.has(*FORMATS) or fields.has(*FORMATS):
         from perfatlas.networks.hf_config.quantization import checkpoint_formats
 
