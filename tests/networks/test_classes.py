@@ -148,6 +148,47 @@ def test_parameters_of_published_encoder_decoders(config: dict[str, Any], parame
     assert read_network(config, "published").parameters().total == parameters
 
 
+# Encoders that the class of a whole model leaves out by default: parameters of transformers 5.24.0
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        ({"model_type": "gemma4", "vision_config": {"model_type": "gemma4_vision"},
+          "audio_config": {"model_type": "gemma4_audio"},
+          "text_config": {"model_type": "gemma4_text", "hidden_size": 1536, "num_hidden_layers": 12,
+                          "intermediate_size": 9216, "num_attention_heads": 8,
+                          "vocab_size": 262144, "num_kv_shared_layers": 4,
+                          "use_double_wide_mlp": True}}, 2_493_812_512),
+        ({"model_type": "aya_vision", "text_config": {"model_type": "cohere2"},
+          "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 1152,
+                            "num_attention_heads": 16, "num_hidden_layers": 27,
+                            "image_size": 364, "patch_size": 14, "intermediate_size": 4304}},
+         35_480_324_544),
+    ],
+)  # fmt: skip
+def test_parameters_with_encoders(config: dict[str, Any], parameters: int) -> None:
+    network = read_config(config, "test")
+    assert network.parameters().total == parameters
+    assert any("not priced" in text for text in network.warnings)
+    with pytest.raises(UnsupportedError, match="not priced; leave images out"):
+        network.with_images(1, 512, 512)
+    assert network.trained().parameters().total < parameters
+
+
+def test_a_model_that_speaks_is_its_thinker() -> None:
+    thinker = {"text_config": {"model_type": "qwen3_omni_moe_text", "head_dim": 128}}
+    network = read_config({"model_type": "qwen3_omni_moe", "thinker_config": thinker}, "test")
+    assert network.model_type == "qwen3_omni_moe_text"
+    assert any("talker" in text for text in network.warnings)
+
+
+def test_encoders_that_a_config_does_not_describe_are_named() -> None:
+    config = {"model_type": "glm4v", "text_config": {"model_type": "glm4v_text"},
+              "vision_config": {"model_type": "unheard"}}  # fmt: skip
+    warning = read_config(config, "test").warnings[0]
+    assert "not counted" in warning
+    assert "'unheard' is not described" in warning
+
+
 def test_whisper_by_config_runs_the_products_of_its_exported_graph() -> None:
     config = {"model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32,
               "encoder_attention_heads": 20, "decoder_attention_heads": 20, "num_mel_bins": 128,

@@ -27,6 +27,11 @@ _HYBRID: Final = Family(
 )
 _HYBRID_SHARED: Final = Family(defaults=_HYBRID.defaults, fixed=_NORMED, shared_gate=True)
 _GEMMA3: Final = Family(defaults={"sliding_window_pattern": 6}, fixed=_NORMED, norms=4)
+_KOSMOS: Final = {
+    "embed_dim": "hidden_size",
+    "layers": "num_hidden_layers",
+    "attention_heads": "num_attention_heads",
+}
 _MAMBA2_NAMES: Final = {
     "num_heads": "mamba_n_heads",
     "head_dim": "mamba_d_head",
@@ -42,23 +47,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
             *("emu3_text_model", "granite_docling_text", "mistral4", "paddleocr_vl_text"),
             "phi4_multimodal",
             *("aria_text", "baichuan", "cwm", "deepseek_v2", "granitemoehybrid", "xverse"),
-            *(
-                "deepseek",
-                "aquila",
-                "solar",
-                "Yi",
-            ),
+            *("deepseek", "aquila", "solar", "Yi"),
         ),
         _PLAIN,
     ),
     **dict.fromkeys(
         (
-            "deepseek_v3",
-            "kimi_k2",
-            "kimi_k25",
-            "glm4_moe_lite",
-            "ernie4_5_moe",
-            "solar_open",
+            *("deepseek_v3", "kimi_k2", "kimi_k25", "glm4_moe_lite", "ernie4_5_moe", "solar_open"),
             "sarvam_mla",
         ),
         _DEEPSEEK,
@@ -229,11 +224,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "falcon_h1": Family(parallel=True),
     "kosmos_2_text_model": Family(
         fixed=_BIASED,
-        names={
-            "embed_dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
-        },
+        names=_KOSMOS,
         gated=False,
         norm_bias=True,
         unpriced={
@@ -242,11 +233,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "kosmos_2_5_text_model": Family(
         fixed=_BIASED,
-        names={
-            "embed_dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
-        },
+        names=_KOSMOS,
         gated=False,
         norm_bias=True,
         unpriced={"norms inside layers": "2 * num_hidden_layers * intermediate_size"},

@@ -68,13 +68,15 @@ def _class_defaults() -> Mapping[str, Mapping[str, Any]]:
 def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
     """Return what the expressions of a row read: the config, defaults of its class, values."""
     columns = dict(_class_defaults().get(model_type, {}))
-    nested = {part["encoder"]: part["default"] for part in row["parts"] if "encoder" in part}
-    nested |= {
-        name: "" for name, value in fields.values.items() if isinstance(value, dict)
-    } | nested
-    for name, default in nested.items():
-        if (child := _nested(fields, name)) is not None or "item" in row:
+    encoders = {part["encoder"]: part["default"] for part in row["parts"] if "encoder" in part}
+    nested = [name for name, value in fields.values.items() if isinstance(value, dict)]
+    for name, default in {**dict.fromkeys(nested, ""), **encoders}.items():
+        child = _nested(fields, name)
+        columns[f"{name}.stated"] = int(child is not None)
+        if child is not None or "item" in row:
             kind = child.text("model_type", default=default) if child else default
+            if name in encoders and kind not in part_rows():
+                raise fields.unsupported(name, f"model_type {kind[:40]!r} is not described")
             below = {**class_defaults().get(kind, {}), **_class_defaults().get(kind, {})}
             columns |= columns_of(below, f"{name}.")
     columns |= dict(columns_of(fields.values))
@@ -121,6 +123,8 @@ def count_parts(row: Row, scope: Scope, counted: Counted) -> None:
             local = {key: scope.value(text) for key, text in part.get("with", {}).items()}
             inner = replace(scope, columns={**scope.columns, **local})
             count_parts({"parts": shared}, inner, counted)
+        elif part.get("optional") and _nested(scope.fields, part["encoder"]) is None:
+            continue
         elif "encoder" in part:
             _count_encoder(part, scope, counted)
         else:
@@ -132,8 +136,7 @@ def _count_encoder(part: Row, scope: Scope, counted: Counted) -> None:
     name = part["encoder"]
     child = _nested(scope.fields, name) or replace(scope.fields, values={})
     kind = child.text("model_type", default=part["default"])
-    if (inner := part_rows().get(kind)) is None:
-        raise scope.fields.unsupported(name, f"model_type {kind[:40]!r} is not described")
+    inner = part_rows()[kind]
     for _ in range(part.get("count", 1)):
         count_parts(inner, scope_of(inner, child, kind), counted)
 
@@ -170,14 +173,9 @@ def _linear(part: Row, scope: Scope, counted: Counted) -> None:
     n, k = scope.value(part["n"]), scope.value(part["k"])
     count, bias = scope.value(part.get("count", 1)), scope.value(part.get("bias", 1))
     distinct = scope.value(part.get("distinct", count))
-    if not scope.value(int(tied) if isinstance(tied := part.get("tied", 0), bool) else tied):
-        counted.parameters.append(distinct * (n * k + bias * n))
-    else:
-        counted.parameters.append(distinct * bias * n)
+    counted.parameters.append(distinct * n * (bias + (0 if part.get("tied") else k)))
     for generating, queries, _ in _passes(part, scope) if n and k else ():
         rows = f"batch * {queries}"
-        if part.get("pooled"):
-            rows = "batch"
         if (taps := scope.value(part.get("taps", 1))) > 1:
             stride = scope.value(part.get("stride", 1))
             read = f"{max(k * stride // taps, 1)} * {rows}"
@@ -329,8 +327,10 @@ def count_encoders(fields: Fields) -> tuple[int, str]:
     row = part_rows().get(fields.text("model_type"))
     if row is None or "item" in row:
         return 0, ""
-    stated = [part["encoder"].partition(".")[0] for part in row["parts"] if "encoder" in part]
-    if not all(fields.has(name) for name in stated):
+    needed = [
+        part["encoder"] for part in row["parts"] if "default" in part and "optional" not in part
+    ]
+    if not all(_nested(fields, name) for name in needed):
         return 0, ""
     counted = Counted()
     try:

@@ -70,7 +70,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         >>> read_config(config, "example").num_layers
         32
     """
-    outer = _typed(Fields(values=config, origin=origin))
+    outer, aside = _thinker(_typed(Fields(values=config, origin=origin)))
     fields, wrapped = _text_part(outer)
     model_type = fields.text("model_type")
     if not model_type:
@@ -110,7 +110,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        warnings=(*(() if encoder else wrapped), *architecture.warnings),
+        warnings=(*aside, *(() if encoder else wrapped), *architecture.warnings),
         notes=(*notes, *architecture.notes),
     )
 
@@ -142,6 +142,17 @@ def _decoder(fields: Fields, outer: Fields) -> Architecture:
         if model_type in families():
             return family_reader(model_type)(fields)
     return decoder.read(fields, _family(fields, outer), known=model_type in FAMILIES)
+
+
+def _thinker(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
+    """Return the part of a model that speaks that generates text, and a warning of the others."""
+    if (thinker := outer.child("thinker_config")) is None:
+        return outer, ()
+    kind = f"{outer.text('model_type')}_thinker"
+    values = {"model_type": kind, **thinker.values}
+    values |= {name: outer.values[name] for name in FORMATS if name in outer.values}
+    note = "the thinker of a model that speaks; its talker and its vocoder are not counted"
+    return Fields(values=values, origin=outer.origin), (note,)
 
 
 def _typed(outer: Fields) -> Fields:

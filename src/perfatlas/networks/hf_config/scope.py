@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ SYMBOLS: Final = frozenset(
         "queries",
     )
 )
+DEEPEST: Final = 4  # nested objects that expressions read
 MOST: Final = 64  # numbers of a list that expressions read
 LONGEST: Final = 200  # characters of a text that expressions read
 
@@ -33,7 +35,7 @@ def columns_of(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name.count(".") < DEEPEST:
             yield from columns_of(value, f"{name}.")
         elif isinstance(value, list):
             yield f"{name}.count", len(value)
@@ -41,8 +43,8 @@ def columns_of(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
             yield f"{name}.sum", sum(numbers)
             yield from ((f"{name}.at{i}", number) for i, number in enumerate(numbers[:MOST]))
             yield from ((f"{name}.last", number) for number in numbers[-1:])
-            texts = [one for one in value if isinstance(one, str)]
-            yield from ((f"{name}.{text}", texts.count(text)) for text in {*texts})
+            texts = Counter(one for one in value if isinstance(one, str))
+            yield from ((f"{name}.{text}", count) for text, count in texts.most_common(MOST))
         elif isinstance(value, int | float) or (isinstance(value, str) and len(value) < LONGEST):
             yield name, value
 
