@@ -20,6 +20,7 @@ from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
     GatedRecurrence,
+    GqaAttention,
     LightningAttention,
     Mamba1,
     Mamba2,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.networks.architecture import Architecture
-    from perfatlas.networks.layers import Ffn, GqaAttention, Mixer
+    from perfatlas.networks.layers import Ffn, Mixer
 
 DIMENSIONS: Final = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"),
@@ -235,10 +236,12 @@ def mixers_of(fields: Fields, family: Family, depth: int) -> tuple[Mixer, ...]:
     kinds = layer_kinds(fields, family, depth)
     mixers = {kind: mixer(fields, family, kind) for kind in dict.fromkeys(kinds)}
     last = depth - fields.integer("num_kv_shared_layers", default=0, minimum=0, maximum=depth)
-    return tuple(
-        mixers[kind] if i < last else replace(mixers[kind], shared_cache=True)
-        for i, kind in enumerate(kinds)
-    )
+    shared = {
+        kind: replace(one, shared_cache=True)
+        for kind, one in mixers.items()
+        if isinstance(one, GqaAttention)
+    }
+    return tuple(mixers[kind] if i < last else shared[kind] for i, kind in enumerate(kinds))
 
 
 def mtp_layers(fields: Fields) -> int:

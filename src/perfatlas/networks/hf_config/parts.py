@@ -235,7 +235,7 @@ def _operator(part: Row, scope: Scope, counted: Counted) -> None:
     """Add an operator without parameters of its own."""
     sizes = {name: size for name, size in part.items() if name not in _OF_PARTS}
     count = scope.value(part.get("count", 1))
-    named = {name: scope.size(size) for name, size in sizes.items()}
+    named: Row = {name: scope.size(size) for name, size in sizes.items()}
     if count:
         counted.add(part["kind"], count, **named)
 
@@ -281,7 +281,7 @@ def _layers(part: Row, scope: Scope, counted: Counted) -> None:
     window = scope.value(part["window"]) if "window" in part else 0
     for generating, queries, seen in _passes(part, scope):
         rows, once = f"batch * {queries}", {"generating": generating}
-        shape = {"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim}
+        shape: Row = {"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim}
         for name, n in columns.items():
             counted.add("linear", depth, **once, m=rows, n=n, k=inputs[name])
             n_across, k = across[name]
@@ -296,7 +296,7 @@ def _layers(part: Row, scope: Scope, counted: Counted) -> None:
             shape |= {"num_heads": cross_heads, "num_kv_heads": cross_keys // head_dim}
             counted.add("attention", depth, **once, q_len=queries, kv_len=cross, **shape)
         blocks = 1 + bool(cross) + bool(ffn)
-        moved = {"read": f"{2 * width} * {rows}", "write": f"{width} * {rows}"}
+        moved: Row = {"read": f"{2 * width} * {rows}", "write": f"{width} * {rows}"}
         counted.add("add", depth * blocks, **once, **moved, after="linear")
         counted.add("norm", depth * norms, **once, read=f"{width} * {rows}", row=width)
         if ffn:

@@ -42,8 +42,10 @@ DECODERS: Final = ("ForCausalLM", "LMHeadModel")
 FORMATS: Final = ("quantization_config", "compression_config", "quantization")
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
-# class of a model with encoders that is built without them
-_TEXT_ALONE = ("MllamaForCausalLM",)
+# classes of models with encoders that are built without them
+_TEXT_ALONE = frozenset(
+    ("MllamaForCausalLM", "Llama4ForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM")
+)
 # families whose layers differ individually by design
 _UNEVEN = ("nemotron-nas", "gemma4", "gemma4_text", "gemma4_unified_text")
 
@@ -86,11 +88,12 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
     encoder, undescribed, checkpoint = None, "", CheckpointFormats()
     notes: tuple[str, ...] = ()
-    if outer.has("vision_config") and outer.texts("architectures")[:1] != _TEXT_ALONE:
+    alone = not _TEXT_ALONE.isdisjoint(outer.texts("architectures")[:1])
+    if outer.has("vision_config") and not alone:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
-    if encoder is None:
+    if encoder is None and not alone:
         counted, why = count_encoders(outer)
         wrapped = tuple(f"{note}: {why}" if why else note for note in wrapped)
         if counted:
