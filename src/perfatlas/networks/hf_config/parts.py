@@ -56,6 +56,12 @@ def networks() -> frozenset[str]:
     return frozenset(name for name, row in part_rows().items() if "item" in row)
 
 
+def missing_operator(model_type: str) -> str:
+    """Return the operator that a model_type lacks, a clause; "" where none is named."""
+    named = shipped_table("data/config_parts.toml")["missing"].items()
+    return next((f": {operator}" for operator, kinds in named if model_type in kinds), "")
+
+
 @cache
 def _class_defaults() -> Mapping[str, Mapping[str, Any]]:
     """Return what config classes supply for the keys that rows read."""

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.contract import CheckpointFormats
-from perfatlas.networks.hf_config import decoder
+from perfatlas.networks.hf_config import decoder, parts
 from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import canonical
-from perfatlas.networks.hf_config.parts import count_encoders, networks, read_parts
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
@@ -93,8 +92,8 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
-    if encoder is None and not alone:
-        counted, why = count_encoders(outer)
+    if encoder is None and wrapped and not alone:
+        counted, why = parts.count_encoders(outer)
         wrapped = tuple(f"{note}: {why}" if why else note for note in wrapped)
         if counted:
             undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
@@ -131,8 +130,8 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
     fields = Fields(values=config, origin=origin)
     if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
         return read_encoder(fields, encoder)
-    if fields.text("model_type") in networks():
-        return read_parts(fields)
+    if (name := fields.text("model_type")) not in FAMILIES and name in parts.networks():
+        return parts.read_parts(fields)
     return read_config(config, origin)
 
 
@@ -218,7 +217,7 @@ def _family(fields: Fields, outer: Fields) -> Family:
     if model_type in decoder.class_defaults():
         raise UnsupportedError(
             f"{fields.origin}: model_type {shown!r} is not supported: its layers have operators"
-            f" that are not modeled{nearest}"
+            f" that are not modeled{parts.missing_operator(model_type) or nearest}"
         )
     stated = canonical(fields, {})
     missing = [name for name in decoder.DIMENSIONS if not stated.has(name)]
@@ -265,7 +264,9 @@ def is_encoder(text: str) -> bool:
         path = path / "config.json" if path.is_dir() else path
         read = path.stat()
         model_type = _model_type(path, read.st_mtime_ns, read.st_size) if path.is_file() else ""
-        return model_type in ENCODERS or model_type in networks()
+        return model_type in ENCODERS or (
+            model_type not in FAMILIES and model_type in parts.networks()
+        )
     except (OSError, ValueError, RuntimeError, InvalidSpecError):
         return False
 
