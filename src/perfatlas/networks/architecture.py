@@ -24,6 +24,7 @@ from perfatlas.networks.language_model import LanguageModel
 from perfatlas.networks.layers import (
     CompressedAttention,
     GatedDeltaNet,
+    GatedRecurrence,
     GqaAttention,
     LightningAttention,
     Mamba1,
@@ -142,7 +143,7 @@ def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[Ca
     match mixer:
         case None:
             return ()
-        case GqaAttention(cross=True):
+        case GqaAttention(cross=True) | GqaAttention(shared_cache=True):
             return ()
         case GqaAttention():
             width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
@@ -169,7 +170,7 @@ def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[Ca
             return row, CacheLayout(kind="index", layers=layers, bytes_per_token=index_bytes)
         case CompressedAttention():
             return _compressed_layouts(mixer, layers, element_bytes)
-        case GatedDeltaNet() | Mamba2() | Mamba1() | LightningAttention() | ShortConvolution():
+        case _:
             return (_state_layout(mixer, layers),)
 
 
@@ -202,11 +203,20 @@ def _compressed_layouts(
 
 
 def _state_layout(
-    mixer: GatedDeltaNet | Mamba2 | Mamba1 | LightningAttention | ShortConvolution, layers: int
+    mixer: GatedDeltaNet
+    | Mamba2
+    | Mamba1
+    | LightningAttention
+    | ShortConvolution
+    | GatedRecurrence,
+    layers: int,
 ) -> CacheLayout:
     match mixer:
         case LightningAttention():
             state, channels, heads = mixer.num_heads * mixer.head_dim**2, 0, mixer.num_heads
+        case GatedRecurrence():
+            state = mixer.inner * (mixer.key_dim or mixer.states)
+            channels, heads = mixer.inner, mixer.num_heads
         case ShortConvolution():
             state, channels, heads = 0, mixer.width, mixer.width
         case GatedDeltaNet():
@@ -220,7 +230,7 @@ def _state_layout(
         case Mamba1():
             channels = heads = mixer.intermediate_size
             state = channels * mixer.state_size
-    kernel = 1 if isinstance(mixer, LightningAttention) else mixer.conv_kernel
+    kernel = 1 if isinstance(mixer, LightningAttention) else max(mixer.conv_kernel, 1)
     conv_bytes = channels * (kernel - 1) * ACTIVATION_BYTES
     return CacheLayout(
         kind="state",
@@ -319,7 +329,8 @@ class Architecture(LanguageModel):
 
     def trained(self, fused: Collection[str] = ()) -> Self:
         """Return the part of the model that a training step runs: the language model alone."""
-        return super().trained(fused) if self.encoder is None else replace(self, encoder=None)
+        alone = replace(self, encoder=None, unpriced_parameters=0)
+        return super().trained(fused) if alone == self else alone
 
     def without_windows(self, note: str) -> Self:
         """Return the model whose layers attend to the whole cache and keep it."""

@@ -100,6 +100,11 @@ class LanguageModel(Network):
     embedding_norm: bool = False  # Whether the embedding is normalized (BLOOM)
     residual_streams: int = 1  # Residual streams, mixed around every block (DeepSeek-V4)
     encoder: VisionEncoder | None = None  # Encodes images before the prefill; None for text alone
+    # Width of an embedding of each token for every layer, and the rows of its table (Gemma 4)
+    per_layer_width: int = 0
+    per_layer_rows: int = 0
+    # Parameters that are held in memory and whose operators are not priced: a warning names them
+    unpriced_parameters: int = 0
     drafter: LayerGroup | None = None  # Layer of the drafter; None for one like the last layer
 
     @property

@@ -71,6 +71,8 @@ class GqaAttention(Block):
     indexer: SparseIndexer | None = None  # Selects the keys a query attends to (MiniMax-M3)
     # Every token sees all others of its sequence, and no cache is kept: an encoder
     bidirectional: bool = False
+    # Keys and values are those of an earlier layer: no projections and no cache (Gemma 4)
+    shared_cache: bool = False
     # Keys and values are those of images: the layer runs only for requests that have some
     cross: bool = False
 
@@ -180,6 +182,7 @@ class GatedDeltaNet(Block):
     value_head_dim: int
     conv_kernel: int
     decay_rank: int = 0
+    gate_rank: int = 0  # Width between the two projections of the output gate, 0 for one
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
@@ -297,6 +300,43 @@ class ShortConvolution(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GatedRecurrence(Block):
+    """A recurrence of heads with a state each: RG-LRU, mLSTM and WKV.
+
+    A head with `key_dim` has a state of key_dim x value_dim; without, one of each value.
+    """
+
+    is_recurrent = True
+    kind = "gated recurrences"
+
+    num_heads: int
+    value_dim: int  # Width of a head
+    input_columns: int  # Of all products with the hidden state
+    key_dim: int = 0
+    chunk: int = 0  # Tokens per chunk of prefill where states are matrices
+    states: int = 1  # Of each value (numerator and denominator of WKV)
+    gate_blocks: int = 0  # Products of each head by itself that give its gates (RG-LRU)
+    conv_kernel: int = 0
+    normed: bool = False  # Whether the output is normalized and gated
+    vectors: int = 0  # Parameters of biases, decays and mixtures
+
+    @property
+    def inner(self) -> int:
+        """Columns of all heads."""
+        return self.num_heads * self.value_dim
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (DividedSize(label="recurrent heads", size=self.num_heads, by="tp"),)
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        return float(self.input_columns + self.inner)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DenseFfn(Block):
     """Feed-forward network; gated: gate, up and down (3 matrices), otherwise up and down."""
 
@@ -372,5 +412,6 @@ Mixer = (
     | Mamba1
     | LightningAttention
     | ShortConvolution
+    | GatedRecurrence
 )
 Ffn = DenseFfn | MoeFfn

@@ -74,7 +74,8 @@ def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ..
     kv_heads_C = emission.repeated(mixer.num_kv_heads)
     value_width_C = 0.0 if mixer.key_is_value else kv_heads_C * float(mixer.value_head_dim)
     gate_width = float(mixer.num_heads) if mixer.gate_per_head else out_width
-    projected_C = query_width + kv_heads_C * float(mixer.head_dim) + value_width_C
+    keys_C = 0.0 * kv_heads_C if mixer.shared_cache else kv_heads_C * float(mixer.head_dim)
+    projected_C = query_width + keys_C + (0.0 if mixer.shared_cache else value_width_C)
     if mixer.output_gate:
         projected_C = projected_C + gate_width
     projection = emission.projection_format
@@ -97,6 +98,13 @@ def _before_attention(
 ) -> tuple[Operator, ...]:
     """Return the norms of queries and keys, and the rotary embedding that appends to the cache."""
     query_width = float(mixer.num_heads * mixer.head_dim)
+    if mixer.shared_cache:
+        query_bytes = query_width * ACTIVATION_BYTES
+        normed = ("qk_norm",) if mixer.qk_norm != "none" else ()
+        return tuple(
+            emission.streaming(name, name, (query_bytes, query_bytes), shard="width")
+            for name in (*normed, ROPE)
+        )
     if mixer.bidirectional:
         rotated_C = (query_width + kv_heads_C * float(mixer.head_dim)) * ACTIVATION_BYTES
         return (emission.streaming(ROPE, "rope", (rotated_C, rotated_C), shard="width"),)
@@ -143,7 +151,7 @@ def _attention(emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray) 
         kv_format=emission.formats.kv,
         kv_bytes_per_element=get_format(emission.formats.kv).weight_bytes,
         causal=not mixer.bidirectional,
-        cache_append=not mixer.bidirectional,
+        cache_append=not mixer.bidirectional and not mixer.shared_cache,
     )
 
 

@@ -62,7 +62,12 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
             unused = group.ffn.num_experts - group.ffn.top_k  # by one token
             idle += group.count * unused * sum(_expert(group.ffn, hidden))
         other += group.count * (mixer.other + ffn.other + group.norms * norm)
-    other += architecture.encoder_parameters
+    if width := architecture.per_layer_width:
+        depth = architecture.num_layers
+        embedding += architecture.per_layer_rows * depth * width
+        dense += 3 * depth * width * hidden  # of the model, gate and projection of each layer
+        other += width + depth * hidden
+    other += architecture.encoder_parameters + architecture.unpriced_parameters
     total = embedding + head + dense + expert + other
     return ParameterCounts(
         total=total,
@@ -142,6 +147,11 @@ def _mixer(mixer: layers.Mixer | None, hidden: int) -> _Block:
         case layers.LightningAttention():
             inner = mixer.num_heads * mixer.head_dim
             return _Block(5 * inner * hidden, 0, inner)
+        case layers.GatedRecurrence():
+            products = mixer.input_columns * hidden + mixer.inner * hidden
+            blocks = mixer.gate_blocks * mixer.inner * mixer.value_dim
+            convolved = mixer.inner * (mixer.conv_kernel + 1) if mixer.conv_kernel else 0
+            return _Block(products + blocks, 0, convolved + mixer.vectors)
         case layers.ShortConvolution():
             biases = 4 * mixer.width + hidden if mixer.bias else 0
             return _Block(4 * mixer.width * hidden, 0, mixer.width * mixer.conv_kernel + biases)
@@ -152,14 +162,15 @@ def _gqa(mixer: layers.GqaAttention, hidden: int) -> _Block:
     key = mixer.num_kv_heads * mixer.head_dim
     value = mixer.num_kv_heads * mixer.value_head_dim
     out = mixer.num_heads * mixer.value_head_dim
-    projected = query + key + (0 if mixer.key_is_value else value)
+    projected = query + (0 if mixer.shared_cache else key + (0 if mixer.key_is_value else value))
     gate = mixer.num_heads if mixer.gate_per_head else out
     projected += gate if mixer.output_gate else 0
     other = mixer.num_heads if mixer.sinks else 0
     other += projected if mixer.qkv_bias else 0
     other += hidden if mixer.output_bias else 0
     if mixer.qk_norm_weight and mixer.qk_norm != "none":
-        other += 2 * mixer.head_dim if mixer.qk_norm == "head" else query + key
+        widths = (mixer.head_dim, mixer.head_dim) if mixer.qk_norm == "head" else (query, key)
+        other += widths[0] if mixer.shared_cache else sum(widths)
     linear = hidden * (projected + out)
     if mixer.indexer is not None:
         width = mixer.indexer.head_dim
@@ -205,6 +216,8 @@ def _delta_net(mixer: layers.GatedDeltaNet, hidden: int) -> _Block:
     key = mixer.num_key_heads * mixer.key_head_dim
     value = mixer.num_value_heads * mixer.value_head_dim
     linear = hidden * 2 * (key + value) + value * hidden
+    if mixer.gate_rank:
+        linear += mixer.gate_rank * (hidden + value) - hidden * value
     conv = (2 * key + value) * mixer.conv_kernel
     if mixer.decay_rank:
         linear += (hidden + key) * mixer.decay_rank

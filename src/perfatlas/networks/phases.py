@@ -39,6 +39,7 @@ from perfatlas.networks.layers import (
     CompressedAttention,
     DenseFfn,
     GatedDeltaNet,
+    GatedRecurrence,
     GqaAttention,
     LightningAttention,
     Mamba1,
@@ -211,6 +212,8 @@ def step_operators(
     operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
     if architecture.embedding_norm:
         operators.append(outer.norm("embedding_norm", residual=False))
+    if architecture.per_layer_width:
+        operators.extend(_per_layer_embedding(outer, architecture))
     operators.extend(layers)
     operators.extend(collapse_streams(outer, architecture.residual_streams))
     operators.extend(_head(outer, architecture.vocab_size))
@@ -252,7 +255,36 @@ def layer_operators(
         )
         if behind > mixer_norms:
             operators.append(emission.norm("ffn_output_norm", residual=False))
+    operators.extend(_layer_embedding_input(emission, architecture.per_layer_width))
     return tuple(operators)
+
+
+def _per_layer_embedding(emission: Emission, architecture: LanguageModel) -> tuple[Operator, ...]:
+    """Return the look-up of the embeddings of all layers, to which the token's is projected.
+
+    Source: transformers, `Gemma4TextModel.get_per_layer_inputs` and `project_per_layer_inputs`.
+    """
+    width = float(architecture.num_layers * architecture.per_layer_width)
+    width_bytes = width * ACTIVATION_BYTES
+    rows = emission.rows * width_bytes
+    return (
+        emission.streaming("layer_embedding", "embedding", (0.0, width_bytes), cold=rows),
+        *emission.gemm("layer_embedding_projection", width, emission.hidden, "replicated"),
+        emission.streaming("layer_embedding_norm", "norm", (2.0 * width_bytes, width_bytes)),
+    )
+
+
+def _layer_embedding_input(emission: Emission, width: int) -> tuple[Operator, ...]:
+    """Return the gate of the embedding of a layer, and its projection behind the layer."""
+    if not width:
+        return ()
+    moved = 2.0 * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES
+    return (
+        *emission.gemm("layer_input_gate", width, emission.hidden, "replicated"),
+        emission.streaming("layer_input_activation", "activation", moved),
+        *emission.gemm("layer_input_projection", emission.hidden, width, "replicated"),
+        emission.norm("layer_input_norm"),
+    )
 
 
 def joining_projection(
@@ -304,6 +336,8 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
             return recurrent_mixers.mamba1_operators(emission, mixer)
         case LightningAttention():
             return recurrent_mixers.lightning_operators(emission, mixer)
+        case GatedRecurrence():
+            return recurrent_mixers.gated_recurrence_operators(emission, mixer)
         case ShortConvolution():
             return recurrent_mixers.short_convolution_operators(emission, mixer)
 

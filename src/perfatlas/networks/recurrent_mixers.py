@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission
     from perfatlas.networks.layers import (
         GatedDeltaNet,
+        GatedRecurrence,
         LightningAttention,
         Mamba1,
         Mamba2,
@@ -146,10 +147,20 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[opera
     value = float(mixer.num_value_heads * mixer.value_head_dim)
     chunk = operators.DELTA_CHUNK if emission.phase != operators.Phase.DECODE else 0.0
     projection, hidden = emission.projection_format, emission.hidden
+    rank, joined = float(mixer.gate_rank), 2.0 * (key + value)
+    gate = (
+        *emission.gemm("gate_a_projection", rank, hidden, "replicated", format_name=projection),
+        *emission.gemm("gate_b_projection", value, rank, "column", format_name=projection),
+    )
     return (
         *emission.gemm(
-            "qkvz_projection", 2.0 * (key + value), hidden, "column", format_name=projection
+            "qkvz_projection",
+            joined - value if rank else joined,
+            hidden,
+            "column",
+            format_name=projection,
         ),
+        *(gate if rank else ()),
         *_beta_and_decay(emission, mixer),
         _conv(emission, 2.0 * key + value, mixer.conv_kernel),
         _scan(
@@ -287,6 +298,62 @@ def lightning_operators(
             _State(mixer.num_heads, head * head * mixer.state_bytes, 2.0 * head, chunk),
         ),
         _gated_norm(emission, inner),
+        *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
+    )
+
+
+def gated_recurrence_flop(mixer: GatedRecurrence, *, chunk: float = 0.0) -> float:
+    """Return the arithmetic of a gated recurrence per token, all heads [FLOP].
+
+    States of single values: decay 1, input 2, output 1 and gate 2 of each. Matrices: as Mamba-2.
+
+    Source: De et al. 2024 (arXiv 2402.19427) equations 1 to 4; Peng et al. 2023 (arXiv 2305.13048)
+        equation 16; Beck et al. 2025 (arXiv 2503.13427) section 2. Exponentials are not counted.
+
+    Example:
+        >>> from perfatlas.networks.layers import GatedRecurrence
+        >>> from perfatlas.networks.recurrent_mixers import gated_recurrence_flop
+        >>> gated_recurrence_flop(
+        ...     GatedRecurrence(num_heads=1, value_dim=8, key_dim=4, input_columns=32))
+        160.0
+    """
+    value, key = float(mixer.value_dim), float(mixer.key_dim)
+    if not key:
+        return 6.0 * mixer.states * mixer.inner
+    inside = 2.0 * chunk * (key + value)
+    return mixer.num_heads * (4.0 * key * value + inside if chunk else 5.0 * key * value)
+
+
+def gated_recurrence_operators(
+    emission: Emission, mixer: GatedRecurrence
+) -> tuple[operators.Operator, ...]:
+    """Return the operators of one layer of a gated recurrence; all are divided over heads.
+
+    Limits: The gates of RG-LRU are one product of as many FLOP and weights.
+    """
+    inner, key = float(mixer.inner), float(mixer.num_heads * mixer.key_dim)
+    projection, hidden = emission.projection_format, emission.hidden
+    chunk = float(mixer.chunk) if emission.phase != operators.Phase.DECODE else 0.0
+    gates = emission.gemm(
+        "gate_blocks", mixer.gate_blocks * inner, mixer.value_dim, "column", format_name=projection
+    )
+    state = mixer.key_dim * mixer.value_dim if mixer.key_dim else mixer.states * mixer.value_dim
+    return (
+        *emission.gemm(
+            "input_projection", mixer.input_columns, hidden, "column", format_name=projection
+        ),
+        *([_conv(emission, inner, mixer.conv_kernel)] if mixer.conv_kernel else []),
+        *(gates if mixer.gate_blocks else ()),
+        _scan(
+            emission,
+            "lightning" if mixer.key_dim else "mamba",
+            gated_recurrence_flop(mixer, chunk=chunk),
+            2.0 * key + 3.0 * inner,
+            _State(
+                mixer.num_heads, state * mixer.state_bytes, mixer.key_dim + mixer.value_dim, chunk
+            ),
+        ),
+        *([_gated_norm(emission, inner)] if mixer.normed else []),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
     )
 

@@ -14,9 +14,13 @@ from perfatlas.files import shipped_text
 from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import CLASS_KEYS, FEATURES, KEYS, canonical, unread
+from perfatlas.networks.hf_config.scope import Scope, columns_of
+from perfatlas.networks.language_model import LayerGroup
 from perfatlas.networks.layers import (
     DenseFfn,
     GatedDeltaNet,
+    GatedRecurrence,
+    GqaAttention,
     LightningAttention,
     Mamba1,
     Mamba2,
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.networks.architecture import Architecture
-    from perfatlas.networks.layers import Ffn, GqaAttention, Mixer
+    from perfatlas.networks.layers import Ffn, Mixer
 
 DIMENSIONS: Final = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"),
@@ -84,6 +88,12 @@ class Family:
     # The mixer of each layer, where the facts above do not give them
     mixers: Callable[[Fields, int], Sequence[Mixer]] | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    # Keys that follow from others, and parameters that are counted and not priced: expressions
+    computed: Mapping[str, str] = field(default_factory=dict)
+    unpriced: Mapping[str, str] = field(default_factory=dict)
+    # Whether recurrent mixers and attention stand side by side in each layer (Falcon-H1)
+    parallel: bool = False
 
 
 def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
@@ -100,15 +110,16 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
     depth = fields.num_layers()
     mixers = family.mixers(fields, depth) if family.mixers else mixers_of(fields, family, depth)
     ffns = feed_forwards(fields, family, depth)
-    architecture = blocks.assemble(
-        fields,
-        blocks.group_layers(
-            zip(mixers, ffns, strict=True),
-            norms=1 if not any(ffns) else family.norms,
-        ),
-        mtp_layers=mtp_layers(fields),
-        notes=family.notes,
+    layers = blocks.group_layers(
+        zip(mixers, ffns, strict=True), norms=1 if not any(ffns) else family.norms
     )
+    if family.parallel:
+        beside = mixer(fields, family, "recurrent")
+        layers = (LayerGroup(count=depth, mixer=beside, ffn=None, norms=0), *layers)
+    architecture = blocks.assemble(
+        fields, layers, mtp_layers=mtp_layers(fields), notes=family.notes
+    )
+    unpriced = {name: scope_of(fields).value(text) for name, text in family.unpriced.items()}
     rows = family.padding_positions
     positions = 0 if rows is None else architecture.max_position_embeddings + rows
     return replace(
@@ -118,8 +129,29 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
         lm_head_bias=fields.boolean("lm_head_bias", default=False),
         embedding_norm=family.embedding_norm,
         position_rows=positions,
-        warnings=(*warnings, *(() if known else (_assumed(fields, family),))),
+        per_layer_width=fields.integer("hidden_size_per_layer_input", default=0, minimum=0),
+        per_layer_rows=fields.integer("vocab_size_per_layer_input", default=0, minimum=0),
+        unpriced_parameters=sum(unpriced.values()),
+        warnings=(
+            *warnings,
+            *family.warnings,
+            *unpriced_text(unpriced),
+            *(() if known else (_assumed(fields, family),)),
+        ),
     )
+
+
+def scope_of(fields: Fields) -> Scope:
+    """Return what expressions over the fields of a decoder read."""
+    columns = dict(columns_of(fields.values))
+    columns.setdefault("num_key_value_heads", columns.get("num_attention_heads", 0))
+    return Scope(fields=fields, columns=columns)
+
+
+def unpriced_text(unpriced: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the warning of what is counted but not priced."""
+    named = "; ".join(f"{name} ({size:,} parameters)" for name, size in unpriced.items() if size)
+    return (f"counted in memory, but not priced: {named}",) if named else ()
 
 
 def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
@@ -154,6 +186,8 @@ def completed(fields: Fields, family: Family) -> tuple[Fields, tuple[str, ...]]:
         if fields.boolean(name, default=False):
             raise fields.unsupported(name, "such layers are not modeled")
     fields = replace(fields, values={**fields.values, **family.fixed})
+    computed = {name: scope_of(fields).value(text) for name, text in family.computed.items()}
+    fields = replace(fields, values={**fields.values, **computed})
     unused = {
         "sliding_window": not fields.boolean("use_sliding_window", default=True),
         "head_dim": fields.has("kv_lora_rank") is not None,
@@ -201,7 +235,13 @@ def mixers_of(fields: Fields, family: Family, depth: int) -> tuple[Mixer, ...]:
     """Return the mixer of each layer, by its kind."""
     kinds = layer_kinds(fields, family, depth)
     mixers = {kind: mixer(fields, family, kind) for kind in dict.fromkeys(kinds)}
-    return tuple(mixers[kind] for kind in kinds)
+    last = depth - fields.integer("num_kv_shared_layers", default=0, minimum=0, maximum=depth)
+    shared = {
+        kind: replace(one, shared_cache=True)
+        for kind, one in mixers.items()
+        if isinstance(one, GqaAttention)
+    }
+    return tuple(mixers[kind] if i < last else shared[kind] for i, kind in enumerate(kinds))
 
 
 def mtp_layers(fields: Fields) -> int:
@@ -359,6 +399,69 @@ def delta_net(fields: Fields) -> GatedDeltaNet:
     )
 
 
+def rg_lru(fields: Fields, depth: int) -> tuple[Mixer, ...]:
+    """Return the mixers of RecurrentGemma: RG-LRU, and every third layer attention in a window.
+
+    Source: transformers, `RecurrentGemmaRecurrentBlock`; De et al. 2024 (arXiv 2402.19427).
+    """
+    hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
+    width = fields.integer("lru_width", default=hidden)
+    if width % heads:
+        raise fields.invalid("lru_width", f"must be a multiple of num_attention_heads = {heads}")
+    kernel = fields.integer("conv1d_width", default=4)
+    block = GatedRecurrence(
+        num_heads=heads,
+        value_dim=width // heads,
+        input_columns=2 * width,
+        gate_blocks=2,
+        conv_kernel=kernel,
+        vectors=5 * width + hidden,
+    )
+    window = fields.tokens("sliding_window", default=2048)
+    attention = replace(blocks.gqa(fields), window=window, output_bias=True)
+    kinds = fields.texts("layer_types") or ("recurrent", "recurrent", "attention")
+    return tuple(attention if kinds[i % len(kinds)] == "attention" else block for i in range(depth))
+
+
+def mlstm(fields: Fields, depth: int) -> tuple[Mixer, ...]:
+    """Return the mixers of xLSTM 7B.
+
+    Source: transformers, `xLSTMLayer`; Beck et al. 2025 (arXiv 2503.13427).
+    """
+    heads = fields.integer("num_heads", default=8)
+    key = scope_of(fields).value("qk_dim_factor * hidden_size")
+    value = scope_of(fields).value("v_dim_factor * hidden_size")
+    if key % heads or value % heads:
+        raise fields.invalid("num_heads", f"must divide the width {key} of keys and {value}")
+    mixer = GatedRecurrence(
+        num_heads=heads,
+        value_dim=value // heads,
+        key_dim=key // heads,
+        input_columns=2 * key + 2 * value + 2 * heads,
+        chunk=fields.integer("chunk_size", default=64),
+        normed=True,
+        vectors=2 * heads + value,
+    )
+    return (mixer,) * depth
+
+
+def wkv(fields: Fields, depth: int) -> tuple[Mixer, ...]:
+    """Return the mixers of RWKV-4, whose products include the gate of the feed-forward.
+
+    Source: transformers, `RwkvSelfAttention`; Peng et al. 2023 (arXiv 2305.13048).
+    """
+    hidden = fields.integer("hidden_size")
+    width = fields.integer("attention_hidden_size", default=hidden)
+    mixer = GatedRecurrence(
+        num_heads=width,
+        value_dim=1,
+        input_columns=3 * width + hidden,
+        states=3,
+        vectors=2 * width + 5 * hidden,
+    )
+    return (mixer,) * depth
+
+
 def mamba(fields: Fields, *, inner_norms: bool) -> Mamba1:
     """Return a Mamba."""
     hidden_size = fields.integer("hidden_size")
@@ -385,7 +488,8 @@ def mamba2(fields: Fields) -> Mamba2:
     if heads % groups:
         name = fields.spelled("mamba_n_groups")
         raise fields.invalid("mamba_n_groups", f"must divide the {heads} heads of a {name}")
-    width = fields.integer("mamba_expand", default=2) * fields.integer("hidden_size") // heads
+    width = fields.integer("mamba_expand", default=2) * fields.integer("hidden_size")
+    width = fields.integer("mamba_d_ssm", default=width) // heads
     stated = fields.values.get("mamba_d_head") not in (None, "auto")
     return Mamba2(
         num_heads=heads,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.contract import CheckpointFormats
-from perfatlas.networks.hf_config import decoder
+from perfatlas.networks.hf_config import decoder, parts
 from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import canonical
@@ -41,8 +41,12 @@ DECODERS: Final = ("ForCausalLM", "LMHeadModel")
 FORMATS: Final = ("quantization_config", "compression_config", "quantization")
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
+# classes of models with encoders that are built without them
+_TEXT_ALONE = frozenset(
+    ("MllamaForCausalLM", "Llama4ForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM")
+)
 # families whose layers differ individually by design
-_UNEVEN = ("nemotron-nas",)
+_UNEVEN = ("nemotron-nas", "gemma4", "gemma4_text", "gemma4_unified_text")
 
 
 def read_config(config: Mapping[str, object], origin: str) -> Architecture:
@@ -67,7 +71,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         >>> read_config(config, "example").num_layers
         32
     """
-    outer = _typed(Fields(values=config, origin=origin))
+    outer, aside = _thinker(_typed(Fields(values=config, origin=origin)))
     fields, wrapped = _text_part(outer)
     model_type = fields.text("model_type")
     if not model_type:
@@ -83,10 +87,19 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
     encoder, undescribed, checkpoint = None, "", CheckpointFormats()
     notes: tuple[str, ...] = ()
-    if outer.has("vision_config"):
+    alone = not _TEXT_ALONE.isdisjoint(outer.texts("architectures")[:1])
+    if outer.has("vision_config") and not alone:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
+    if encoder is None and wrapped and not alone:
+        counted, why = parts.count_encoders(outer)
+        wrapped = tuple(f"{note}: {why}" if why else note for note in wrapped)
+        if counted:
+            undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
+            wrapped = (f"{undescribed}: {counted:,} parameters",)
+            counted += architecture.unpriced_parameters
+            architecture = replace(architecture, unpriced_parameters=counted)
     if outer.has(*FORMATS) or fields.has(*FORMATS):
         from perfatlas.networks.hf_config.quantization import checkpoint_formats
 
@@ -99,7 +112,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        warnings=(*(() if encoder else wrapped), *architecture.warnings),
+        warnings=(*aside, *(() if encoder else wrapped), *architecture.warnings),
         notes=(*notes, *architecture.notes),
     )
 
@@ -117,6 +130,8 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
     fields = Fields(values=config, origin=origin)
     if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
         return read_encoder(fields, encoder)
+    if (name := fields.text("model_type")) not in FAMILIES and name in parts.networks():
+        return parts.read_parts(fields)
     return read_config(config, origin)
 
 
@@ -129,6 +144,17 @@ def _decoder(fields: Fields, outer: Fields) -> Architecture:
         if model_type in families():
             return family_reader(model_type)(fields)
     return decoder.read(fields, _family(fields, outer), known=model_type in FAMILIES)
+
+
+def _thinker(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
+    """Return the part of a model that speaks that generates text, and a warning of the others."""
+    if (thinker := outer.child("thinker_config")) is None:
+        return outer, ()
+    kind = f"{outer.text('model_type')}_thinker"
+    values = {"model_type": kind, **thinker.values}
+    values |= {name: outer.values[name] for name in FORMATS if name in outer.values}
+    note = "the thinker of a model that speaks; its talker and its vocoder are not counted"
+    return Fields(values=values, origin=outer.origin), (note,)
 
 
 def _typed(outer: Fields) -> Fields:
@@ -191,7 +217,7 @@ def _family(fields: Fields, outer: Fields) -> Family:
     if model_type in decoder.class_defaults():
         raise UnsupportedError(
             f"{fields.origin}: model_type {shown!r} is not supported: its layers have operators"
-            f" that are not modeled{nearest}"
+            f" that are not modeled{parts.missing_operator(model_type) or nearest}"
         )
     stated = canonical(fields, {})
     missing = [name for name in decoder.DIMENSIONS if not stated.has(name)]
@@ -225,7 +251,7 @@ def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
 
 
 def is_encoder(text: str) -> bool:
-    """Return whether a config.json, or that of a folder, is one of a text encoder.
+    """Return whether a config.json, or that of a folder, is one of a graph, as text encoders are.
 
     False for what cannot be read.
     """
@@ -237,7 +263,10 @@ def is_encoder(text: str) -> bool:
 
         path = path / "config.json" if path.is_dir() else path
         read = path.stat()
-        return path.is_file() and _model_type(path, read.st_mtime_ns, read.st_size) in ENCODERS
+        model_type = _model_type(path, read.st_mtime_ns, read.st_size) if path.is_file() else ""
+        return model_type in ENCODERS or (
+            model_type not in FAMILIES and model_type in parts.networks()
+        )
     except (OSError, ValueError, RuntimeError, InvalidSpecError):
         return False
 

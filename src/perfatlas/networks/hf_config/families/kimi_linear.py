@@ -28,9 +28,7 @@ def read(fields: Fields) -> Architecture:
 
 def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, ...]:
     """Return the mixer of each layer: `kda_layers` and `full_attn_layers` count from one."""
-    linear = fields.child("linear_attn_config")
-    if linear is None:
-        raise fields.invalid("linear_attn_config", "is required")
+    linear = fields.child("linear_attn_config") or _as_published(fields, depth)
     full = set(linear.integers("full_attn_layers", maximum=depth))
     delta = set(linear.integers("kda_layers", maximum=depth))
     if full & delta or full | delta != set(range(1, depth + 1)):
@@ -41,10 +39,7 @@ def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, .
         mla(fields), output_gate=fields.boolean("mla_use_output_gate", default=False)
     )
     heads, width = linear.integer("num_heads"), linear.integer("head_dim")
-    if not linear.boolean("use_full_rank_gate", default=False):
-        raise linear.unsupported(
-            "use_full_rank_gate", "a gate of the output through a low rank is not supported"
-        )
+    full_rank = linear.boolean("use_full_rank_gate", default=False)
     mixer = GatedDeltaNet(
         num_key_heads=heads,
         num_value_heads=heads,
@@ -52,8 +47,23 @@ def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, .
         value_head_dim=width,
         conv_kernel=linear.integer("short_conv_kernel_size", default=4),
         decay_rank=width,
+        gate_rank=0 if full_rank else width,
     )
     return tuple(attention if layer in full else mixer for layer in range(1, depth + 1))
+
+
+def _as_published(fields: Fields, depth: int) -> Fields:
+    """Return the keys of transformers as those of the published config."""
+    if not fields.has("linear_num_heads"):
+        raise fields.invalid("linear_attn_config", "is required")
+    kinds = [kind == "full_attention" for kind in fields.texts("layer_types")]
+    stated = {"num_heads": "linear_num_heads", "head_dim": "linear_head_dim"}
+    values = {name: fields.values.get(key) for name, key in stated.items()} | {
+        "short_conv_kernel_size": fields.values.get("linear_conv_kernel_dim"),
+        "full_attn_layers": [i for i, full in enumerate(kinds[:depth], 1) if full],
+        "kda_layers": [i for i, full in enumerate(kinds[:depth], 1) if not full],
+    }
+    return replace(fields, values=values)
 
 
 FAMILY: Final = decoder.Family(

@@ -31,14 +31,17 @@ def read(fields: Fields) -> Architecture:
     full = replace(gqa(fields, head_dim=128, kv_heads=4), qk_norm="head")
     sparse = replace(full, indexer=_indexer(fields))
     options = fields.child("sparse_attention_config")
-    selects = flags(options, "sparse_attention_freq", depth, rule) if options else tuple(rule)
+    selects = _listed(fields, "layer_types", "full_attention", rule)
+    if options:
+        selects = flags(options, "sparse_attention_freq", depth, rule)
     experts = replace(
         moe(fields, experts=("num_local_experts",), width="intermediate_size"),
         shared_intermediate_size=fields.integer("shared_intermediate_size", default=3072),
         router_bias=fields.boolean("use_routing_bias", default=True),
     )
     dense = DenseFfn(intermediate_size=fields.integer("dense_intermediate_size"))
-    routed = flags(fields, "moe_layer_freq", depth, rule)
+    stated = _listed(fields, "mlp_layer_types", "dense", rule)
+    routed = flags(fields, "moe_layer_freq", depth, stated)
     layers = group_layers(
         (sparse if select else full, experts if route else dense)
         for select, route in zip(selects, routed, strict=True)
@@ -47,6 +50,12 @@ def read(fields: Fields) -> Architecture:
         "num_nextn_predict_layers", "num_mtp_modules", default=0, minimum=0, maximum=64
     )
     return assemble(fields, layers, mtp_layers=mtp_layers, notes=(_NOTE,))
+
+
+def _listed(fields: Fields, name: str, plain: str, rule: list[bool]) -> tuple[bool, ...]:
+    """Return which layers a list of transformers, instead of flags, names otherwise than plain."""
+    kinds = fields.texts(name)
+    return tuple(kind != plain for kind in kinds) if len(kinds) == len(rule) else tuple(rule)
 
 
 def _indexer(fields: Fields) -> SparseIndexer:

@@ -1,0 +1,395 @@
+"""Networks and encoders by rows of parts, whose sizes are expressions over the keys of a config.
+
+A row of `data/config_parts.toml` is a whole network (text encoders, encoder-decoders, speech), or
+an encoder of a multi-modal model. Its expressions read the keys of config.json, dotted where they
+are nested, `values` of its own, and sizes of the network such as `sequence_length`.
+
+Source: the model classes of transformers 5.24.0, whose parameters tests/networks/oracle counts.
+Limits: Scales, biases and tables of positions are counted, and priced with the operators that they
+    are fused into.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import shipped_table, shipped_text
+from perfatlas.networks.dimensions import MAX_LAYERS
+from perfatlas.networks.hf_config.decoder import class_defaults, unpriced_text
+from perfatlas.networks.hf_config.scope import MOST, NAME, Scope, columns_of
+from perfatlas.quantities import Expression, InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perfatlas.networks.graphs.network import GraphNetwork
+    from perfatlas.networks.hf_config.fields import Fields
+
+Row = dict[str, Any]
+# Ends of the name of a class in `architectures`, by the flag that expressions read
+_BUILT: Final = {
+    "masked_lm": ("ForMaskedLM",),
+    "causal_lm": ("ForCausalLM", "Decoder", "LMHeadModel"),
+    "classifier": ("ForSequenceClassification",),
+}
+
+
+@cache
+def part_rows() -> Mapping[str, Row]:
+    """Return the row of each model_type, with what it shares with another one."""
+    rows: dict[str, Row] = {}
+    named: dict[str, Row] = {}
+    for row in shipped_table("data/config_parts.toml")["row"]:
+        shared = named[row["like"]] if "like" in row else {}
+        whole = {**shared, **row, "values": {**shared.get("values", {}), **row.get("values", {})}}
+        rows |= dict.fromkeys(row["model_types"], whole)
+        named |= dict.fromkeys((*row["model_types"], *filter(None, (row.get("name"),))), whole)
+    return rows
+
+
+def networks() -> frozenset[str]:
+    """Return the model_types whose whole network is a row."""
+    return frozenset(name for name, row in part_rows().items() if "item" in row)
+
+
+def missing_operator(model_type: str) -> str:
+    """Return the operator that a model_type lacks, a clause; "" where none is named."""
+    named = shipped_table("data/config_parts.toml")["missing"].items()
+    return next((f": {operator}" for operator, kinds in named if model_type in kinds), "")
+
+
+@cache
+def _class_defaults() -> Mapping[str, Mapping[str, Any]]:
+    """Return what config classes supply for the keys that rows read."""
+    defaults: dict[str, dict[str, Any]] = json.loads(
+        shipped_text("data/config_parts_defaults.json")
+    )
+    return defaults
+
+
+def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
+    """Return what the expressions of a row read: the config, defaults of its class, values."""
+    columns = dict(_class_defaults().get(model_type, {}))
+    encoders = {part["encoder"]: part["default"] for part in row["parts"] if "encoder" in part}
+    nested = [name for name, value in fields.values.items() if isinstance(value, dict)]
+    for name, default in {**dict.fromkeys(nested, ""), **encoders}.items():
+        child = _nested(fields, name)
+        columns[f"{name}.stated"] = int(child is not None)
+        if child is not None or "item" in row:
+            kind = child.text("model_type", default=default) if child else default
+            if name in encoders and kind not in part_rows():
+                raise fields.unsupported(name, f"model_type {kind[:40]!r} is not described")
+            below = {**class_defaults().get(kind, {}), **_class_defaults().get(kind, {})}
+            columns |= columns_of(below, f"{name}.")
+    columns |= dict(columns_of(fields.values))
+    for name, default in row.get("absent", {}).items():
+        columns.setdefault(name, default)
+    built = fields.texts("architectures")[:1]
+    for flag, ends in _BUILT.items():
+        columns[flag] = int(bool(built) and built[0].endswith(ends))
+    scope = Scope(fields=fields, columns=columns)
+    for name, text in row["values"].items():
+        columns[name] = scope.value(text)
+    return scope
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Parameters and operators of parts."""
+
+    parameters: list[int] = field(default_factory=list)
+    once: dict[tuple[tuple[str, object], ...], int] = field(default_factory=dict)
+    decoder: dict[tuple[tuple[str, object], ...], int] = field(default_factory=dict)
+    unpriced: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kind: str, count: int, *, generating: bool = False, **sizes: object) -> None:
+        """Add an operator."""
+        key = (("kind", kind), *((name, size) for name, size in sizes.items() if size != ""))
+        rows = self.decoder if generating else self.once
+        if count:
+            rows[key] = rows.get(key, 0) + count
+
+    def operators(self, *, generating: bool = False) -> list[Row]:
+        """Return the operators as rows of a graph."""
+        rows = self.decoder if generating else self.once
+        return [{**dict(key), "count": count} for key, count in rows.items()]
+
+
+def count_parts(row: Row, scope: Scope, counted: Counted) -> None:
+    """Add the parameters and operators of the parts of a row."""
+    for part in row["parts"]:
+        if "when" in part and not scope.value(part["when"]):
+            continue
+        if (name := part.get("use")) is not None:
+            shared = shipped_table("data/config_parts.toml")["shared"][name]
+            local = {key: scope.value(text) for key, text in part.get("with", {}).items()}
+            inner = replace(scope, columns={**scope.columns, **local})
+            count_parts({"parts": shared}, inner, counted)
+        elif part.get("optional") and _nested(scope.fields, part["encoder"]) is None:
+            continue
+        elif "encoder" in part:
+            _count_encoder(part, scope, counted)
+        else:
+            _PARTS[part["part"]](part, scope, counted)
+
+
+def _count_encoder(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add the encoder that a nested config describes."""
+    name = part["encoder"]
+    child = _nested(scope.fields, name) or replace(scope.fields, values={})
+    kind = child.text("model_type", default=part["default"])
+    inner = part_rows()[kind]
+    for _ in range(part.get("count", 1)):
+        count_parts(inner, scope_of(inner, child, kind), counted)
+
+
+def _nested(fields: Fields, path: str) -> Fields | None:
+    """Return the fields of a nested config by its dotted name."""
+    found: Fields | None = fields
+    for name in path.split("."):
+        found = None if found is None else found.child(name)
+    return found
+
+
+def _passes(part: Row, scope: Scope) -> Iterator[tuple[bool, str, str]]:
+    """Yield whether a pass generates one token, its queries and its keys; nothing if unpriced."""
+    if part.get("generates"):
+        yield False, "target_length", "target_length"
+        yield True, "1", "kv_length"
+    elif "length" in part:
+        length = f"({scope.size(part['length'])})"
+        yield False, length, length
+
+
+def _table(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add a table of embeddings, and its look-up where it states a length."""
+    width, count = scope.value(part["width"]), scope.value(part.get("count", 1))
+    counted.parameters.append(scope.value(part.get("rows", 0)) * width * count)
+    for generating, queries, _ in _passes(part, scope) if width and count else ():
+        rows = f"batch * {queries}"
+        counted.add("embedding", count, generating=generating, rows=rows, width=width)
+
+
+def _linear(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add products of n columns and k rows; those of a convolution read k per output."""
+    n, k = scope.value(part["n"]), scope.value(part["k"])
+    count, bias = scope.value(part.get("count", 1)), scope.value(part.get("bias", 1))
+    distinct = scope.value(part.get("distinct", count))
+    counted.parameters.append(distinct * n * (bias + (0 if part.get("tied") else k)))
+    for generating, queries, _ in _passes(part, scope) if n and k else ():
+        rows = f"batch * {queries}"
+        if (taps := scope.value(part.get("taps", 1))) > 1:
+            stride = scope.value(part.get("stride", 1))
+            read = f"{max(k * stride // taps, 1)} * {rows}"
+            counted.add("conv", count, generating=generating, m=rows, n=n, k=k, read=read)
+        else:
+            counted.add("linear", count, generating=generating, m=rows, n=n, k=k)
+
+
+def _norm(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add norms of a width."""
+    width, count = scope.value(part["width"]), scope.value(part.get("count", 1))
+    counted.parameters.append(width * count * (1 + scope.value(part.get("bias", 1))))
+    for generating, queries, _ in _passes(part, scope) if width else ():
+        read = f"{width} * batch * {queries}"
+        counted.add("norm", count, generating=generating, read=read, row=width)
+
+
+def _weights(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add parameters; `of` names the operator that is not priced."""
+    size = scope.value(part["size"])
+    counted.parameters.append(size)
+    if size and "of" in part:
+        counted.unpriced[part["of"]] = counted.unpriced.get(part["of"], 0) + size
+
+
+def _depthwise(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add convolutions of each channel by itself."""
+    width, taps = scope.value(part["width"]), scope.value(part["taps"])
+    count, bias = scope.value(part.get("count", 1)), scope.value(part.get("bias", 1))
+    counted.parameters.append(count * width * (taps + bias))
+    for generating, queries, _ in _passes(part, scope):
+        read = f"{width} * batch * {queries}"
+        counted.add("depthwise_conv", count, generating=generating, read=read, taps=taps)
+
+
+def _convolutions(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add convolutions over the samples of a waveform, one behind the other, to its frames.
+
+    `norms`: how many of them normalize their output, 0 for all.
+    """
+    depth = scope.value(f"{part['dims']}.count")
+    if depth != scope.value(f"{part['kernels']}.count") or depth > MOST:
+        raise scope.fields.invalid(part["kernels"], f"must be {depth} numbers, at most {MOST}")
+    norms, channels = scope.value(part["norms"]) or depth, 1
+    for i in range(depth):
+        width, taps = (scope.value(f"{part[name]}.at{i}") for name in ("dims", "kernels"))
+        later = math.prod(scope.value(f"{part['strides']}.at{j}") for j in range(i + 1, depth))
+        length, stride = f"{later} * ({part['length']})", f"{part['strides']}.at{i}"
+        shape = {"n": width, "k": channels * taps, "taps": taps, "stride": stride}
+        _linear({**shape, "bias": part["bias"], "length": length}, scope, counted)
+        if i < norms:
+            _norm({"width": width, "length": length}, scope, counted)
+        channels = width
+
+
+def _operator(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add an operator without parameters of its own."""
+    sizes = {name: size for name, size in part.items() if name not in _OF_PARTS}
+    count = scope.value(part.get("count", 1))
+    named: Row = {name: scope.size(size) for name, size in sizes.items()}
+    if count:
+        counted.add(part["kind"], count, **named)
+
+
+def _layers(part: Row, scope: Scope, counted: Counted) -> None:
+    """Add transformer layers: attention, attention to another sequence, and a feed-forward.
+
+    `bias` names the products with biases: q, k, v, o, and u and d of the feed-forward.
+    """
+
+    def read(name: str, default: object) -> int:
+        return scope.value(part.get(name, default))
+
+    depth, width, heads = read("count", "depth"), read("width", "d"), read("heads", "heads")
+    if depth > MAX_LAYERS:
+        raise InvalidSpecError(f"{scope.fields.origin}: {depth:,} layers exceed {MAX_LAYERS:,}")
+    if not heads or ("head_dim" not in part and width % heads):
+        raise InvalidSpecError(
+            f"{scope.fields.origin}: {heads} attention heads must divide the width of {width}"
+        )
+    head_dim, ffn = read("head_dim", width // heads), read("ffn", "ffn")
+    kv_heads, source = read("kv_heads", heads), read("source", width)
+    cross_heads = read("cross_heads", heads)
+    cross_keys = read("cross_kv_heads", kv_heads) * head_dim
+    biases, gated = part.get("bias", "qkvoud"), read("gated", 0)
+    if part.get("no_bias_if") and scope.value(part["no_bias_if"]):
+        biases = ""
+    cross = scope.size(part["cross"]) if "cross" in part else ""
+    inner, keys = heads * head_dim, kv_heads * head_dim
+    columns = {"q": inner, "k": keys, "v": keys, "o": width}
+    inputs = {"q": width, "k": width, "v": width, "o": inner}
+    crossing = cross_heads * head_dim
+    across = {"q": (crossing, width), "o": (width, crossing)}
+    across |= dict.fromkeys("kv", (cross_keys, source))
+    up = ffn * (2 if gated else 1)
+    per_layer = sum(n * (inputs[name] + (name in biases)) for name, n in columns.items())
+    if cross:
+        per_layer += sum(n * (k + (name in biases)) for name, (n, k) in across.items())
+    per_layer += up * (width + ("u" in biases)) + ffn * width + width * ("d" in biases) * (ffn > 0)
+    norms = read("norms", 2 + bool(cross))
+    per_layer += norms * width * (1 + read("norm_bias", 1)) + read("extra", 0)
+    counted.parameters.append(read("distinct", depth) * per_layer)
+    window = scope.value(part["window"]) if "window" in part else 0
+    for generating, queries, seen in _passes(part, scope):
+        rows, once = f"batch * {queries}", {"generating": generating}
+        shape: Row = {"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim}
+        for name, n in columns.items():
+            counted.add("linear", depth, **once, m=rows, n=n, k=inputs[name])
+            n_across, k = across[name]
+            if cross and name in "qo":
+                counted.add("linear", depth, **once, m=rows, n=n_across, k=k)
+            elif cross and not generating:
+                counted.add("linear", depth, m=f"batch * {cross}", n=n_across, k=k)
+        limited = f"min({seen}, {window})" if window else seen
+        causal = {"causal": True} if part.get("generates") and not generating else {}
+        counted.add("attention", depth, **once, q_len=queries, kv_len=limited, **shape, **causal)
+        if cross:
+            shape |= {"num_heads": cross_heads, "num_kv_heads": cross_keys // head_dim}
+            counted.add("attention", depth, **once, q_len=queries, kv_len=cross, **shape)
+        blocks = 1 + bool(cross) + bool(ffn)
+        moved: Row = {"read": f"{2 * width} * {rows}", "write": f"{width} * {rows}"}
+        counted.add("add", depth * blocks, **once, **moved, after="linear")
+        counted.add("norm", depth * norms, **once, read=f"{width} * {rows}", row=width)
+        if ffn:
+            counted.add("linear", depth, **once, m=rows, n=up, k=width)
+            moved = {"read": f"{up} * {rows}", "write": f"{ffn} * {rows}"}
+            counted.add("activation", depth, **once, **moved, after="linear")
+            counted.add("linear", depth, **once, m=rows, n=width, k=ffn)
+
+
+_PARTS: Final = {
+    "table": _table,
+    "linear": _linear,
+    "norm": _norm,
+    "weights": _weights,
+    "layers": _layers,
+    "depthwise": _depthwise,
+    "convolutions": _convolutions,
+    "operator": _operator,
+}
+_OF_PARTS: Final = frozenset(("part", "kind", "count", "when"))
+
+
+def count_encoders(fields: Fields) -> tuple[int, str]:
+    """Return the parameters of the encoders and projectors around a decoder, 0 if not described.
+
+    Also why they are not counted where their config lacks something, a clause.
+    """
+    row = part_rows().get(fields.text("model_type"))
+    if row is None or "item" in row:
+        return 0, ""
+    needed = [
+        part["encoder"] for part in row["parts"] if "default" in part and "optional" not in part
+    ]
+    if not all(_nested(fields, name) for name in needed):
+        return 0, ""
+    counted = Counted()
+    try:
+        scope = scope_of(row, fields, fields.text("model_type"))
+        _refuse(row, scope)
+        count_parts(row, scope, counted)
+    except (InvalidSpecError, UnsupportedError) as problem:
+        return 0, str(problem).removeprefix(f"{fields.origin}: ")
+    return sum(counted.parameters), ""
+
+
+def _refuse(row: Row, scope: Scope) -> None:
+    """Refuse what a config asks for and a row does not describe."""
+    for name, text in row.get("refused", {}).items():
+        if set(Expression(text).names) <= {*scope.columns} and scope.value(text):
+            raise scope.fields.unsupported(name, "is not modeled")
+
+
+def read_parts(fields: Fields) -> GraphNetwork:
+    """Return the graph of a network that is a row.
+
+    Raises:
+        InvalidSpecError: A key is missing or leaves a size that no network has.
+        UnsupportedError: The config asks for something that is not modeled.
+    """
+    from perfatlas.networks.graphs.reader import read_graph  # not loaded for language models
+
+    model_type = fields.text("model_type")
+    row = part_rows()[model_type]
+    scope, counted = scope_of(row, fields, model_type), Counted()
+    _refuse(row, scope)
+    count_parts(row, scope, counted)
+    generating = counted.operators(generating=True)
+    sizes = {name: scope.value(text) for name, text in row.get("sizes", {}).items()}
+    read = {name for node in counted.once for _, size in node for name in NAME.findall(str(size))}
+    sizes = {name: value for name, value in sizes.items() if name in read}
+    limits = {
+        name: {"most": max(scope.value(text), 1)}
+        for name, text in row.get("limits", {}).items()
+        if name in sizes
+    }
+    network = read_graph(
+        {
+            "name": model_type,
+            "item": row["item"],
+            "source": fields.origin[:300],
+            "parameters": sum(counted.parameters),
+            "sizes": sizes,
+            "limits": limits,
+            "operators": counted.operators(),
+            **({"decoder": generating} if generating else {}),
+        },
+        fields.origin,
+    )
+    warnings = (*row.get("warnings", ()), *unpriced_text(counted.unpriced))
+    return replace(network, warnings=warnings)
