@@ -83,6 +83,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
     encoder, undescribed, checkpoint = None, "", CheckpointFormats()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if outer.has("vision_config"):
         from perfatlas.networks.hf_config.vision import read_vision
 
@@ -90,7 +91,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if outer.has(*FORMATS) or fields.has(*FORMATS):
         from perfatlas.networks.hf_config.quantization import checkpoint_formats
 
-        checkpoint, notes = checkpoint_formats(outer, fields, architecture)
+        checkpoint, notes, warnings = checkpoint_formats(outer, fields, architecture)
     if (remote := outer.child("auto_map")) is not None:
         code = repr_for_error(next(iter(remote.values.values()), ""))
         notes = (f"auto_map names {code}, Python code that is never run", *notes)
@@ -99,7 +100,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        warnings=(*(() if encoder else wrapped), *architecture.warnings),
+        warnings=(*(() if encoder else wrapped), *architecture.warnings, *warnings),
         notes=(*notes, *architecture.notes),
     )
 
