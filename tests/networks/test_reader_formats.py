@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import perfatlas
 from perfatlas.formats import formats
-from perfatlas.networks import CheckpointFormats, model_names, resolve_model
+from perfatlas.networks import CheckpointFormats, ModelFormats, model_names, resolve_model
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.hf_config.module_patterns import as_globs, templates_of
+from perfatlas.parallelism import PlanColumns, stage_weights_bytes
 from perfatlas.quantities import UnsupportedError
 
 DENSE: dict[str, Any] = {
@@ -435,6 +438,20 @@ def test_bits_of_weights_are_those_of_every_module(
     assert bits(checkpoint(DENSE, quantization), operator) == pytest.approx(expected, rel=1e-12)
 
 
+def test_modules_of_unknown_names_are_remarked() -> None:
+    for name, remarked in (("attn.c_attn", True), ("mlp.gate", False), ("*self_attn*", False)):
+        stated = MIXED | {"modules_to_not_convert": [f"model.layers.*.{name}"]}
+        notes = read_config(DENSE | {"quantization_config": stated}, "test").notes
+        assert any("unknown names" in note for note in notes) == remarked
+
+
+def test_whole_layers_are_counted_where_the_part_is() -> None:
+    ignored = {"ignore": ["model.layers.0*"]}  # dense: the other three have experts
+    found = checkpoint(SPARSE, tensors(WEIGHTS_ONLY, **ignored))
+    assert bits(found, "down_projection") == 16
+    assert bits(found, "experts") == 4.125
+
+
 def test_groups_of_compressed_tensors_have_formats_of_their_own() -> None:
     rows = {
         "a": group("int", 4, inputs=None, group_size=128) | {"targets": ["re:.*mlp.*"]},
@@ -491,6 +508,15 @@ def test_weights_of_published_files(
     assert found / 1e9 == pytest.approx(published_gb, rel=0.003)
 
 
+def test_weights_of_a_published_mixture() -> None:
+    # simonwillison.net, 2025-11-06: "only 594GB on Hugging Face"; experts in groups of 32, 4.5 bits
+    network = resolve_model("moonshotai/Kimi-K2-Thinking").network
+    names = {"gemm": "bf16", "moe": "int4_wo", "kv": "bf16", "attention": "bf16"}
+    formats = ModelFormats(**names, modules=network.checkpoint.modules)
+    plan = PlanColumns(**{name.name: np.ones(1) for name in dataclasses.fields(PlanColumns)})
+    assert stage_weights_bytes(network, formats, plan)[0] / 1e9 == pytest.approx(594, rel=0.001)
+
+
 RUN: list[tuple[str, dict[str, Any], str]] = [
     ("mi355x", quark(FP4, FP4), "mxfp4_mxfp4"),
     ("mi300x", quark(FP4, FP4), "mxfp4"),  # vLLM converts weights
@@ -529,4 +555,5 @@ def test_an_engine_that_does_not_load_a_method_is_refused(
     fields: dict[str, Any] = {"system": "h100_sxm", "engine": engine, "batch": 1, "isl": 16}
     with pytest.raises(UnsupportedError, match=remedy):
         perfatlas.estimate(model=str(config), **fields, osl=2)
-    assert perfatlas.estimate(model=str(config), **fields, osl=2, format="int4_wo")
+    answer = perfatlas.estimate(model=str(config), **fields, osl=2, format="int4_wo")
+    assert answer.scenario["gemm_format"] == "int4_wo"

@@ -122,7 +122,7 @@ PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
 }
 # Parts of a family that stores a dense network beside its experts under `mlp`.
-BESIDE_EXPERTS: Final = {
+BESIDE_EXPERTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     **PATHS,
     "experts": {
         "experts": ("experts.0.gate_proj", "experts.0.up_proj", "experts.0.down_proj"),
@@ -135,6 +135,10 @@ BESIDE_EXPERTS: Final = {
 _OUTSIDE = re.compile(r"(^|[._])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
 # GPTQModel names a layer without the list that it is in: `.*\.15\..*`
 _LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)|^\*\.(\d{1,6})(?=\.|$)")
+# Modules without an operator that a checkpoint may quantize
+_OTHERS = re.compile(
+    r"head|embed|norm|bias|router|gate\*?$|conv1d|eh_proj|index|projector|merge|tower|wte|wpe|rotary"
+)
 _NUMBER_PART = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _GROUP = re.compile(r"\(\??:?([\w|.*]*)\)")
 _DIGITS = re.compile(r"\[(\d)-(\d)\]")
@@ -286,6 +290,13 @@ def layers_by_rule(
         yield everywhere, layers - len(own)
     for rule in own.values():
         yield rule, 1
+
+
+def unmatched(templates: Iterable[str], slots: Iterable[Slots]) -> tuple[str, ...]:
+    """Return the paths that name no operator, though they are not those of other modules."""
+    runs = {run for slot in slots for _, paths in slot.paths for p in paths for run in _runs(p)}
+    strange = (path for path in templates if not _OTHERS.search(path))
+    return tuple(path for path in strange if not any(_glob_matches(path, run) for run in runs))
 
 
 def as_globs(pattern: str) -> tuple[str, ...] | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import Storage, StoredModule, get_format
 from perfatlas.networks.contract import CheckpointFormats
-from perfatlas.networks.hf_config.module_patterns import layers_by_rule, module_slots, templates_of
+from perfatlas.networks.hf_config.module_patterns import (
+    layers_by_rule,
+    module_slots,
+    templates_of,
+    unmatched,
+)
 from perfatlas.networks.hf_config.quantization_methods import (
     EVERYWHERE,
     HEAD,
@@ -70,8 +75,9 @@ def checkpoint_formats(
     except UnreadError as problem:
         unread_kv = f"{quoted}: {problem} has no known number format"
     cache_only = CheckpointFormats(kv_format=kv_format, unread_kv=unread_kv, source=quoted)
-    method, moe = METHODS.get(name), stated.text("moe_quant_algo")
-    schemes, experts, unread = (), None, ""
+    method, moe = METHODS.get(name.casefold()), stated.text("moe_quant_algo")
+    schemes: tuple[Scheme, ...] = ()
+    experts, unread = None, ""
     try:
         schemes = method.read(stated) if method else ()
         experts = algorithm(moe, stated) if moe else None
@@ -129,17 +135,20 @@ def _modules(
         experts: That of the experts where it is stated apart.
         first_dense: Layers in front of those with experts.
     """
-    rules, unknown = [], []
+    rules: list[tuple[dict[str, set[int] | None], Scheme]] = []
+    unknown: list[str] = []
     for scheme in (*schemes, replace(_UNQUANTIZED, targets=left_out)):
-        templates, strange = templates_of(scheme.targets)
+        templates, unsupported = templates_of(scheme.targets)
         rules.append((templates, scheme))
-        unknown.extend(strange)
+        unknown.extend(unsupported)
     if schemes[0].targets != EVERYWHERE:
         rules.insert(0, ({}, _UNQUANTIZED))
     modules, parts = [], dict[str, Counter[str | None]]()
     mixed = dict[str, None]()
-    for slots in module_slots(architecture, first_dense):
-        shares: Counter[Scheme] = Counter()
+    operators = module_slots(architecture, first_dense)
+    strange = [path for templates, _ in rules for path in unmatched(templates, operators)]
+    for slots in operators:
+        shares: dict[Scheme, float] = defaultdict(float)
         for width, paths in slots.paths:
             found = layers_by_rule(paths, rules, slots.layers, slots.at)
             if experts is not None and slots.operator == "experts":
@@ -153,7 +162,7 @@ def _modules(
             mixed[slots.operator] = None
     head = next((s for s in reversed(schemes) if HEAD in s.targets), None)
     if head is not None and HEAD not in left_out and not architecture.tie_word_embeddings:
-        modules.append(_stored(HEAD, HEAD, Counter({head: 1.0})))
+        modules.append(_stored(HEAD, HEAD, {head: 1.0}))
     formats = {part: counts.most_common(1)[0][0] for part, counts in parts.items()}
     plain = ", ".join(part for part, name in formats.items() if name is None)
     others = sorted({name for part, name in formats.items() if name and part != "experts"})
@@ -162,6 +171,7 @@ def _modules(
         f"layers differ in the format of {', '.join(mixed)}: bytes are those of all, products are"
         " in the format of most": mixed,
         f"module pattern not supported, ignored: {''.join(unknown[:1])[:80]!r}": unknown,
+        f"modules of unknown names, ignored: {', '.join(strange[:3])[:80]}": strange,
         f"linear layers mix {', '.join(others)}, each priced as stored": others[1:],
     }
     notes = [scheme.note for scheme in schemes if scheme.note]
@@ -169,15 +179,15 @@ def _modules(
     return tuple(modules), formats, tuple(dict.fromkeys(notes))
 
 
-def _stored(operator: str, part: str, shares: Counter[Scheme]) -> StoredModule:
+def _stored(operator: str, part: str, shares: Mapping[Scheme, float]) -> StoredModule:
     total = sum(shares.values())
-    formats: Counter[str | None] = Counter()
+    formats: dict[str | None, float] = defaultdict(float)
     for scheme, share in shares.items():
         formats[scheme.format] += share
     return StoredModule(
         operator=operator,
         mixer="" if part in _FEED_FORWARD else part,
-        format=formats.most_common(1)[0][0],
+        format=max(formats, key=formats.__getitem__),
         parts=tuple((share / total, _storage(scheme)) for scheme, share in shares.items()),
     )
 

@@ -253,8 +253,8 @@ def _quark_scheme(row: Fields, targets: tuple[str, ...]) -> Scheme:
     if dtypes == (("fp4", "fp8_e4m3"), ("fp4", "fp8_e4m3")):
         return Scheme(format="nvfp4", targets=targets)
     if dtypes == (("fp8_e4m3", "int4"), ("fp8_e4m3",)):
-        storage = Storage(bits=4, group_bits=FP32_BITS)
-        return Scheme(format="int4_fp8", storage=storage, targets=targets)
+        rows = Storage(bits=4, group_bits=FP32_BITS)
+        return Scheme(format="int4_fp8", storage=rows, targets=targets)
     if len(stages[0]) > 1 or len(stages[1]) > 1:
         raise UnreadError("weights of several stages")
     if not stages[0]:
@@ -267,11 +267,12 @@ def _quark_scheme(row: Fields, targets: tuple[str, ...]) -> Scheme:
     if stored not in _QUARK or (stored[0] in _MX_ELEMENTS and group != 32):
         raise UnreadError(f"{shown} in groups of {group}" if grouped else shown)
     name, bits = _QUARK[stored]
+    storage: Storage | None = None
     if name == "fp8_static" and activations is not None:
         if grouped:
             raise UnreadError(f"{shown} in groups of {group}")
         name = "fp8_dynamic" if activations.boolean("is_dynamic", default=False) else name
-    storage, scheme = None, weights.text("qscheme")
+    scheme = weights.text("qscheme")
     if scheme == "per_channel":
         storage = Storage(bits=bits, group_bits=FP32_BITS if name.startswith("fp8") else SCALE_BITS)
     elif grouped and stored[0] not in _MX_ELEMENTS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.engines.profile import FormatAlias
 
-_MARLIN: Final = "weight-only kernels (Marlin): docs.vllm.ai, features/quantization/"
+_MARLIN: Final = "weight-only kernels (Marlin; Petit on AMD): docs.vllm.ai, features/quantization/"
 _OPEN: Final = ("vllm", "sglang", "")
 
 
