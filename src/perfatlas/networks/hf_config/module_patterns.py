@@ -99,8 +99,12 @@ PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "experts": tuple(
             f"mlp.experts.0.{name}|feed_forward.experts.0.{name}|mixer.experts.0.{name}"
             f"|block_sparse_moe.experts.0.{name}|experts.0.{name}"
-            f"|block_sparse_moe.experts.0.{letter}|ffn.experts.0.{letter}"
-            for name, letter in (("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2"))
+            f"|block_sparse_moe.experts.0.{letter}|ffn.experts.0.{letter}|mlp.experts.{stacked}"
+            for name, letter, stacked in (
+                ("gate_proj", "w1", "gate_up_proj"),
+                ("up_proj", "w3", "gate_up_proj"),
+                ("down_proj", "w2", "down_proj"),
+            )
         ),
     },
     "latent": {
