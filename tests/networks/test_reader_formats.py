@@ -520,6 +520,8 @@ def test_weights_of_a_published_mixture() -> None:
 RUN: list[tuple[str, dict[str, Any], str]] = [
     ("mi355x", quark(FP4, FP4), "mxfp4_mxfp4"),
     ("mi300x", quark(FP4, FP4), "mxfp4"),  # vLLM converts weights
+    ("b200_sxm", quark(FP4, FP4), "mxfp4"),  # the same: its kernels are those of AMD
+    ("b200_sxm", {"quant_method": "fp_quant", "forward_dtype": "mxfp4"}, "mxfp4_mxfp4"),
     ("h200_sxm", tensors(group("float", 4, group_size=16)), "nvfp4_wo"),
     ("b200_sxm", tensors(group("float", 4, group_size=16)), "nvfp4"),
     ("a100_sxm", {"quant_method": "fp8"}, "fp8_wo"),
@@ -543,7 +545,8 @@ def test_products_are_what_the_engine_runs_on_the_gpu(
     ("engine", "quantization", "remedy"),
     [
         ("sglang", hqq(4), "set engine to vllm"),
-        ("trtllm", quark(FP4, FP4), "set engine to vllm or sglang"),
+        ("sglang", quark(FP4, FP4), "on GPUs of NVIDIA.*; set engine to vllm"),
+        ("trtllm", quark({"dtype": "int8"}), "set engine to vllm or sglang"),
         ("vllm", {"quant_method": "w8a8_int8"}, "set engine to sglang"),
     ],
 )

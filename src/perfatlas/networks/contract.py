@@ -221,6 +221,7 @@ class CheckpointFormats:
     attention_quantized: bool = True
     modules: tuple[StoredModule, ...] = ()  # Formats and bytes module by module
     engines: tuple[str, ...] = ()  # Families of engines that run it; () for all
+    mx_vendors: tuple[str, ...] = ()  # Vendors whose GPUs multiply its MX formats; () for all
     source: str = ""
     unread: str = ""
     unread_kv: str = ""

@@ -104,6 +104,7 @@ def checkpoint_formats(
         attention_quantized=formats.get("attention") is not None,
         modules=modules,
         engines=method.engines,
+        mx_vendors=method.mx_vendors,
         source=quoted,
     )
     return checkpoint, notes, tuple(WARNINGS[name] for name in named if name in WARNINGS)

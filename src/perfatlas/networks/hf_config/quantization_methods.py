@@ -111,6 +111,8 @@ class Method(NamedTuple):
     read: Callable[[Fields], tuple[Scheme, ...]]
     left_out: tuple[str, ...] = ("modules_to_not_convert",)  # Keys that list unquantized modules
     engines: tuple[str, ...] = ()  # Families of engines that run it; () for all
+    # Vendors whose GPUs multiply its MX formats (vLLM, `supports_mx`: gfx95 alone); () for all
+    mx_vendors: tuple[str, ...] = ()
 
 
 def weight_only(bits: int, group: int, group_bits: int, targets: tuple[str, ...]) -> Scheme:
@@ -431,7 +433,7 @@ METHODS: Final[dict[str, Method]] = {
     "hqq": Method(_hqq, ("skip_modules", "modules_to_not_convert"), ("vllm",)),
     "torchao": Method(_torchao, engines=("vllm",)),
     "fp_quant": Method(_fp_quant, engines=("vllm",)),
-    "quark": Method(_quark, ("exclude",), _OPEN),
+    "quark": Method(_quark, ("exclude",), _OPEN, ("AMD",)),
     "compressed-tensors": Method(_config_groups, ("ignore",)),
     **dict.fromkeys(
         ("modelopt", "modelopt_fp4", "modelopt_mixed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.formats import formats, get_format
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _MARLIN: Final = "weight-only kernels (Marlin; Petit on AMD): docs.vllm.ai, features/quantization/"
 _OPEN: Final = ("vllm", "sglang", "")
+_MX: Final = "mxfp4_mxfp4"
 
 
 class _Fallback(NamedTuple):
@@ -30,7 +32,7 @@ class _Fallback(NamedTuple):
 _FALLBACKS: Final = {
     "nvfp4": _Fallback("nvfp4_wo", f"{_MARLIN}modelopt; sgl-project/sglang pull request 19652"),
     "mxfp4_mxfp8": _Fallback("mxfp4", f"{_MARLIN}modelopt; sgl-project/sglang pull request 19652"),
-    "mxfp4_mxfp4": _Fallback(
+    _MX: _Fallback(
         "mxfp4",
         "products in 16 bits of weights that it converts in every step, which these times do not"
         " contain: vllm/model_executor/layers/quantization/quark/schemes/quark_ocp_mx.py, emulate",
@@ -121,15 +123,16 @@ def resolve_formats(
     half = _half_format(device)
     source = _HALF_SOURCES.get(profile.name, "the device does not multiply in bf16")
     notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {source}"]
+    runs = partial(_runs, profile=profile, device=device, mx_vendors=checkpoint.mx_vendors)
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         if given is None and (role == "gemm_format" or network.has_experts):
             checkpoint.refuse_unread("format")
-            _refuse_engine(network, profile)
+            _refuse_engine(network, profile, device)
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or half
-        chosen, meant, fallback = _runs(name, profile, device)
+        chosen, meant, fallback = runs(name)
         if given is not None:
             chosen, fallback = get_format(meant.value if meant else name).name, None
         if role == "moe_format" and not network.has_experts:
@@ -140,8 +143,8 @@ def resolve_formats(
             notes.append(f"{role} {name} from the checkpoint: {checkpoint.source}")
         if fallback:
             notes.append(
-                f"{role} {chosen}: the tensor cores do not multiply {name}, and"
-                f" {profile.name or 'an engine'} then runs {fallback.runs}"
+                f"{role} {chosen}: where tensor cores do not multiply {name} of this checkpoint,"
+                f" {profile.name} runs {fallback.runs}"
             )
         return chosen
 
@@ -166,11 +169,11 @@ def resolve_formats(
     # what the user asks for replaces the formats of the checkpoint, unless it is the same
     stated = {"": checkpoint.gemm_format, "experts": moe_stated}
     own = {
-        operator: name is not None and chosen == _runs(name, profile, device)[0]
+        operator: name is not None and chosen == runs(name)[0]
         for (operator, name), chosen in zip(stated.items(), (gemm, moe), strict=True)
     }
     modules = tuple(
-        replace(module, format=module.format and _runs(module.format, profile, device)[0])
+        replace(module, format=module.format and runs(module.format)[0])
         for module in checkpoint.modules
         if own.get(module.operator, own[""])
     )
@@ -178,12 +181,17 @@ def resolve_formats(
     return found, tuple(notes)
 
 
-def _refuse_engine(network: Network, profile: EngineProfile) -> None:
-    """Refuse a checkpoint that the engine does not load."""
-    engines, family = network.checkpoint.engines, profile.kernel_family
+def _refuse_engine(network: Network, profile: EngineProfile, device: FormatSupport | None) -> None:
+    """Refuse a checkpoint that the engine does not load, or not on the device."""
+    checkpoint, family = network.checkpoint, profile.kernel_family
+    engines, where = checkpoint.engines, ""
+    vendors = checkpoint.mx_vendors
+    stored = {module.format for module in checkpoint.modules}
+    if device and vendors and device.vendor not in vendors and _MX in stored:
+        engines, where = _FALLBACKS[_MX].families, f" on GPUs of {device.vendor}"
     if engines and family and family not in engines:
         raise UnsupportedError(
-            f"{profile.id} does not run this checkpoint ({network.checkpoint.source}); set engine"
+            f"{profile.id} does not run this checkpoint ({checkpoint.source}){where}; set engine"
             f" to {' or '.join(engines)}, or format to one that {profile.name} runs"
         )
 
@@ -210,19 +218,30 @@ def _half_format(device: FormatSupport | None) -> str:
 
 
 def _runs(
-    name: str, profile: EngineProfile, device: FormatSupport | None
+    name: str,
+    profile: EngineProfile,
+    device: FormatSupport | None,
+    mx_vendors: tuple[str, ...],
 ) -> tuple[str, FormatAlias | None, _Fallback | None]:
     """Return what the engine runs of a format, why, and what it runs in place of it."""
     meant = profile.alias(name, device.architecture if device else "")
     alias = get_format(meant.value if meant else name).name
-    fallback = _fallback(alias, profile, device)
+    fallback = _fallback(alias, profile, device, mx_vendors)
     return (fallback.format if fallback else alias), meant, fallback
 
 
-def _fallback(name: str, profile: EngineProfile, device: FormatSupport | None) -> _Fallback | None:
+def _fallback(
+    name: str,
+    profile: EngineProfile,
+    device: FormatSupport | None,
+    mx_vendors: tuple[str, ...],
+) -> _Fallback | None:
     """Return what an engine runs of a checkpoint, None if its own format."""
     found = _FALLBACKS.get(name)
-    if found is None or device is None or formats()[name].tensor_peak in device.peaks:
+    if found is None or device is None:
+        return None
+    emulated = name == _MX and mx_vendors and device.vendor not in mx_vendors
+    if formats()[name].tensor_peak in device.peaks and not (emulated and profile.kernel_family):
         return None
     suits = profile.kernel_family in found.families
     return found if suits and device.vendor in (found.vendors or (device.vendor,)) else None
