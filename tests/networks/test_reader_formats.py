@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import perfatlas
 from perfatlas.formats import formats
-from perfatlas.networks import CheckpointFormats, model_names, resolve_model
+from perfatlas.networks import CheckpointFormats, ModelFormats, model_names, resolve_model
 from perfatlas.networks.hf_config import read_config
-from perfatlas.networks.hf_config.module_patterns import as_globs, covered_parts
+from perfatlas.networks.hf_config.module_patterns import as_globs, templates_of
+from perfatlas.parallelism import PlanColumns, stage_weights_bytes
 from perfatlas.quantities import UnsupportedError
 
 DENSE: dict[str, Any] = {
@@ -40,19 +43,39 @@ def checkpoint(model: dict[str, Any], quantization: dict[str, Any]) -> Checkpoin
     return read_config(model | {"quantization_config": quantization}, "test").checkpoint
 
 
-def group(kind: str, bits: int, *, dynamic: bool = False, **weights: object) -> dict[str, Any]:
+def group(
+    kind: str,
+    bits: int,
+    *,
+    dynamic: bool = False,
+    inputs: str | None = "",
+    input_bits: int = 0,
+    **weights: object,
+) -> dict[str, Any]:
+    row = {"type": inputs or kind, "num_bits": input_bits or bits, "dynamic": dynamic}
     return {
         "targets": ["Linear"],
         "weights": {"type": kind, "num_bits": bits, **weights},
-        "input_activations": {"type": kind, "num_bits": bits, "dynamic": dynamic},
+        "input_activations": None if inputs is None else row,
     }
+
+
+def hqq(bits: int) -> dict[str, Any]:
+    row = {"weight_quant_params": {"nbits": bits, "group_size": 64}}
+    return {"quant_method": "hqq", "quant_config": row, "skip_modules": ["lm_head"]}
+
+
+def torchao(kind: str, **data: object) -> dict[str, Any]:
+    return {"quant_method": "torchao", "quant_type": {"default": {"_type": kind, "_data": data}}}
 
 
 def tensors(row: dict[str, Any], **more: object) -> dict[str, Any]:
     return {"quant_method": "compressed-tensors", "config_groups": {"group_0": row}, **more}
 
 
-def quark(weight: dict[str, Any], inputs: dict[str, Any] | None = None) -> dict[str, Any]:
+def quark(
+    weight: dict[str, Any] | list[dict[str, Any]], inputs: dict[str, Any] | None = None
+) -> dict[str, Any]:
     row = {"weight": weight, "input_tensors": inputs}
     return {"quant_method": "quark", "global_quant_config": row}
 
@@ -77,6 +100,21 @@ WEIGHTS_ONLY = {"targets": ["Linear"], "weights": {"type": "int", "num_bits": 4}
         (tensors(group("float", 4, group_size=32)), "mxfp4"),
         (tensors(group("int", 8)), "int8"),
         (tensors(WEIGHTS_ONLY), "int4_wo"),
+        (tensors(group("float", 4, inputs=None, group_size=16)), "nvfp4_wo"),
+        (tensors(group("float", 8, inputs=None)), "fp8_wo"),
+        (tensors(group("int", 4, inputs="float", input_bits=8)), "int4_fp8"),
+        (tensors(group("float", 4, input_bits=8, group_size=32)), "mxfp4_mxfp8"),
+        ({"quant_method": "gptq", "bits": 2}, "int2_wo"),
+        ({"quant_method": "gptq", "bits": 3}, "int3_wo"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4_wo"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
+        (hqq(4), "int4_wo"),
+        (torchao("Int4WeightOnlyConfig"), "int4_wo"),
+        (torchao("Float8DynamicActivationFloat8WeightConfig"), "fp8_dynamic"),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "int8_wo"),
+        ({"quant_method": "fp_quant", "forward_dtype": "mxfp4"}, "mxfp4_mxfp4"),
+        ({"quant_method": "blockwise_int8"}, "int8"),
+        ({"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"}, "int4_fp8"),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8_static"),
         ({"quantization": {"quant_algo": "NVFP4"}}, "nvfp4"),
         (quark(FP4, FP4), "mxfp4_mxfp4"),
@@ -85,6 +123,8 @@ WEIGHTS_ONLY = {"targets": ["Linear"], "weights": {"type": "int", "num_bits": 4}
         (quark({"dtype": "fp8_e4m3"}, {"dtype": "fp8_e4m3", "is_dynamic": True}), "fp8_dynamic"),
         (quark({"dtype": "int8"}, {"dtype": "int8"}), "int8"),
         (quark({"dtype": "uint4", "qscheme": "per_group", "group_size": 128}), "int4_wo"),
+        (quark(FP4 | {"dtype": "fp6_e3m2"}, FP4 | {"dtype": "fp6_e3m2"}), "mxfp6_wo"),
+        (quark([{"dtype": "fp8_e4m3"}, {"dtype": "int4"}], {"dtype": "fp8_e4m3"}), "int4_fp8"),
     ],
 )
 def test_every_scheme_names_a_known_format(quantization: dict[str, Any], expected: str) -> None:
@@ -130,7 +170,7 @@ def test_kimi_k25_patterns_leave_all_but_the_experts() -> None:
 
 
 def test_nvfp4_with_plain_attention_keeps_the_other_linears() -> None:
-    exclude = [f"model.layers.{i}.self_attn.q_b_proj" for i in range(4)]
+    exclude = [f"model.layers.{i}.self_attn.*" for i in range(4)]
     quantization = {
         "quant_algo": "NVFP4",
         "exclude_modules": [*exclude, "lm_head", "model.layers.4*"],
@@ -152,8 +192,10 @@ def test_a_few_layers_left_out_do_not_change_the_format() -> None:
 def test_mixed_precision_is_taken_per_part_and_noted() -> None:
     layers = {
         "model.layers.0.mlp.experts.7.down_proj": {"quant_algo": "NVFP4"},
-        "model.layers.*.mlp.experts.*.down_proj": {"quant_algo": "NVFP4"},
-        "model.layers.*.self_attn.q_proj": {"quant_algo": "FP8"},
+        "model.layers.*.mlp.experts.*": {"quant_algo": "NVFP4"},
+        "model.layers.*.self_attn": {"quant_algo": "FP8"},
+        "model.layers.*.mlp.gate_proj": {"quant_algo": "W4A16_AWQ"},
+        "model.layers.*.mlp.up_proj": {"quant_algo": "W4A16_AWQ"},
         "model.layers.*.mlp.down_proj": {"quant_algo": "W4A16_AWQ"},
     }
     architecture = read_config(
@@ -169,16 +211,20 @@ def test_mixed_precision_is_taken_per_part_and_noted() -> None:
 
 UNREAD: list[dict[str, Any]] = [
     {"quant_method": "magic"},
-    {"quant_method": "bitsandbytes", "load_in_4bit": True},
     {"quant_method": "gguf"},
-    {"quant_method": "gptq", "bits": 3},
-    {"quant_method": "auto-round", "bits": 4, "extra_config": {"model.layers.0": {"bits": 2}}},
+    {"quant_method": "exl3", "bits": 4.0, "head_bits": 6},
+    {"quant_method": "gptq", "bits": 5},
+    hqq(1),
+    torchao("IntxWeightOnlyConfig"),
+    {"quant_method": "auto-round", "bits": 4, "extra_config": {"model.layers.0": {"bits": 6}}},
+    {"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"},
     {"quant_method": "compressed-tensors"},
-    tensors({"targets": ["Linear"], "weights": {"type": "int", "num_bits": 2}}),
+    tensors({"targets": ["Linear"], "weights": {"type": "int", "num_bits": 6}}),
+    tensors(WEIGHTS_ONLY, sparsity_config={"format": "sparse-24-bitmask"}),
     tensors(group("int", 4)),
     {"quant_method": "modelopt", "quant_algo": "W2A16"},
     {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"lm_head": {"quant_algo": "W2"}}},
-    quark({"dtype": "fp6_e3m2"}),
+    quark({"dtype": "fp6_e3m2"}),  # not in groups of 32
     quark({"dtype": "fp4", "qscheme": "per_group", "group_size": 16}),
     quark(FP4) | {"layer_quant_config": {"*q_proj": {"weight": {"dtype": "fp6_e3m2"}}}},
     {"bits": 4, "group_size": 64},
@@ -228,7 +274,11 @@ def test_modules_with_bits_of_their_own() -> None:
     found = checkpoint(SPARSE, {"quant_method": "auto-round", "bits": 4} | own)
     assert (found.gemm_format, found.moe_format) == ("int4_wo", "int8_wo")
     left_out: dict[str, Any] = {
-        "dynamic": {"-:.*self_attn.*": {}, "-:.*mlp.down_proj": {}, "-:.*shared.*": {}}
+        "dynamic": {
+            "-:.*self_attn.*": {},
+            r"-:.*mlp\.(gate|up|down)_proj": {},
+            "-:.*shared.*": {},
+        }
     }
     found = checkpoint(SPARSE, {"quant_method": "gptq", "bits": 4} | left_out)
     assert (found.gemm_format, found.moe_format) == ("bf16", "int4_wo")
@@ -253,10 +303,10 @@ def test_verbs_refuse_unread_formats_until_one_is_set(
 ) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(DENSE | {"quantization_config": {"quant_method": "gguf"}}))
-    with pytest.raises(UnsupportedError, match=f"; set {field} to int4_wo"):
+    with pytest.raises(UnsupportedError, match=f"; set {field} to that of most tensors"):
         verb(model=str(config), **fields)
-    found = verb(model=str(config), **fields, **{field: "int4_wo"})
-    assert "int4_wo" in repr(getattr(found, "answer", found).scenario)
+    found = verb(model=str(config), **fields, **{field: "q4_k"})
+    assert "q4_k" in repr(getattr(found, "answer", found).scenario)
 
 
 def test_no_quantization_states_nothing() -> None:
@@ -268,12 +318,245 @@ def test_regular_expressions_are_never_run() -> None:
     assert as_globs("re:(a|b)(c|d)") == ("ac", "ad", "bc", "bd")
     assert as_globs("re:" + "(a|b)" * 20) is None
     assert as_globs("x" * 10_000) is None
-    covered, unknown = covered_parts(["re:(a+)+$"], {"attention": 2}, depth=2)
-    assert (covered, unknown) == (frozenset(), ("re:(a+)+$",))
+    assert templates_of(["re:(a+)+$"]) == ({}, ("re:(a+)+$",))
 
 
 def test_modules_outside_the_language_model_do_not_count() -> None:
-    sizes = {"attention": 2, "dense": 2}
-    patterns = ["mtp.layers.0*", "mtp*", "model.visual*", "model.layers.2*", "vision_tower*"]
-    assert covered_parts(patterns, sizes, depth=2)[0] == frozenset()
-    assert covered_parts(["model.layers.0", "model.layers.1"], sizes, depth=2)[0] == sizes.keys()
+    patterns = ["mtp.layers.0*", "mtp*", "model.visual*", "vision_tower*"]
+    assert templates_of(patterns) == ({}, ())
+    beyond = [*patterns, "model.layers.4*"]  # a layer of drafts
+    found = checkpoint(SPARSE, tensors(WEIGHTS_ONLY, ignore=beyond))
+    assert {module.format for module in found.modules} == {"int4_wo"}
+
+
+def bits(found: CheckpointFormats, operator: str, inputs: int = 1024) -> float:
+    return next(
+        8 * module.bytes_per_element(inputs)
+        for module in found.modules
+        if module.operator == operator
+    )
+
+
+MIXED = {"quant_method": "gptq", "bits": 4, "group_size": 128}  # 4 + (16 + 4) / 128 = 4.15625 bits
+EIGHT = 8 + (16 + 8) / 128  # the same with 8 bits
+
+
+@pytest.mark.parametrize(
+    ("quantization", "operator", "expected"),
+    [
+        (MIXED, "output_projection", 4.15625),
+        (MIXED | {"group_size": -1}, "output_projection", 4 + 20 / 1024),  # a scale per row
+        (
+            MIXED | {"modules_to_not_convert": ["k_proj"]},
+            "qkv_projection",
+            2 * 4.15625 / 3 + 16 / 3,
+        ),
+        (
+            MIXED | {"modules_to_not_convert": ["model.layers.0"]},
+            "down_projection",
+            3 * 4.15625 / 4 + 4,
+        ),
+        (
+            MIXED | {"dynamic": {r"+:.*\.[1-2]\..*": {"bits": 8}}},
+            "down_projection",
+            (4.15625 + EIGHT) / 2,
+        ),
+        (
+            MIXED | {"dynamic": {"-:.*down.*": {}, "+:.*": {"bits": 8}}},  # the first match counts
+            "down_projection",
+            16,
+        ),
+        (
+            MIXED
+            | {
+                "quant_method": "auto-round",
+                "extra_config": {"model.layers.3.mlp.down_proj": {"bits": 16}},
+            },
+            "down_projection",
+            3 * 4.15625 / 4 + 4,
+        ),
+        (MIXED | {"modules_in_block_to_quantize": [["mlp.down_proj"]]}, "output_projection", 16),
+        (MIXED | {"lm_head": True}, "lm_head", 4.15625),
+        (hqq(3), "down_projection", 3.2 + 32 / 64),  # ten codes in 32 bits
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "down_projection", 4.5),
+        (
+            {
+                "quant_method": "bitsandbytes",
+                "load_in_4bit": True,
+                "bnb_4bit_use_double_quant": True,
+                "llm_int8_skip_modules": [
+                    "lm_head",
+                    "model.layers.0.mlp",
+                    "model.layers.1.mlp.down_proj",
+                ],
+            },
+            "down_projection",
+            (4 + (8 + 32 / 256) / 64) / 2 + 8,
+        ),
+        (
+            tensors(group("int", 4, inputs=None, group_size=32, symmetric=False)),
+            "down_projection",
+            4 + 20 / 32,
+        ),
+        (tensors(group("float", 8, strategy="channel")), "down_projection", 8 + 16 / 1024),
+        (torchao("Int4WeightOnlyConfig", group_size=64), "down_projection", 4 + 32 / 64),
+        (
+            torchao(
+                "ModuleFqnToConfig",
+                module_fqn_to_config={
+                    "_default": {"_type": "Int8WeightOnlyConfig", "_data": {}},
+                    "re:.*mlp.*": None,
+                },
+            ),
+            "gate_up_projection",
+            16,
+        ),
+        (quark({"dtype": "fp8_e4m3", "qscheme": "per_channel"}), "down_projection", 8 + 32 / 1024),
+        (
+            quark(FP4, FP4) | {"layer_quant_config": {"*q_proj": {"weight": {"dtype": "int8"}}}},
+            "qkv_projection",
+            4.25 * 2 / 3 + 8 / 3,
+        ),
+        ({"quant_method": "fp8", "weight_block_size": [32, 32]}, "down_projection", 8 + 32 / 1024),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "MIXED_PRECISION",
+                "quantized_layers": {
+                    "lm_head": {"quant_algo": "NVFP4"},
+                    "model.layers.*.mlp.*": {"quant_algo": "FP8"},
+                },
+            },
+            "lm_head",
+            4.5,
+        ),
+    ],
+)
+def test_bits_of_weights_are_those_of_every_module(
+    quantization: dict[str, Any], operator: str, expected: float
+) -> None:
+    assert bits(checkpoint(DENSE, quantization), operator) == pytest.approx(expected, rel=1e-12)
+
+
+def test_modules_of_unknown_names_are_remarked() -> None:
+    for name, remarked in (("attn.c_attn", True), ("mlp.gate", False), ("*self_attn*", False)):
+        stated = MIXED | {"modules_to_not_convert": [f"model.layers.*.{name}"]}
+        notes = read_config(DENSE | {"quantization_config": stated}, "test").notes
+        assert any("unknown names" in note for note in notes) == remarked
+
+
+def test_whole_layers_are_counted_where_the_part_is() -> None:
+    ignored = {"ignore": ["model.layers.0*"]}  # dense: the other three have experts
+    found = checkpoint(SPARSE, tensors(WEIGHTS_ONLY, **ignored))
+    assert bits(found, "down_projection") == 16
+    assert bits(found, "experts") == 4.125
+
+
+def test_groups_of_compressed_tensors_have_formats_of_their_own() -> None:
+    rows = {
+        "a": group("int", 4, inputs=None, group_size=128) | {"targets": ["re:.*mlp.*"]},
+        "b": group("float", 8, dynamic=True, strategy="channel")
+        | {"targets": ["re:.*self_attn.*"]},
+    }
+    found = checkpoint(DENSE, {"quant_method": "compressed-tensors", "config_groups": rows})
+    assert {(m.operator, m.format) for m in found.modules} == {
+        ("qkv_projection", "fp8_dynamic"),
+        ("output_projection", "fp8_dynamic"),
+        ("gate_up_projection", "int4_wo"),
+        ("down_projection", "int4_wo"),
+    }
+
+
+LLAMA_7B = DENSE | {
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+}
+LLAMA_30B = DENSE | {
+    "hidden_size": 6656,
+    "intermediate_size": 17920,
+    "num_hidden_layers": 60,
+    "num_attention_heads": 52,
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "bits", "group_size", "published_gb"),
+    # files of TheBloke's Llama-2-7B-32K-Instruct-GPTQ and Wizard-Vicuna-30B-Uncensored-GPTQ
+    [
+        (LLAMA_7B, 4, 32, 4.28),
+        (LLAMA_7B, 4, 64, 4.02),
+        (LLAMA_7B, 4, 128, 3.90),
+        (LLAMA_7B, 8, -1, 7.01),
+        (LLAMA_7B, 8, 128, 7.16),
+        (LLAMA_30B, 3, -1, 12.92),
+        (LLAMA_30B, 3, 128, 13.51),
+        (LLAMA_30B, 4, -1, 16.94),
+        (LLAMA_30B, 4, 32, 19.44),
+        (LLAMA_30B, 8, 128, 33.73),
+    ],
+)
+def test_weights_of_published_files(
+    model: dict[str, Any], bits: int, group_size: int, published_gb: float, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.json"
+    stated = {"quant_method": "gptq", "bits": bits, "group_size": group_size}
+    config.write_text(json.dumps(model | {"quantization_config": stated}))
+    answer = perfatlas.estimate(model=str(config), system="h100_sxm", batch=1, isl=16, osl=2)
+    found = answer.to_dict()["results"]["memory"]["weights_bytes"]
+    assert found / 1e9 == pytest.approx(published_gb, rel=0.003)
+
+
+def test_weights_of_a_published_mixture() -> None:
+    # simonwillison.net, 2025-11-06: "only 594GB on Hugging Face"; experts in groups of 32, 4.5 bits
+    network = resolve_model("moonshotai/Kimi-K2-Thinking").network
+    names = {"gemm": "bf16", "moe": "int4_wo", "kv": "bf16", "attention": "bf16"}
+    formats = ModelFormats(**names, modules=network.checkpoint.modules)
+    plan = PlanColumns(**{name.name: np.ones(1) for name in dataclasses.fields(PlanColumns)})
+    assert stage_weights_bytes(network, formats, plan)[0] / 1e9 == pytest.approx(594, rel=0.001)
+
+
+RUN: list[tuple[str, dict[str, Any], str]] = [
+    ("mi355x", quark(FP4, FP4), "mxfp4_mxfp4"),
+    ("mi300x", quark(FP4, FP4), "mxfp4"),  # vLLM converts weights
+    ("b200_sxm", quark(FP4, FP4), "mxfp4"),  # the same: its kernels are those of AMD
+    ("b200_sxm", {"quant_method": "fp_quant", "forward_dtype": "mxfp4"}, "mxfp4_mxfp4"),
+    ("h200_sxm", tensors(group("float", 4, group_size=16)), "nvfp4_wo"),
+    ("b200_sxm", tensors(group("float", 4, group_size=16)), "nvfp4"),
+    ("a100_sxm", {"quant_method": "fp8"}, "fp8_wo"),
+    ("h100_sxm", {"quant_method": "fp8"}, "fp8_dynamic"),
+]
+
+
+@pytest.mark.parametrize(("system", "quantization", "expected"), RUN)
+def test_products_are_what_the_engine_runs_on_the_gpu(
+    system: str, quantization: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(DENSE | {"quantization_config": quantization}))
+    answer = perfatlas.estimate(
+        model=str(config), system=system, engine="vllm", batch=1, isl=16, osl=2
+    )
+    assert answer.scenario["gemm_format"] == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "quantization", "remedy"),
+    [
+        ("sglang", hqq(4), "set engine to vllm"),
+        ("sglang", quark(FP4, FP4), "on GPUs of NVIDIA.*; set engine to vllm"),
+        ("trtllm", quark({"dtype": "int8"}), "set engine to vllm or sglang"),
+        ("vllm", {"quant_method": "w8a8_int8"}, "set engine to sglang"),
+    ],
+)
+def test_an_engine_that_does_not_load_a_method_is_refused(
+    engine: str, quantization: dict[str, Any], remedy: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(DENSE | {"quantization_config": quantization}))
+    fields: dict[str, Any] = {"system": "h100_sxm", "engine": engine, "batch": 1, "isl": 16}
+    with pytest.raises(UnsupportedError, match=remedy):
+        perfatlas.estimate(model=str(config), **fields, osl=2)
+    answer = perfatlas.estimate(model=str(config), **fields, osl=2, format="int4_wo")
+    assert answer.scenario["gemm_format"] == "int4_wo"

@@ -107,7 +107,7 @@ def unread_of_steps(question: Candidates, further: Iterable[str] = ()) -> list[S
     if not any(system.overridden for system in placement.systems):
         return [()] * question.size
     gpus_C = np.full(question.size, np.inf) if question.pooled else question.plan.gpus_per_replica
-    readers = {*STEPS, *further, *format_readers(*vars(formats).values())}
+    readers = {*STEPS, *further, *format_readers(*formats.names)}
 
     @cache
     def unread(index: int, gpus: float) -> list[str]:

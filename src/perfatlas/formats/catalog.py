@@ -18,6 +18,9 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("bf8", "f8", "float8", "fp8_e4m3", "fp8_e5m2", "e4m3", "e5m2"), "fp8"),
     **dict.fromkeys(("fp4", "f4", "float4", "e2m1", "nvf4"), "nvfp4"),
     **dict.fromkeys(("w8a8", "i8"), "int8"),
+    **{name: f"{name}_wo" for name in ("int2", "int3", "nf4", "mxfp6")},
+    **dict.fromkeys(("w4a8", "w4afp8"), "int4_fp8"),
+    **{f"q{bits}_k_{size}": f"q{bits}_k" for bits in (2, 3, 4, 5) for size in "sml"},
     "w8a16": "int8_wo",
     **dict.fromkeys(("int4", "w4a16", "awq", "gptq"), "int4_wo"),
 }

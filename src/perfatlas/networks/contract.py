@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.formats import StoredModule
     from perfatlas.networks.emission import ModelFormats, StepTokens
     from perfatlas.operators import Backward, FloatArray, IntArray, Operator, Saving
 
@@ -218,6 +219,9 @@ class CheckpointFormats:
     moe_format: str | None = None
     kv_format: str | None = None
     attention_quantized: bool = True
+    modules: tuple[StoredModule, ...] = ()  # Formats and bytes module by module
+    engines: tuple[str, ...] = ()  # Families of engines that run it; () for all
+    mx_vendors: tuple[str, ...] = ()  # Vendors whose GPUs multiply its MX formats; () for all
     source: str = ""
     unread: str = ""
     unread_kv: str = ""

@@ -16,6 +16,7 @@ from perfatlas.networks.elementwise import norm_bytes
 from perfatlas.operators import ACTIVATION_BYTES, Gemm, Operator, Streaming
 
 if TYPE_CHECKING:
+    from perfatlas.formats import StoredModule
     from perfatlas.operators import FloatArray, Phase, Shard
 
 # All engines profiled here keep activations between operators in 16 bits.
@@ -31,6 +32,25 @@ class ModelFormats:
     attention: str  # Products inside softmax attention
     # LM head, router, embedding and absorbed MLA weights, which stay unquantized
     head: str = "bf16"
+    # What the checkpoint stores module by module; operators that are not named have the formats
+    # above
+    modules: tuple[StoredModule, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all formats."""
+        stored = (module.format for module in self.modules if module.format)
+        return (self.gemm, self.moe, self.kv, self.attention, self.head, *stored)
+
+    def module(self, operator: str, mixer: str = "") -> StoredModule | None:
+        """Return how the checkpoint stores the weights of an operator, None if as `gemm` or `moe`.
+
+        Args:
+            mixer: Class of the mixer of its layer.
+        """
+        scopes = ("", mixer)
+        named = (m for m in self.modules if m.operator == operator and m.mixer in scopes)
+        return next(named, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +92,7 @@ class Emission:
     hidden: int  # Hidden size
     layers: int  # Executions of these operators
     projection_format: str  # Format of the mixer's projections
+    mixer: str = ""  # Class of the mixer
     # Constant columns by value, shared between operators and read-only
     constants: dict[float, FloatArray] = field(default_factory=dict)
 
@@ -113,10 +134,14 @@ class Emission:
 
         Args:
             name: Name of the GEMM; the quantization is named `<name>_quantize`.
-            format_name: Number format; None means `formats.gemm`.
+            format_name: Number format unless the checkpoint states one; None: `formats.gemm`.
             rows: Rows (C,); None means the tokens of the step.
         """
         number_format = get_format(format_name or self.formats.gemm)
+        weight_bytes = number_format.weight_bytes
+        if (stored := self.formats.module(name, self.mixer)) is not None:
+            number_format = get_format(stored.format or self.formats.head)
+            weight_bytes = stored.bytes_per_element(k)
         rows_C = self.rows if rows is None else rows
         product = Gemm(
             name=name,
@@ -127,7 +152,7 @@ class Emission:
             n=self.column(n),
             k=self.column(k),
             format=number_format.name,
-            weight_bytes_per_element=number_format.weight_bytes,
+            weight_bytes_per_element=weight_bytes,
             input_bytes_per_element=number_format.activation_bytes,
         )
         if number_format.quantize == "none":

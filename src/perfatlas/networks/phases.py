@@ -80,6 +80,10 @@ def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
     Source: Shazeer et al. 2017 (arXiv 1701.06538); shared experts: DeepSeekMoE (2401.06066).
     """
     number_format = get_format(emission.formats.moe)
+    weight_bytes = number_format.weight_bytes
+    if (stored := emission.formats.module("experts")) is not None:
+        number_format = get_format(stored.format or emission.formats.head)
+        weight_bytes = stored.bytes_per_element(ffn.width(emission.hidden))
     column = emission.column
     router = emission.gemm(
         "router", ffn.num_experts, emission.hidden, "replicated", format_name=emission.formats.head
@@ -103,7 +107,7 @@ def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
         moe_tp=column(1.0),
         matrices=3 if ffn.gated else 2,
         format=number_format.name,
-        weight_bytes_per_element=number_format.weight_bytes,
+        weight_bytes_per_element=weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
     )
     before, after = _latent_projections(emission, ffn)
@@ -232,7 +236,7 @@ def layer_operators(
     Args:
         phase: Prefill or decode.
     """
-    emission = _emission(architecture, formats, phase, tokens, group.count)
+    emission = _emission(architecture, formats, phase, tokens, group.count, group.mixer)
     blocks = int(group.mixer is not None) + int(group.ffn is not None)
     before = min(blocks, group.norms)  # one in front of each block, the rest behind them
     behind = group.norms - before
@@ -308,6 +312,7 @@ def _emission(
     phase: Phase,
     tokens: StepTokens,
     layers: int,
+    mixer: Mixer | None = None,
 ) -> Emission:
     quantized = architecture.checkpoint.attention_quantized
     return Emission(
@@ -317,6 +322,7 @@ def _emission(
         hidden=architecture.hidden_size,
         layers=layers,
         projection_format=formats.gemm if quantized else formats.head,
+        mixer=type(mixer).__name__,
     )
 
 

@@ -208,7 +208,7 @@ def _smaller_weights(question: MemoryInputs, accepts: Accepts) -> list[str]:
 
 
 def _with_weights(question: MemoryInputs, name: str) -> MemoryInputs:
-    return replace(question, formats=replace(question.formats, gemm=name, moe=name))
+    return replace(question, formats=replace(question.formats, gemm=name, moe=name, modules=()))
 
 
 def _with_cache(question: MemoryInputs) -> MemoryInputs:

@@ -37,7 +37,7 @@ def layer_cases(
     """
     network = resolve_model(model).network
     names = dict.fromkeys(("gemm", "moe", "kv", "attention", "head"), number_format)
-    formats, column = ModelFormats(**names), np.ones(1)
+    formats, column = ModelFormats(**names, modules=()), np.ones(1)
     ranks = column * tp
     sizes = dict.fromkeys(
         ("pp", "cp", "attention_dp", "ep", "dp", "ring_degree", "guidance_degree", "dcp"), column

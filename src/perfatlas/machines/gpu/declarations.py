@@ -213,7 +213,15 @@ SAME_KERNEL: Final = {"fp8_static": "fp8_dynamic", "fp16": "bf16"}
 # 15%, at other model sizes than they were fitted to. Products of fp8 with a scale for a block run
 # on Blackwell as those of mxfp8: DeepGEMM (README) packs its scales as UE8M0 for the block-scaled
 # instruction of SM100; Hopper scales both outside of the tensor cores.
-SUBSTITUTES: Final = {"nvfp4_wo": ("int4_wo",), "mxfp8": ("fp8_block",)}
+SUBSTITUTES: Final = {
+    "mxfp8": ("fp8_block",),
+    "int4_fp8": ("mxfp4_mxfp8", "fp8_block"),
+    **dict.fromkeys(
+        ("nvfp4_wo", "nf4_wo", "int2_wo", "int3_wo", "q2_k", "q3_k", "iq4_xs", "q4_0", "q4_k"),
+        ("int4_wo",),
+    ),
+    **dict.fromkeys(("fp8_wo", "mxfp6_wo", "q5_0", "q5_k", "q6_k", "q8_0"), ("int8_wo",)),
+}
 
 
 def fitted_formats(format_name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Matching of module names and patterns in a checkpoint to parts of a model.
+"""Matching of module names and patterns in a checkpoint to the operators of a model.
 
 Checkpoints name modules as plain paths, globs or regular expressions. Patterns come from untrusted
 files, so regular expressions are never executed: the few constructs in use are rewritten as globs,
@@ -9,97 +9,249 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from perfatlas.networks.layers import DenseFfn, MoeFfn
+from perfatlas.networks.layers import DenseFfn, GatedDeltaNet, MlaAttention, MoeFfn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.networks.architecture import Architecture
+    from perfatlas.networks.layers import Ffn, Mixer
 
 MAX_TEMPLATES: Final = 2_000
 MAX_ALTERNATIVES: Final = 64
 MAX_PATTERN_LENGTH: Final = 300
 
-# part of a layer -> module paths inside a layer, over all families
-PARTS: Final[dict[str, tuple[str, ...]]] = {
-    "attention": (
-        "self_attn.q_proj",
-        "self_attn.q_b_proj",
-        "self_attn.qkv_proj",
-        "linear_attn.in_proj_qkv",
-        "linear_attn.in_proj_qkvz",
-        "mamba.in_proj",
-        "mixer.q_proj",
-        "mixer.in_proj",
-    ),
-    "dense": ("mlp.down_proj", "feed_forward.down_proj", "mixer.down_proj"),
-    "experts": (
-        "mlp.experts.0.down_proj",
-        "block_sparse_moe.experts.0.w2",
-        "feed_forward.experts.0.down_proj",
-        "mixer.experts.0.down_proj",
-        "experts.0.down_proj",
-    ),
-    "shared": (
-        "mlp.shared_experts.down_proj",
-        "mlp.shared_expert.down_proj",
-        "feed_forward.shared_expert.down_proj",
-        "mixer.shared_experts.down_proj",
-    ),
+Rule = TypeVar("Rule")
+# Paths inside a layer of the matrices that an operator runs as one, by class of mixer or part of
+# the feed-forward; "|" separates the names of families.
+PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "GqaAttention": {
+        "qkv_projection": (
+            "self_attn.q_proj|self_attn.qkv_proj|mixer.q_proj",
+            "self_attn.k_proj|self_attn.qkv_proj|mixer.k_proj",
+            "self_attn.v_proj|self_attn.qkv_proj|mixer.v_proj",
+        ),
+        "output_projection": ("self_attn.o_proj|self_attn.out_proj|self_attn.dense|mixer.o_proj",),
+        "indexer_q_projection": ("self_attn.index_q_proj",),
+        "indexer_k_projection": ("self_attn.index_k_proj",),
+    },
+    "MlaAttention": {
+        "qkv_a_projection": ("self_attn.q_a_proj", "self_attn.kv_a_proj_with_mqa"),
+        "kv_a_projection": ("self_attn.kv_a_proj_with_mqa",),
+        "q_b_projection": ("self_attn.q_b_proj",),
+        "q_projection": ("self_attn.q_proj",),
+        "kv_b_projection": ("self_attn.kv_b_proj",),
+        "gate_projection": ("self_attn.g_proj",),
+        "output_projection": ("self_attn.o_proj",),
+        "indexer_q_projection": ("self_attn.indexer.wq_b",),
+        "indexer_k_projection": ("self_attn.indexer.wk",),
+    },
+    "CompressedAttention": {
+        "qkv_a_projection": ("attn.wq_a|self_attn.q_a_proj", "attn.wkv|self_attn.kv_proj"),
+        "q_b_projection": ("attn.wq_b|self_attn.q_b_proj",),
+        "output_a_projection": ("attn.wo_a|self_attn.o_a_proj",),
+        "output_projection": ("attn.wo_b|self_attn.o_b_proj",),
+        "indexer_q_projection": ("attn.indexer.wq_b|self_attn.indexer.q_b_proj",),
+    },
+    "GatedDeltaNet": {
+        "qkvz_projection": (
+            "linear_attn.in_proj_qkv|linear_attn.in_proj_qkvz|self_attn.q_proj",
+            "linear_attn.in_proj_z|linear_attn.in_proj_qkvz|self_attn.g_b_proj",
+        ),
+        "output_projection": ("linear_attn.out_proj|self_attn.o_proj",),
+        "decay_a_projection": ("self_attn.f_a_proj",),
+        "decay_b_projection": ("self_attn.f_b_proj",),
+    },
+    "Mamba1": {
+        "input_projection": ("mamba.in_proj|mixer.in_proj",),
+        "state_projection": ("mamba.x_proj|mixer.x_proj",),
+        "time_step_projection": ("mamba.dt_proj|mixer.dt_proj",),
+        "output_projection": ("mamba.out_proj|mixer.out_proj",),
+    },
+    "Mamba2": {
+        "input_projection": ("mamba.in_proj|mixer.in_proj",),
+        "output_projection": ("mamba.out_proj|mixer.out_proj",),
+    },
+    "LightningAttention": {
+        "qkvg_projection": ("self_attn.qkv_proj", "self_attn.output_gate"),
+        "output_projection": ("self_attn.out_proj",),
+    },
+    "ShortConvolution": {
+        "input_projection": ("conv.in_proj",),
+        "output_projection": ("conv.out_proj",),
+    },
+    "dense": {
+        "gate_up_projection": (
+            "mlp.gate_proj|mlp.gate_up_proj|feed_forward.gate_proj|feed_forward.w1",
+            "mlp.up_proj|mlp.gate_up_proj|feed_forward.up_proj|feed_forward.w3",
+        ),
+        "up_projection": ("mlp.up_proj|mlp.fc1|mlp.c_fc|mixer.up_proj",),
+        "down_projection": (
+            (
+                "mlp.down_proj|mlp.fc2|mlp.c_proj|mixer.down_proj|feed_forward.down_proj"
+                "|feed_forward.w2"
+            ),
+        ),
+    },
+    "experts": {
+        "experts": tuple(
+            f"mlp.experts.0.{name}|feed_forward.experts.0.{name}|mixer.experts.0.{name}"
+            f"|block_sparse_moe.experts.0.{name}|experts.0.{name}"
+            f"|block_sparse_moe.experts.0.{letter}|ffn.experts.0.{letter}|mlp.experts.{stacked}"
+            for name, letter, stacked in (
+                ("gate_proj", "w1", "gate_up_proj"),
+                ("up_proj", "w3", "gate_up_proj"),
+                ("down_proj", "w2", "down_proj"),
+            )
+        ),
+    },
+    "latent": {
+        "latent_down_projection": ("mixer.fc1_latent_proj",),
+        "latent_up_projection": ("mixer.fc2_latent_proj",),
+    },
+    "shared": {
+        f"shared_expert_{operator}": tuple(
+            f"mlp.shared_experts.{name}|mlp.shared_expert.{name}|mixer.shared_experts.{name}"
+            f"|feed_forward.shared_expert.{name}|block_sparse_moe.shared_experts.{name}"
+            f"|ffn.shared_experts.{letter}"
+            for name, letter in names
+        )
+        for operator, names in (
+            ("gate_up_projection", (("gate_proj", "w1"), ("up_proj", "w3"))),
+            ("up_projection", (("up_proj", "w3"),)),
+            ("down_projection", (("down_proj", "w2"),)),
+        )
+    },
 }
 # Parts of a family that stores a dense network beside its experts under `mlp`.
-BESIDE_EXPERTS: Final = {**PARTS, "experts": ("experts.0.down_proj",), "shared": ("mlp.down_proj",)}
+BESIDE_EXPERTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    **PATHS,
+    "experts": {
+        "experts": ("experts.0.gate_proj", "experts.0.up_proj", "experts.0.down_proj"),
+    },
+    "shared": {
+        "shared_expert_gate_up_projection": ("mlp.gate_proj", "mlp.up_proj"),
+        "shared_expert_down_projection": ("mlp.down_proj",),
+    },
+}
 _OUTSIDE = re.compile(r"(^|[._])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
-_LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)")
+# GPTQModel names a layer without the list that it is in: `.*\.15\..*`
+_LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)|^\*\.(\d{1,6})(?=\.|$)")
+# Modules without an operator that a checkpoint may quantize
+_OTHERS = re.compile(
+    r"head|embed|norm|bias|router|gate\*?$|conv1d|eh_proj|index|projector|merge|tower|wte|wpe|rotary"
+)
 _NUMBER_PART = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _GROUP = re.compile(r"\(\??:?([\w|.*]*)\)")
+_DIGITS = re.compile(r"\[(\d)-(\d)\]")
 _METACHARACTERS = frozenset("()[]{}+?|\\^$")
 
 
-def part_sizes(architecture: Architecture) -> dict[str, int]:
-    """Return the number of layers with each part; absent parts are omitted."""
-    sizes: dict[str, int] = defaultdict(int)
+# What a mixer needs for an operator of its class
+_NEEDS: Final = {
+    "indexer_q_projection": "indexer",
+    "indexer_k_projection": "indexer",
+    "qkv_a_projection": "q_lora_rank",
+    "q_b_projection": "q_lora_rank",
+    "gate_projection": "output_gate",
+    "decay_a_projection": "decay_rank",
+    "decay_b_projection": "decay_rank",
+}
+
+
+class Slots(NamedTuple):
+    """The matrices that an operator runs as one, over all layers that have it."""
+
+    operator: str
+    part: str  # Class of its mixer, or the part of a feed-forward
+    layers: int
+    at: range  # Layers of the model among which those are
+    paths: tuple[tuple[float, tuple[str, ...]], ...]  # Outputs (in proportion), names of families
+
+
+def module_slots(architecture: Architecture, first_dense: int) -> tuple[Slots, ...]:
+    """Return the operators with weights that a checkpoint may quantize.
+
+    Args:
+        first_dense: Layers in front of those with experts, as the config states, 0 if it does not.
+    """
+    layers: dict[str, int] = defaultdict(int)
+    blocks: dict[str, Mixer | Ffn] = {}
     for group in architecture.layers:
         if group.mixer is not None:
-            sizes["attention"] += group.count
+            _add(layers, blocks, type(group.mixer).__name__, group.mixer, group.count)
         if isinstance(group.ffn, DenseFfn):
-            sizes["dense"] += group.count
+            _add(layers, blocks, "dense", group.ffn, group.count)
         if isinstance(group.ffn, MoeFfn):
-            sizes["experts"] += group.count
-            if group.ffn.shared_intermediate_size:
-                sizes["shared"] += group.count
-    return dict(sizes)
+            sizes = {"shared": group.ffn.shared_intermediate_size, "latent": group.ffn.latent_size}
+            for part in ("experts", *(name for name, size in sizes.items() if size)):
+                _add(layers, blocks, part, group.ffn, group.count)
+    known = BESIDE_EXPERTS if architecture.model_type.startswith("gemma4") else PATHS
+    anywhere, at = range(architecture.num_layers), dict[str, range]()
+    if first_dense and layers["dense"] == first_dense:
+        behind = range(first_dense, architecture.num_layers)
+        at = {"dense": range(first_dense), "experts": behind, "shared": behind, "latent": behind}
+    found = []
+    for part, count in layers.items():
+        if not count:
+            continue
+        block = blocks[part]
+        gated = getattr(block, "gated", True)
+        for operator, paths in known[part].items():
+            if not getattr(block, _NEEDS.get(operator, ""), True):
+                continue
+            if operator.removeprefix("shared_expert_") == (
+                "up_projection" if gated else "gate_up_projection"
+            ):
+                continue
+            names = paths[1:] if operator == "experts" and not gated else paths
+            rows = zip(_widths(architecture, block, operator, len(names)), names, strict=True)
+            slots = tuple((width, tuple(path.split("|"))) for width, path in rows)
+            found.append(Slots(operator, part, count, at.get(part, anywhere), slots))
+    return tuple(found)
 
 
-def module_paths(model_type: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the module paths of each part of a layer of a family."""
-    return BESIDE_EXPERTS if model_type.startswith("gemma4") else PARTS
+def _add(
+    layers: dict[str, int],
+    blocks: dict[str, Mixer | Ffn],
+    part: str,
+    block: Mixer | Ffn,
+    count: int,
+) -> None:
+    layers[part] += count
+    blocks.setdefault(part, block)
 
 
-def covered_parts(
-    patterns: Iterable[str],
-    sizes: Mapping[str, int],
-    *,
-    depth: int,
-    paths: Mapping[str, tuple[str, ...]] = PARTS,
-) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the parts that the patterns cover in most of their layers.
+def _widths(
+    architecture: Architecture, mixer: Mixer | Ffn, operator: str, number: int
+) -> tuple[float, ...]:
+    """Return the outputs of the matrices that an operator runs as one, in proportion."""
+    if operator == "qkv_projection":
+        widths = next(group.qkv_widths for group in architecture.layers if group.qkv_widths)
+        return tuple(map(float, widths))
+    if operator == "qkv_a_projection" and isinstance(mixer, MlaAttention):
+        return float(mixer.q_lora_rank or 1), float(mixer.kv_lora_rank + mixer.rope_dim)
+    if operator == "qkvz_projection" and isinstance(mixer, GatedDeltaNet):
+        key, value = (
+            float(mixer.num_key_heads * mixer.key_head_dim),
+            float(mixer.num_value_heads * mixer.value_head_dim),
+        )
+        return 2 * key + value, value
+    return (1.0,) * number
+
+
+def templates_of(patterns: Iterable[str]) -> tuple[dict[str, set[int] | None], tuple[str, ...]]:
+    """Return the layers by path inside a layer (None: all), and the patterns not supported.
 
     Args:
         patterns: Module paths, globs, or regular expressions marked "re:".
-        sizes: Number of layers with each part, from `part_sizes`.
-        paths: Module paths of each part, from `module_paths`.
-
-    Returns:
-        The parts, and the patterns that are not supported.
 
     Example:
-        >>> from perfatlas.networks.hf_config.module_patterns import covered_parts
-        >>> sizes = {"attention": 32, "dense": 32}
-        >>> covered_parts(["lm_head", "re:.*self_attn.*"], sizes, depth=32)[0]
-        frozenset({'attention'})
+        >>> from perfatlas.networks.hf_config.module_patterns import templates_of
+        >>> templates_of(["re:.*self_attn.*", "model.layers.7.mlp.down_proj"])[0]
+        {'self_attn.*': None, 'mlp.down_proj': {7}}
     """
     templates: dict[str, set[int] | None] = {}
     unknown: list[str] = []
@@ -110,12 +262,45 @@ def covered_parts(
             continue
         for glob in globs:
             _record(glob, templates)
-    covered = {
-        part
-        for part, size in sizes.items()
-        if 2 * _layers_covered(paths[part], templates, depth) > size
-    }
-    return frozenset(covered), tuple(unknown)
+    return templates, tuple(unknown)
+
+
+def layers_by_rule(
+    paths: Sequence[str],
+    rules: Sequence[tuple[Mapping[str, set[int] | None], Rule]],
+    layers: int,
+    at: range,
+) -> Iterator[tuple[Rule, int]]:
+    """Yield the rules that hold for a matrix, with the number of layers; the last one wins.
+
+    Args:
+        paths: Its paths inside a layer, one per family.
+        rules: Layers by path, as of `templates_of`; the first one must hold for all.
+        layers: Layers that have it.
+        at: Layers of the model among which those are.
+    """
+    runs = {run for path in paths for run in _runs(path)}
+    everywhere, own = rules[0][1], dict[int, Rule]()
+    for templates, rule in rules[1:]:
+        for template, named in templates.items():
+            if not any(_glob_matches(template, run) for run in runs):
+                continue
+            if named is None:
+                everywhere = rule
+                own.clear()
+            else:
+                own |= dict.fromkeys((layer for layer in named if layer in at), rule)
+    if len(own) < layers:
+        yield everywhere, layers - len(own)
+    for rule in own.values():
+        yield rule, 1
+
+
+def unmatched(templates: Iterable[str], slots: Iterable[Slots]) -> tuple[str, ...]:
+    """Return the paths that name no operator, though they are not those of other modules."""
+    runs = {run for slot in slots for _, paths in slot.paths for p in paths for run in _runs(p)}
+    strange = (path for path in templates if not _OTHERS.search(path))
+    return tuple(path for path in strange if not any(_glob_matches(path, run) for run in runs))
 
 
 def as_globs(pattern: str) -> tuple[str, ...] | None:
@@ -133,7 +318,8 @@ def as_globs(pattern: str) -> tuple[str, ...] | None:
     text = pattern[3:].removeprefix("^").removesuffix("$")
     for construct, glob in (("\\.", "."), (".*", "*"), (".+", "*"), ("\\d+", "*"), ("[0-9]+", "*")):
         text = text.replace(construct, glob)
-    globs = _alternatives(text)
+    digits = _DIGITS.sub(lambda m: f"({'|'.join(map(str, range(int(m[1]), int(m[2]) + 1)))})", text)
+    globs = _alternatives(digits)
     if any(_METACHARACTERS & set(glob) for glob in globs):
         return None
     return globs
@@ -164,27 +350,13 @@ def _record(glob: str, templates: dict[str, set[int] | None]) -> None:
         return
     tail = glob[layer.end() :] if layer else glob.removeprefix("model.")
     template = _NUMBER_PART.sub("0", tail).lstrip("*.") or "*"
-    if layer is None and template == "*":
-        templates["*"] = None
-    elif layer is None or layer[1] == "*":
+    number = (layer[1] or layer[2]) if layer else "*"
+    if number == "*":
         templates[template] = None
-    else:
-        layers = templates.setdefault(template, set())
-        if layers is not None:
-            layers.add(int(layer[1]))
-
-
-def _layers_covered(
-    paths: Iterable[str], templates: Mapping[str, set[int] | None], depth: int
-) -> int:
-    runs = {run for path in paths for run in _runs(path)}
-    layers: set[int] = set()
-    for template, named in templates.items():
-        if any(_glob_matches(template, run) for run in runs):
-            if named is None:
-                return depth
-            layers |= named
-    return sum(1 for layer in layers if layer < depth)
+        return
+    layers = templates.setdefault(template, set())
+    if layers is not None:
+        layers.add(int(number))
 
 
 def _runs(path: str) -> Iterable[str]:

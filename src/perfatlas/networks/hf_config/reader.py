@@ -87,6 +87,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
     encoder, undescribed, checkpoint = None, "", CheckpointFormats()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     alone = not _TEXT_ALONE.isdisjoint(outer.texts("architectures")[:1])
     if outer.has("vision_config") and not alone:
         from perfatlas.networks.hf_config.vision import read_vision
@@ -103,7 +104,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if outer.has(*FORMATS) or fields.has(*FORMATS):
         from perfatlas.networks.hf_config.quantization import checkpoint_formats
 
-        checkpoint, notes = checkpoint_formats(outer, fields, architecture)
+        checkpoint, notes, warnings = checkpoint_formats(outer, fields, architecture)
     if (remote := outer.child("auto_map")) is not None:
         code = repr_for_error(next(iter(remote.values.values()), ""))
         notes = (f"auto_map names {code}, Python code that is never run", *notes)
@@ -112,7 +113,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        warnings=(*aside, *(() if encoder else wrapped), *architecture.warnings),
+        warnings=(*aside, *(() if encoder else wrapped), *architecture.warnings, *warnings),
         notes=(*notes, *architecture.notes),
     )
 

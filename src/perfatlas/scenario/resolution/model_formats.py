@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.formats import formats, get_format
@@ -11,13 +13,36 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
+    from perfatlas.engines.profile import FormatAlias
 
-# Formats of checkpoints, and what runs of them on tensor cores without their products.
-_WEIGHT_ONLY: Final = {"nvfp4": "nvfp4_wo", "mxfp4_mxfp8": "mxfp4"}
-_HAVE_MARLIN: Final = ("vllm", "sglang", "")
-_WEIGHT_ONLY_SOURCE: Final = (
-    "docs.vllm.ai, features/quantization/modelopt; sgl-project/sglang pull request 19652"
-)
+_MARLIN: Final = "weight-only kernels (Marlin; Petit on AMD): docs.vllm.ai, features/quantization/"
+_OPEN: Final = ("vllm", "sglang", "")
+_MX: Final = "mxfp4_mxfp4"
+
+
+class _Fallback(NamedTuple):
+    """What engines run of a checkpoint on tensor cores without its products."""
+
+    format: str
+    runs: str  # Kernels, and their source
+    families: tuple[str, ...] = _OPEN
+    vendors: tuple[str, ...] = ()  # () for all
+
+
+_FALLBACKS: Final = {
+    "nvfp4": _Fallback("nvfp4_wo", f"{_MARLIN}modelopt; sgl-project/sglang pull request 19652"),
+    "mxfp4_mxfp8": _Fallback("mxfp4", f"{_MARLIN}modelopt; sgl-project/sglang pull request 19652"),
+    _MX: _Fallback(
+        "mxfp4",
+        "products in 16 bits of weights that it converts in every step, which these times do not"
+        " contain: vllm/model_executor/layers/quantization/quark/schemes/quark_ocp_mx.py, emulate",
+        ("vllm",),
+    ),
+    **dict.fromkeys(
+        ("fp8_static", "fp8_dynamic", "fp8_block"),
+        _Fallback("fp8_wo", f"{_MARLIN}fp8", ("vllm", "sglang"), ("NVIDIA",)),
+    ),
+}
 # Formats of weights whose published checkpoints mostly quantize the KV cache too.
 _CACHED_IN_FP8: Final = ("fp8_static", "nvfp4")
 _CACHE_NOTE: Final = (
@@ -48,6 +73,7 @@ class FormatSupport(NamedTuple):
 
     architecture: str
     peaks: frozenset[str]
+    vendor: str = ""
 
 
 def format_support(system: str) -> FormatSupport | None:
@@ -60,7 +86,7 @@ def format_support(system: str) -> FormatSupport | None:
         device = resolve_system(system).device
     except InvalidSpecError:
         return None  # reported when systems are resolved
-    return FormatSupport(device.architecture, frozenset(device.peak_flop_per_s))
+    return FormatSupport(device.architecture, frozenset(device.peak_flop_per_s), device.vendor)
 
 
 def half_format(system: str) -> str:
@@ -97,28 +123,30 @@ def resolve_formats(
     half = _half_format(device)
     source = _HALF_SOURCES.get(profile.name, "the device does not multiply in bf16")
     notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {source}"]
+    runs = partial(_runs, profile=profile, device=device, mx_vendors=checkpoint.mx_vendors)
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         if given is None and (role == "gemm_format" or network.has_experts):
             checkpoint.refuse_unread("format")
+            _refuse_engine(network, profile, device)
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or half
-        meant = profile.alias(name, device.architecture if device else "")
-        alias = meant.value if meant else name
-        weight_only = _weight_only(alias, profile, device) if given is None else None
+        chosen, meant, fallback = runs(name)
+        if given is not None:
+            chosen, fallback = get_format(meant.value if meant else name).name, None
         if role == "moe_format" and not network.has_experts:
-            return get_format(alias).name
+            return chosen
         if meant:
-            notes.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
+            notes.append(f"{role} {name} is {meant.value} on {profile.id}: {meant.source}")
         elif stated is not None and (same or given is None):
-            notes.append(f"{role} {alias} from the checkpoint: {checkpoint.source}")
-        if weight_only:
+            notes.append(f"{role} {name} from the checkpoint: {checkpoint.source}")
+        if fallback:
             notes.append(
-                f"{role} {weight_only}: the tensor cores do not multiply {alias}, and"
-                f" {profile.name} then runs weight-only kernels (Marlin): {_WEIGHT_ONLY_SOURCE}"
+                f"{role} {chosen}: where tensor cores do not multiply {name} of this checkpoint,"
+                f" {profile.name} runs {fallback.runs}"
             )
-        return get_format(weight_only or alias).name
+        return chosen
 
     gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
@@ -138,8 +166,34 @@ def resolve_formats(
     unstated = requested.kv_format is None and checkpoint.kv_format is None
     if network.decodes and unstated and gemm in _CACHED_IN_FP8:
         notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))
-    found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half)
+    # what the user asks for replaces the formats of the checkpoint, unless it is the same
+    stated = {"": checkpoint.gemm_format, "experts": moe_stated}
+    own = {
+        operator: name is not None and chosen == runs(name)[0]
+        for (operator, name), chosen in zip(stated.items(), (gemm, moe), strict=True)
+    }
+    modules = tuple(
+        replace(module, format=module.format and runs(module.format)[0])
+        for module in checkpoint.modules
+        if own.get(module.operator, own[""])
+    )
+    found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half, modules=modules)
     return found, tuple(notes)
+
+
+def _refuse_engine(network: Network, profile: EngineProfile, device: FormatSupport | None) -> None:
+    """Refuse a checkpoint that the engine does not load, or not on the device."""
+    checkpoint, family = network.checkpoint, profile.kernel_family
+    engines, where = checkpoint.engines, ""
+    vendors = checkpoint.mx_vendors
+    stored = {module.format for module in checkpoint.modules}
+    if device and vendors and device.vendor not in vendors and _MX in stored:
+        engines, where = _FALLBACKS[_MX].families, f" on GPUs of {device.vendor}"
+    if engines and family and family not in engines:
+        raise UnsupportedError(
+            f"{profile.id} does not run this checkpoint ({checkpoint.source}){where}; set engine"
+            f" to {' or '.join(engines)}, or format to one that {profile.name} runs"
+        )
 
 
 def _refuse_attention(
@@ -163,12 +217,34 @@ def _half_format(device: FormatSupport | None) -> str:
     return "fp16" if lacks else "bf16"
 
 
-def _weight_only(name: str, profile: EngineProfile, device: FormatSupport | None) -> str | None:
-    """Return the weight-only format that an engine runs of a checkpoint, None if its own."""
-    stated = formats().get(name)
-    if stated is None or device is None or stated.tensor_peak in device.peaks:
+def _runs(
+    name: str,
+    profile: EngineProfile,
+    device: FormatSupport | None,
+    mx_vendors: tuple[str, ...],
+) -> tuple[str, FormatAlias | None, _Fallback | None]:
+    """Return what the engine runs of a format, why, and what it runs in place of it."""
+    meant = profile.alias(name, device.architecture if device else "")
+    alias = get_format(meant.value if meant else name).name
+    fallback = _fallback(alias, profile, device, mx_vendors)
+    return (fallback.format if fallback else alias), meant, fallback
+
+
+def _fallback(
+    name: str,
+    profile: EngineProfile,
+    device: FormatSupport | None,
+    mx_vendors: tuple[str, ...],
+) -> _Fallback | None:
+    """Return what an engine runs of a checkpoint, None if its own format."""
+    found = _FALLBACKS.get(name)
+    if found is None or device is None:
         return None
-    return _WEIGHT_ONLY.get(name) if profile.kernel_family in _HAVE_MARLIN else None
+    emulated = name == _MX and mx_vendors and device.vendor not in mx_vendors
+    if formats()[name].tensor_peak in device.peaks and not (emulated and profile.kernel_family):
+        return None
+    suits = profile.kernel_family in found.families
+    return found if suits and device.vendor in (found.vendors or (device.vendor,)) else None
 
 
 def _cache_format(given: str) -> str:

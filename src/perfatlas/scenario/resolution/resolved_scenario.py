@@ -248,6 +248,7 @@ def _systems(
 
 def _needed_formats(formats: ModelFormats, network: Network) -> set[str]:
     needed = {formats.gemm, formats.attention, formats.head}
+    needed |= {module.format for module in formats.modules if module.format}
     if network.has_experts:
         needed.add(formats.moe)
     if any(group.selects_keys for group in network.layers):

@@ -180,7 +180,7 @@ def power_remarks(
     clocks = answer.LockedClocks("passes", locked_C, watts_C, power.cap_w)
     for index in np.flatnonzero(clocks.too_high()).tolist():
         found[index].append(clocks.note(index))
-    readers = {*answer.STEPS, *answer.format_readers(*vars(question.formats).values())}
+    readers = {*answer.STEPS, *answer.format_readers(*question.formats.names)}
     for position, system in enumerate(question.index_C.tolist()):
         own = readers | answer.collective_readers(
             question.systems[system], question.layouts.gpus[position]
