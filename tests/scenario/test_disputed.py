@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas import collective, estimate, kernel_gemm, train
+from perfatlas import collective, estimate, kernel_gemm, search, simulate, train
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate_table
@@ -82,3 +82,11 @@ def test_a_range_holds_its_value(tmp_path: Path, text: str) -> None:
     path.write_text(FILE % text)
     with pytest.raises(InvalidSpecError, match="range"):
         resolve_system(str(path))
+
+
+def test_searches_and_simulations_say_what_their_intervals_leave_out() -> None:
+    job: dict[str, Any] = {**MODEL, "system": "rubin", "concurrency": 4, "num_requests": 8}
+    del job["batch"]
+    asked: dict[str, Any] = {"model": MODEL["model"], "gpus": 1, "num_simulated": 0}
+    for answer in (simulate(**job, isl=100, osl=10), search(**asked, system="rubin")):
+        assert sum("intervals here leave that out" in text for text in answer.warnings) == 1

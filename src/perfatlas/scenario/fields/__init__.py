@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.complete import (
         complete_scenario, plain_values, resolved_name, resolved_names,
     )
-    from perfatlas.scenario.fields.disputed import rows_within_disputed_ends, within_disputed_ends
+    from perfatlas.scenario.fields.disputed import (
+        left_out_notes, rows_within_disputed_ends, within_disputed_ends,
+    )
     from perfatlas.scenario.fields.input_fields import InputFields, columns_of
     from perfatlas.scenario.fields.operation import (
         ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,

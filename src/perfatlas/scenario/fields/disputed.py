@@ -10,7 +10,7 @@ from perfatlas.quantities import PerfatlasError, format_quantity
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.answer import Answer
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SYSTEMS: Final = ("system", "prefill_system", "decode_system", "feed_forward_system")
 ENDS: Final = {LOW_ENDING: min, HIGH_ENDING: max}
 NOTES: Final = "warnings"  # column of a table
+CONTAINED: Final = "intervals contain both ends, all at once"
+LEFT_OUT: Final = "intervals here leave that out"
 
 
 def disputed_ends(text: object) -> tuple[str, ...]:
@@ -42,7 +44,7 @@ def disputed_ends(text: object) -> tuple[str, ...]:
     )
 
 
-def disputed_note(text: str) -> str:
+def disputed_note(text: str, effect: str = CONTAINED) -> str:
     """Return the remark on the disputed figures of a system."""
     system = resolve_system(text)
     figures = ", ".join(
@@ -50,10 +52,16 @@ def disputed_note(text: str) -> str:
         for path, (least, most) in system.ranges.items()
     )
     return (
-        f"sources of {system.name} disagree, and intervals contain both ends, all at once:"
-        f" {figures}; `perfatlas catalog systems show {system.name}` names them, and a value of"
-        " your own, as in --system NAME{FIELD=VALUE}, replaces its range"
+        f"sources of {system.name} disagree, and {effect}: {figures};"
+        f" `perfatlas catalog systems show {system.name}` names them, and a value of your own,"
+        " --system NAME{FIELD=VALUE}, replaces its range"
     )
+
+
+def left_out_notes(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return remarks on systems whose disputed figures intervals do not contain."""
+    named = (text for text in texts if disputed_ends(text))
+    return tuple(disputed_note(text, LEFT_OUT) for text in named)
 
 
 def _amount(path: str, value: float) -> str:

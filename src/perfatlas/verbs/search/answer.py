@@ -21,7 +21,7 @@ from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, remarks
 from perfatlas.report.text import format_share, format_value
 from perfatlas.scenario import deployments
-from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
+from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario, left_out_notes
 from perfatlas.scenario.resolution import image_fields, image_tokens, read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
@@ -361,6 +361,7 @@ def _answer(
         evidence.append(grounds)
         warnings += warned
     warnings += [f"not searched: {why}" for why in sorted(found.reasons)]
+    warnings += left_out_notes(inputs.all_systems)
     prices = [inputs.gpu_price(name) for name in inputs.all_systems]
     warnings += [price.warning for price in prices if price.warning]
     notes = [*_notes(inputs, ranking), *dict.fromkeys(price.note for price in prices)]

@@ -21,7 +21,7 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.sampling import normal_quantile
 from perfatlas.scenario import deployments, resolution
-from perfatlas.scenario.fields import NOT_OF_GRAPHS, Traffic, plain_values
+from perfatlas.scenario.fields import NOT_OF_GRAPHS, Traffic, left_out_notes, plain_values
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -348,6 +348,7 @@ def _simulation(
         *deployments.no_effect_remarks(traffic, scenario, resolved, ready),
         *deployments.unknown_power(ready),
         *deployments.meters_without_power(ready, energies),
+        *left_out_notes((scenario.system,)),
         *stale,
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
