@@ -82,6 +82,7 @@ class Node:
     causal: bool = False  # Whether queries of an attention see only the keys up to their own
     # Whether the derivative of an activation follows from its output, as of ReLU
     by_output: bool = False
+    format: str = ""  # Of a product with weights, "" for that of the network
 
     @property
     def label(self) -> str:
@@ -161,7 +162,7 @@ class Node:
         }
         shared: dict[str, Any] = {"name": name, "phase": phase, "count": size["count"]}
         if self.kind in PRODUCTS:
-            return _product(self.kind, size, formats, shared)
+            return _product(self.kind, size, self.format or formats.gemm, formats, shared)
         if self.kind == "attention":
             shared |= {key: size[key] for key in ("q_len", "kv_len", "num_heads", "num_kv_heads")}
             return operators.Attention(
@@ -210,11 +211,12 @@ LEAST: Final[Mapping[str, float]] = {
 def _product(
     kind: str,
     size: Mapping[str, operators.FloatArray],
+    weight_format: str,
     formats: ModelFormats,
     shared: Mapping[str, Any],
 ) -> operators.Gemm:
     """Return a linear layer, a convolution, or a product of activations."""
-    number_format = get_format(formats.attention if kind == "matmul" else formats.gemm)
+    number_format = get_format(formats.attention if kind == "matmul" else weight_format)
     groups_C = size.get("groups", np.ones_like(size["m"]))
     input_bytes: operators.FloatArray | float = number_format.activation_bytes
     output_bytes = operators.ACTIVATION_BYTES
