@@ -91,6 +91,11 @@ _OF_FLOATS: Final = ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention
 INT32: Final = 6  # type of ONNX
 # Operators whose inputs of 32-bit integers are biases.
 _BIASED: Final = frozenset(("DequantizeLinear", "QGemm", "QLinearConv"))
+# What parts of a file raise that do not fit together: a name that is not UTF-8 is one of bytes.
+_DAMAGED: Final = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError),
+    ValueError,
+)
 _STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml")  # operator sets whose shapes ONNX infers
 
 
@@ -116,12 +121,11 @@ def nodes_of_file(
     Limits: A product of activations around a softmax is one attention; other chains stay apart.
         Weights in external files are not counted as parameters beyond their shapes.
     """
-    model = loaded(path)
     try:
-        return _imported(model, path, batch, dict(sizes or {}))
-    except UnicodeDecodeError as problem:  # names are decoded when they are read
+        return _imported(loaded(path), path, batch, dict(sizes or {}))
+    except _DAMAGED as problem:
         raise quantities.InvalidSpecError(
-            f"{path}: a name is not UTF-8: {problem.reason}"
+            f"{path} is damaged, or its operators do not fit together: {problem}"
         ) from problem
 
 
@@ -222,6 +226,13 @@ class _Graph:
         for value in graph.initializer:
             self.shapes[value.name] = imports.Tensor(tuple(int(size) for size in value.dims))
             self.types[value.name] = value.data_type
+        written = {"", *self.weights, *(value.name for value in (*graph.input, *graph.initializer))}
+        for op in graph.node:
+            if early := [name for name in op.input if name not in written]:
+                raise quantities.InvalidSpecError(
+                    f"{op.op_type} {op.name!r} reads {early[0]!r}, which nothing before it writes"
+                )
+            written.update(op.output)
         self.stored = {name: self.types.get(name, 1) for name in self.weights}
         for op in self.graph.node:
             reads = reads_of(op)

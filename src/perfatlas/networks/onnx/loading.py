@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = (1 << 31) - 1  # bytes of a protocol buffer
 MAX_SHAPE_INITIALIZER: Final = 1024  # elements of an initializer that may be a shape
 MAX_SHAPE_ELEMENTS: Final = 64  # elements of a tensor of integers that is a shape
+MAX_PROCESSED: Final = 500_000  # operators over all rounds of inference, some 10 s
 FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 WHOLE: Final = (6, 7, 9)  # int32, int64, bool
 WEIGHTS: Final = (*FLOATS, *range(2, 6), *range(17, 27))  # and 16, 8, 4 and 2 bits
@@ -191,11 +192,18 @@ def inferred(folding: Folding, path: Path, weights: dict[str, int]) -> Any:  # n
     del model.graph.value_info[:]
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
+    processed, again = 0, True
     try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        while folding.fold(graph):  # each round makes a constant or takes a branch
-            weights |= drop_weights(model.graph, folding.folded) | weights
+        while again:  # each round makes a constant or takes a branch
+            processed += len(model.graph.node)
+            if processed > MAX_PROCESSED:
+                raise quantities.UnsupportedError(
+                    f"{path}: sizes follow from each other in too many steps; export the graph"
+                    " with fixed sizes, for example with onnxsim"
+                )
             graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+            again = folding.fold(graph)
+            weights |= (drop_weights(model.graph, folding.folded) | weights) if again else {}
     except (onnx.shape_inference.InferenceError, LookupError, ValueError, RuntimeError) as problem:
         raise quantities.InvalidSpecError(
             f"{path}: shapes cannot be inferred: {problem}"

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.nodes import Node
 
-MAX_JSON_BYTES: Final = 1 << 29  # bytes of the description of a program
+MAX_JSON_BYTES: Final = 1 << 28  # bytes of the description of a program
+MAX_JSON_VALUES: Final = 6_000_000  # values in it: some 1.4 GB of memory as dictionaries
 MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
@@ -74,7 +75,13 @@ def read_archive(path: Path) -> dict[str, Any]:
                     f"{path} holds no models/model.json below {MAX_JSON_BYTES:,} bytes; write it"
                     " with torch.export.save of PyTorch 2.6 or later"
                 )
-            program = json.loads(archive.read(members[0]))
+            text = archive.read(members[0])
+            if (values := sum(map(text.count, (b",", b"{", b"[")))) > MAX_JSON_VALUES:
+                raise InvalidSpecError(
+                    f"{path}: models/model.json has {values:,} values, more than"
+                    f" {MAX_JSON_VALUES:,}; export parts of the program"
+                )
+            program = json.loads(text)
     except (OSError, zipfile.BadZipFile, ValueError, RecursionError) as problem:
         raise InvalidSpecError(
             f"{path} cannot be read as an archive of torch.export.save: {problem}"
