@@ -425,6 +425,13 @@ def test_programs_that_are_none_are_refused(tmp_path: Path, program: object, wro
         import_graph(tmp_path / "net.pt2")
 
 
+def test_a_program_of_too_many_values_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("net/models/model.json", b"[" + b"{}," * 3_000_000 + b"0]")
+    with pytest.raises(InvalidSpecError, match="has 6,000,001 values, more than 6,000,000"):
+        import_graph(tmp_path / "net.pt2")
+
+
 def test_external_data_is_never_opened(tmp_path: Path) -> None:
     outside = helper.make_tensor("w", FLOAT, (4, 2048), [0.0] * 8192)
     outside.ClearField("float_data")

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, save
 
 from perfatlas.networks import import_graph
 from perfatlas.networks.graphs import read_graph
-from perfatlas.networks.onnx import nodes_of_file
+from perfatlas.networks.onnx import loading, nodes_of_file
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import system_engine
 from perfatlas.verbs.estimate import estimate
@@ -287,7 +287,8 @@ def test_weights_have_the_width_that_they_are_stored_in(
         ("ij,kj->ik", (4, 32), (8, 32), "linear 4 8 32 1"),
         ("bthd,hde->bte", (2, 3, 4, 8), (4, 8, 16), "linear 6 16 32 1"),
         ("bhqd,bhkd->bhqk", (2, 4, 3, 8), (2, 4, 5, 8), "matmul 3 5 8 8"),
-        ("...ij,jk->...ik", (2, 4, 32), (32, 8), "no product of two operands"),
+        ("...ij,jk->...ik", (2, 4, 32), (32, 8), "linear 8 8 32 1"),
+        ("...ij,...jk->...ik", (2, 4, 32), (2, 32, 8), "matmul 4 8 32 2"),
         ("ij,kl->ik", (4, 32), (8, 16), "no product of two operands"),
         ("ii,ij->j", (4, 4), (4, 8), "no product of two operands"),
         ("bi,bi->b", (4, 32), (1, 32), "no product of two operands"),
@@ -588,6 +589,41 @@ def test_several_weights_that_are_one_are_counted_once(tmp_path: Path) -> None:
     file = _save(tmp_path / "both.onnx", nodes, [_weight(name, SIZE, SIZE) for name in "uv"])
     assert tomllib.loads(import_graph(file))["parameters"] == 2 * SIZE * SIZE
     assert _flop(file) == 2 * SIZE * 2 * SIZE
+
+
+@pytest.mark.parametrize(("equation", "kind"), [("bij->bji", "copy"), ("...i->...", "reduce")])
+def test_einsum_of_one_operand_moves_it(tmp_path: Path, equation: str, kind: str) -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], equation=equation)
+    graph = helper.make_graph([node], "net", [_value("x", 2, 4, 8)], [_value("y")])
+    save(helper.make_model(graph), str(tmp_path / "e.onnx"))
+    assert [each.kind for each in nodes_of_file(tmp_path / "e.onnx").nodes] == [kind]
+
+
+def test_an_operator_that_reads_what_follows_it_is_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["x", "z"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    with pytest.raises(InvalidSpecError, match="Mul '' reads 'z', which nothing before it writes"):
+        import_graph(_save(tmp_path / "cycle.onnx", nodes, []))
+
+
+def test_sizes_that_follow_from_each_other_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, last = [], "x"
+    for step in range(10):
+        one, two, three = f"s{step}", f"d{step}", f"r{step}"
+        nodes += [
+            helper.make_node("Shape", [last], [one]),
+            helper.make_node("Div", [one, "k"], [two]),
+        ]
+        nodes += [helper.make_node("Reshape", [last, two], [three])]
+        last = three
+    nodes.append(helper.make_node("Relu", [last], ["y"]))
+    ones = helper.make_tensor("k", TensorProto.INT64, [2], [1, 1])
+    file = _save(tmp_path / "steps.onnx", nodes, [ones])
+    assert len(nodes_of_file(file).nodes) == 1
+    monkeypatch.setattr(loading, "MAX_PROCESSED", 5 * len(nodes))
+    with pytest.raises(UnsupportedError, match="follow from each other in too many steps"):
+        import_graph(file)
 
 
 def test_an_index_of_many_values_is_a_reduction(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from perfatlas.networks.onnx.loading import (
     FLOATS,
     MAX_SHAPE_ELEMENTS,
     WHOLE,
+    check_order,
     drop_weights,
     fix_sizes,
     inferred,
@@ -59,6 +60,7 @@ _ATTENTIONS: Final = {
     "Attention": (1, 4, 2),
     "QAttention": (1, 8, 3),
 }
+_MORE_LABELS: Final = "αβγδεζηθ"  # which no equation of ONNX has
 _GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1, "DynamicQuantizeLSTM": 4}
 # What may stand between the scores of an attention and their softmax.
 _SCORES: Final = ("MatMul", "FusedMatMul")
@@ -68,23 +70,11 @@ BATCHED: Final = 3  # dimensions of products in a batch
 BIAS: Final = 2  # place of the bias among the inputs of a convolution
 BATCH_NORMS: Final = ("BatchNormalization", "LRN", "LpNormalization")  # without rows
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
-IN_16_BITS: Final = "bf16"  # format of products whose weights are floats of 16 or 32 bits
 _BITS: Final = {
     **dict.fromkeys((2, 3), "int8"),
     **dict.fromkeys((17, 18, 19, 20), "fp8"),
     **dict.fromkeys((21, 22), "int4"),
     23: "fp4",
-}
-# Formats of products by the type of weights, and whether activations are quantized too.
-_FORMATS: Final = {
-    ("int8", True): "int8",
-    ("int8", False): "int8_wo",
-    ("fp8", True): "fp8_static",
-    ("fp8", False): "int8_wo",
-    ("fp4", True): "nvfp4",
-    ("fp4", False): "nvfp4_wo",
-    **dict.fromkeys((("int4", True), ("int4", False)), "int4_wo"),
-    **dict.fromkeys((("", True), ("", False)), IN_16_BITS),
 }
 # Operators of integers that read floats.
 _OF_FLOATS: Final = ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention")
@@ -137,6 +127,7 @@ def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) 
     weights = drop_weights(model.graph, ())
     folding = Folding(model, of_batch, stated)
     graph = inferred(folding, path, weights)
+    check_order(graph)
     reader = _Graph(
         graph=graph,
         weights=set(weights),
@@ -156,13 +147,12 @@ def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) 
             user.op_type for user in reader.users[name]
         ):
             weights[name] = _count(reader.shapes[name])
-    number_format, nodes = reader.with_formats()
+    number_format, nodes = imports.with_formats(reader.nodes)
+    elements = imports.weights_by_format(reader.nodes)
     held = sum(reader.packed.get(name, weights[name]) for name in weights.keys() & read)
     # scales that the bytes of a format contain are tensors of the file
-    scales = (
-        n * (8 * get_format(name).weight_bytes % 1) / 16 for name, n in reader.formats.items()
-    )
-    own_scales = min(round(sum(scales)), max(held - reader.formats.total(), 0))
+    scales = (n * (8 * get_format(name).weight_bytes % 1) / 16 for name, n in elements.items())
+    own_scales = min(round(sum(scales)), max(held - elements.total(), 0))
     return imports.Imported(
         nodes=nodes,
         parameters=held + sum(reader.computed.values()) - own_scales,
@@ -192,7 +182,6 @@ class _Graph:
         stored: Weights that the file holds, by name, with the type of their elements.
         computed: Elements of weights that operators of constants compute, by name.
         packed: Elements of weights that are bits in bytes, by name.
-        formats: Elements of weights of products by format.
     """
 
     graph: Any
@@ -211,7 +200,6 @@ class _Graph:
     stored: dict[str, int] = field(default_factory=dict)
     computed: dict[str, int] = field(default_factory=dict)
     packed: dict[str, int] = field(default_factory=dict)
-    formats: Counter[str] = field(default_factory=Counter)
 
     def read(self) -> None:
         """Add all operators."""
@@ -226,13 +214,6 @@ class _Graph:
         for value in graph.initializer:
             self.shapes[value.name] = imports.Tensor(tuple(int(size) for size in value.dims))
             self.types[value.name] = value.data_type
-        written = {"", *self.weights, *(value.name for value in (*graph.input, *graph.initializer))}
-        for op in graph.node:
-            if early := [name for name in op.input if name not in written]:
-                raise quantities.InvalidSpecError(
-                    f"{op.op_type} {op.name!r} reads {early[0]!r}, which nothing before it writes"
-                )
-            written.update(op.output)
         self.stored = {name: self.types.get(name, 1) for name in self.weights}
         for op in self.graph.node:
             reads = reads_of(op)
@@ -326,12 +307,6 @@ class _Graph:
             f"{op.op_type} {op.name!r} is control flow, whose path depends on data; {remedy} the"
             " graph without it, for example with fixed sizes and onnxsim"
         )
-
-    def with_formats(self) -> tuple[str, tuple[Node, ...]]:
-        """Return the format of most weights of products, and operators that state another one."""
-        most = max(self.formats, key=lambda name: self.formats[name], default="")
-        nodes = (replace(n, format="" if n.format == most else n.format) for n in self.nodes)
-        return most.replace(IN_16_BITS, ""), tuple(nodes)
 
     def _is_shape(self, op: Any) -> bool:  # noqa: ANN401
         """Return whether an operator computes sizes: few integers, without a kernel."""
@@ -428,7 +403,6 @@ class _Graph:
         first, second = (op.input[index] for index in _CONVOLUTIONS[op.op_type])
         if node.kind == "conv" and second in self.weights:
             node = replace(node, format=self._format(op, second, first))
-            self.formats[node.format] += _count(weight)
         if not is_folded_norm(op):
             biased = len(op.input) > BIAS and op.op_type in ("Conv", "ConvTranspose")
             return [node, *([imports.added_bias(out, node.kind)] if biased else ())]
@@ -448,7 +422,7 @@ class _Graph:
                     f"{op.op_type} {op.name!r} holds weights of {_attribute(op, 'bits', 4)} bits,"
                     " and the formats of weights alone have 4 or 8; export it with these"
                 )
-        return _FORMATS[bits, quantized]
+        return imports.FORMATS[bits, quantized]
 
     def _held(
         self,
@@ -459,17 +433,22 @@ class _Graph:
         times: int = 1,
     ) -> Node:
         """Return a product with weights in the format that they are stored in."""
-        number_format = self._format(op, weight, other)
-        self.formats[number_format] += sizes["n"] * sizes["k"]
-        return replace(imports.node("linear", sizes, times=times), format=number_format)
+        node = imports.node("linear", sizes, times=times)
+        return replace(node, format=self._format(op, weight, other))
 
     def _einsum(self, op: Any, read: list[str]) -> Node:  # noqa: ANN401
-        """Return the product of two operands that an equation states, by element without a sum."""
+        """Return the product of two operands that an equation states, by element without a sum.
+
+        One operand is copied, or summed.
+        """
         text = _attribute(op, "equation", b"").decode().replace(" ", "")
         left, arrow, out = text.partition("->")
-        terms = left.split(",")
         shapes = [self.shape(name, op).sizes for name in op.input]
-        is_product = len(terms) == len(shapes) == 2 and arrow and "..." not in text
+        terms = [*map(_spelled, left.split(","), map(len, shapes))]
+        out = _spelled(out, len(self.shape(op.output[0], op).sizes))
+        if len(terms) == len(shapes) == 1:
+            return self._moving("copy" if len(out) == len(terms[0]) else "reduce", op, read, read)
+        is_product = len(terms) == len(shapes) == 2 and arrow
         sizes: dict[str, int] = {}
         for term, shape in zip(terms, shapes, strict=False):
             for label, size in zip(term, shape, strict=False):
@@ -633,6 +612,12 @@ class _Graph:
             scaled_tensors |= {name} if scaled else set()
             name = next(factor for factor in writer.input if factor not in self.weights)
         return scaled_tensors
+
+
+def _spelled(term: str, dimensions: int) -> str:
+    """Return a term of an Einsum with labels for the dimensions that "..." stands for."""
+    number = max(dimensions - len(term.replace("...", "")), 0)
+    return term.replace("...", _MORE_LABELS[len(_MORE_LABELS) - number :])
 
 
 def _count(tensor: imports.Tensor) -> int:

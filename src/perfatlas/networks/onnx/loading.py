@@ -209,3 +209,14 @@ def inferred(folding: Folding, path: Path, weights: dict[str, int]) -> Any:  # n
             f"{path}: shapes cannot be inferred: {problem}"
         ) from problem
     return graph
+
+
+def check_order(graph: Any) -> None:  # noqa: ANN401
+    """Refuse a graph with an operator that reads what follows it, as in a cycle."""
+    written = {"", *(value.name for value in (*graph.input, *graph.initializer))}
+    for op in graph.node:
+        if early := [name for name in op.input if name not in written]:
+            raise quantities.InvalidSpecError(
+                f"{op.op_type} {op.name!r} reads {early[0]!r}, which nothing before it writes"
+            )
+        written.update(op.output)
