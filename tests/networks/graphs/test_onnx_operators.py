@@ -517,6 +517,18 @@ def test_iterations_of_other_sizes_are_refused(tmp_path: Path) -> None:
         import_graph(_save(tmp_path / "grows.onnx", [loop], [count]))
 
 
+def test_a_loop_that_is_stated_but_carries_unknown_sizes_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["n"]),
+        helper.make_node("Cast", ["n"], ["h"], to=FLOAT),
+        _looping("Loop"),
+    ]
+    count = helper.make_tensor("t", TensorProto.INT64, [], [5])
+    file = _save(tmp_path / "u.onnx", nodes, [_weight("w", SIZE, SIZE), count])
+    with pytest.raises(UnsupportedError, match=r"Loop 'steps'.* data; export the graph"):
+        import_graph(file, sizes={"steps": 3})
+
+
 def test_an_input_that_chooses_a_branch_has_a_value(tmp_path: Path) -> None:
     rate = helper.make_tensor_value_info("rate", TensorProto.INT64, [])
     nodes = [

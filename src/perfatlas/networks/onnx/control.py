@@ -7,11 +7,12 @@ the operators of the body stand in the graph once, with how often they run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+Proto: TypeAlias = Any  # a message of ONNX
 CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
 _OF_LOOP: Final = (
     7,
@@ -35,7 +36,7 @@ class Control:
     initial: set[str] = field(default_factory=set)
     carried: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def inline(self, graph: Any, values: Mapping[str, Any], types: Mapping[str, Any]) -> bool:  # noqa: ANN401
+    def inline(self, graph: Proto, values: Mapping[str, Any], types: Mapping[str, Any]) -> bool:
         """Replace control flow whose path is known; drop what nothing reads then.
 
         Args:
@@ -62,11 +63,7 @@ class Control:
         return changed
 
     def _inside(
-        self,
-        node: Any,  # noqa: ANN401
-        graph: Any,  # noqa: ANN401
-        values: Mapping[str, Any],
-        types: Mapping[str, Any],
+        self, node: Proto, graph: Proto, values: Mapping[str, Any], types: Mapping[str, Any]
     ) -> list[Any] | None:
         """Return the operators that stand for control flow, None for another operator."""
         if node.op_type in ("Loop", "Scan"):
@@ -80,11 +77,7 @@ class Control:
         return [*body.node, *_copies(names, body.output, node.output)]
 
     def _loop(
-        self,
-        node: Any,  # noqa: ANN401
-        graph: Any,  # noqa: ANN401
-        values: Mapping[str, Any],
-        types: Mapping[str, Any],
+        self, node: Proto, graph: Proto, values: Mapping[str, Any], types: Mapping[str, Any]
     ) -> list[Any] | None:
         """Return one iteration of a loop, and what stacks its outputs; None if it is not known."""
         from onnx.helper import make_node, make_tensor
@@ -135,12 +128,7 @@ class Control:
         return nodes
 
     def _rename_inside(
-        self,
-        node: Any,  # noqa: ANN401
-        graph: Any,  # noqa: ANN401
-        body: Any,  # noqa: ANN401
-        bound: Mapping[str, str],
-        count: int,
+        self, node: Proto, graph: Proto, body: Proto, bound: Mapping[str, str], count: int
     ) -> Mapping[str, str]:
         """Give what is inside of an operator names of its own, which are returned by the old ones.
 
@@ -161,7 +149,7 @@ class Control:
             self.times |= {name: times for inner in body.node for name in inner.output}
         return renamed
 
-    def _iterations(self, node: Any, body: Any, values: Mapping[str, Any]) -> int:  # noqa: ANN401
+    def _iterations(self, node: Proto, body: Proto, values: Mapping[str, Any]) -> int:
         """Return how often a Loop runs, 0 where that is not known."""
         if stated := self.stated.get(name_of(node)):
             return stated
@@ -181,12 +169,12 @@ class Control:
         return int(number.item()) if always and number is not None else 0
 
 
-def name_of(node: Any) -> str:  # noqa: ANN401
+def name_of(node: Proto) -> str:
     """Return the name of an operator, or of what it writes."""
     return str(node.name or node.output[0])
 
 
-def _first_output(node: Any) -> str:  # noqa: ANN401
+def _first_output(node: Proto) -> str:
     return str(next(name for name in node.output if name))
 
 
@@ -200,7 +188,7 @@ def _copies(names: Mapping[str, str], inside: Sequence[Any], outside: Sequence[s
     ]
 
 
-def _copied(body: Any, name: str) -> str:  # noqa: ANN401
+def _copied(body: Proto, name: str) -> str:
     """Return the tensor that one is a copy of."""
     copies = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity"}
     while name in copies:
@@ -208,7 +196,7 @@ def _copied(body: Any, name: str) -> str:  # noqa: ANN401
     return name
 
 
-def _rename(nodes: Any, renamed: Mapping[str, str]) -> None:  # noqa: ANN401
+def _rename(nodes: Proto, renamed: Mapping[str, str]) -> None:
     """Rename tensors of operators and of the graphs inside of them."""
     for node in nodes:
         node.input[:] = [renamed.get(name, name) for name in node.input]
@@ -219,7 +207,7 @@ def _rename(nodes: Any, renamed: Mapping[str, str]) -> None:  # noqa: ANN401
                 out.name = renamed.get(out.name, out.name)
 
 
-def reads_of(node: Any) -> list[str]:  # noqa: ANN401 - `onnx.NodeProto`
+def reads_of(node: Proto) -> list[str]:
     """Return the tensors that an operator reads, those of the graphs inside of it among them."""
     read = [name for name in node.input if name]
     for attribute in node.attribute:

@@ -17,7 +17,7 @@ from perfatlas.formats import get_format
 from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.attentions import Chains
 from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
-from perfatlas.networks.onnx.control import CONTROL, name_of, reads_of
+from perfatlas.networks.onnx.control import CONTROL, Control, name_of, reads_of
 from perfatlas.networks.onnx.folding import Folding
 from perfatlas.networks.onnx.functions import operators_of
 from perfatlas.networks.onnx.loading import (
@@ -33,7 +33,7 @@ from perfatlas.networks.onnx.loading import (
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from perfatlas.networks.graphs.nodes import Node
@@ -124,6 +124,8 @@ def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) 
     loops = [name_of(node) for node in operators_of(model.graph) if node.op_type == "Loop"]
     stated = {name: sizes.pop(name) for name in loops if name in sizes}
     items, of_batch = fix_sizes(model.graph, batch, sizes, path)
+    held = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in held]
     weights = drop_weights(model.graph, ())
     folding = Folding(model, of_batch, stated)
     graph = inferred(folding, path, weights)
@@ -132,7 +134,8 @@ def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) 
         graph=graph,
         weights=set(weights),
         producer=model.producer_name,
-        times=folding.control.times,
+        control=folding.control,
+        inputs=inputs,
     )
     reader.read()
     for loop, first, following in folding.control.carried:
@@ -149,13 +152,13 @@ def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) 
             weights[name] = _count(reader.shapes[name])
     number_format, nodes = imports.with_formats(reader.nodes)
     elements = imports.weights_by_format(reader.nodes)
-    held = sum(reader.packed.get(name, weights[name]) for name in weights.keys() & read)
+    elements_held = sum(reader.packed.get(name, weights[name]) for name in weights.keys() & read)
     # scales that the bytes of a format contain are tensors of the file
     scales = (n * (8 * get_format(name).weight_bytes % 1) / 16 for name, n in elements.items())
-    own_scales = min(round(sum(scales)), max(held - elements.total(), 0))
+    own_scales = min(round(sum(scales)), max(elements_held - elements.total(), 0))
     return imports.Imported(
         nodes=nodes,
-        parameters=held + sum(reader.computed.values()) - own_scales,
+        parameters=elements_held + sum(reader.computed.values()) - own_scales,
         sizes={},
         items=items,
         unknown=dict(reader.unknown),
@@ -170,7 +173,8 @@ class _Graph:
 
     Attributes:
         weights: Tensors that no input of the network changes.
-        times: How often the operator runs that writes a tensor, where not once.
+        control: What became of control flow.
+        inputs: Inputs of the network.
         producer: What wrote the file.
         shapes: Sizes of tensors by name.
         types: Types of their elements.
@@ -186,7 +190,8 @@ class _Graph:
 
     graph: Any
     weights: set[str]
-    times: Mapping[str, int]
+    control: Control
+    inputs: Collection[str]
     producer: str = ""
     shapes: dict[str, imports.Tensor] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
@@ -260,7 +265,7 @@ class _Graph:
         return replace(node, sizes={**node.sizes, "row": quantities.Expression(str(row))})
 
     def _put(self, node: Node, op: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
-        times = self.times.get(next(filter(None, op.output), ""), 1)
+        times = self.control.times.get(next(filter(None, op.output), ""), 1)
         count = quantities.Expression(str(times * int(node.count.text)))
         self.nodes.append(node if times == 1 else replace(node, count=count))
         self.kinds |= dict.fromkeys(op.output, node.kind)
@@ -290,19 +295,18 @@ class _Graph:
             self._put(node, op)
 
     def _unknown_path(self, op: Any) -> quantities.UnsupportedError:  # noqa: ANN401
-        """Return the refusal of control flow, with what sets its path."""
-        numbers = [
-            value.name
-            for value in self.graph.input
-            if value.name not in self.weights
-            and self.types[value.name] in WHOLE
-            and _count(self.shapes.get(value.name, imports.Tensor((0,)))) == 1
+        """Return the refusal of control flow, with the numbers that set its path."""
+        loops = [name_of(one) for one in self.graph.node if one.op_type == "Loop"]
+        scalars = [
+            name
+            for name in self.inputs
+            if self.types[name] in WHOLE and name in self.shapes and _count(self.shapes[name]) == 1
         ]
-        if op.op_type == "Loop":
-            numbers = [name_of(one) for one in self.graph.node if one.op_type == "Loop"]
-        given = ",".join(f"{name}=1" for name in numbers)
+        names = [name for name in loops if name not in self.control.stated]
         what = "the iterations of loops" if op.op_type == "Loop" else "the inputs that choose it"
-        remedy = f"state {what} as in --sizes {given}, or export" if numbers else "export"
+        names = names if op.op_type == "Loop" else scalars
+        given = ",".join(f"{name}=1" for name in names)
+        remedy = f"state {what} as in --sizes {given}, or export" if names else "export"
         return quantities.UnsupportedError(
             f"{op.op_type} {op.name!r} is control flow, whose path depends on data; {remedy} the"
             " graph without it, for example with fixed sizes and onnxsim"
