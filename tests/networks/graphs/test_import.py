@@ -455,6 +455,18 @@ def test_programs_that_are_none_are_refused(tmp_path: Path, program: object, wro
         import_graph(tmp_path / "net.pt2")
 
 
+@pytest.mark.parametrize("place", [8, 10, 40])  # method of compression, and data
+def test_a_damaged_archive_is_refused(tmp_path: Path, place: int) -> None:
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", "[" * 9000)
+    content = bytearray((tmp_path / "net.pt2").read_bytes())
+    start = 0 if place == 40 else content.rindex(b"PK\x01\x02")
+    content[start + place] ^= 0xFF
+    (tmp_path / "net.pt2").write_bytes(content)
+    with pytest.raises(InvalidSpecError, match="cannot be read as an archive"):
+        import_graph(tmp_path / "net.pt2")
+
+
 def test_a_program_of_too_many_values_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("net/models/model.json", b"[" + b"{}," * 3_000_000 + b"0]")

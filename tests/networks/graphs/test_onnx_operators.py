@@ -519,8 +519,9 @@ def test_iterations_of_other_sizes_are_refused(tmp_path: Path) -> None:
 
 def test_a_loop_that_is_stated_but_carries_unknown_sizes_is_refused(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("NonZero", ["x"], ["n"]),
-        helper.make_node("Cast", ["n"], ["h"], to=FLOAT),
+        helper.make_node("Cast", ["x"], ["n"], to=TensorProto.INT64),
+        helper.make_node("Squeeze", ["n"], ["s"]),
+        helper.make_node("Reshape", ["x", "s"], ["h"]),
         _looping("Loop"),
     ]
     count = helper.make_tensor("t", TensorProto.INT64, [], [5])

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import json
+import lzma
 import math
 import re
 import zipfile
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -53,6 +55,7 @@ _NARROW: Final = {
     **dict.fromkeys((1, 2), "int8"),
     **dict.fromkeys((29, 30, 31, 32), "fp8"),
 }
+_DAMAGED: Final = (EOFError, OSError, RuntimeError, ValueError)
 _NO_PROGRAM: Final = "models/model.json is not a program of torch.export"
 _Json = TypeVar("_Json", dict[str, Any], list[Any])
 _JSON: Final = {dict: "object", list: "array"}
@@ -87,7 +90,7 @@ def read_archive(path: Path) -> dict[str, Any]:
                     f" {MAX_JSON_VALUES:,}; export parts of the program"
                 )
             program = json.loads(text)
-    except (OSError, zipfile.BadZipFile, ValueError, RecursionError) as problem:
+    except (*_DAMAGED, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
         raise InvalidSpecError(
             f"{path} cannot be read as an archive of torch.export.save: {problem}"
         ) from problem
