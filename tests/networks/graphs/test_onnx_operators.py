@@ -57,9 +57,10 @@ def _toml(path: Path) -> str:
     return str(written)
 
 
-def _flop(path: Path) -> float:
-    network = read_graph(tomllib.loads(import_graph(path, allow_unknown=True)), "net")
-    columns = network.columns(float(nodes_of_file(path).items))
+def _flop(path: Path, **sizes: int) -> float:
+    text = import_graph(path, sizes=sizes, allow_unknown=True)
+    network = read_graph(tomllib.loads(text), "net")
+    columns = network.columns(float(nodes_of_file(path, sizes=sizes).items))
     return sum(float(node.flop(columns)) for node in network.nodes)
 
 
@@ -494,15 +495,28 @@ def test_the_body_of_a_loop_runs_as_often_as_is_known(
     count = helper.make_tensor("t", TensorProto.INT64, [], [5])
     file = _save(tmp_path / "l.onnx", nodes, weights + [count] * (kind != "data"))
     text = import_graph(file, sizes=given)
-    network = read_graph(tomllib.loads(text), "net")
-    flop = sum(float(node.flop(network.columns(1.0))) for node in network.nodes)
-    assert flop == 2 * SIZE * SIZE * (1 + times + (6 if kind == "Scan" else 0))
+    assert _flop(file, **given) == 2 * SIZE * SIZE * (1 + times + (6 if kind == "Scan" else 0))
     scan = SIZE * SIZE + 6 * SIZE if kind == "Scan" else 0
     assert tomllib.loads(text)["parameters"] == 2 * SIZE * SIZE + scan
     assert ("steps is priced for 7 iterations" in text) == bool(given)
     if kind == "data":
         with pytest.raises(UnsupportedError, match=r"Loop 'steps'.*--sizes steps=1"):
             import_graph(file)
+
+
+def test_iterations_that_depend_on_the_batch_are_stated_or_refused(tmp_path: Path) -> None:
+    first = helper.make_tensor("zero", TensorProto.INT64, [], [0])
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["t"]),
+        helper.make_node("Gather", ["x", "row"], ["h"]),
+        _looping("Loop"),
+    ]
+    row = helper.make_tensor("row", TensorProto.INT64, [1], [0])
+    file = _save(tmp_path / "b.onnx", nodes, [_weight("w", SIZE, SIZE), first, row], rows="b")
+    with pytest.raises(UnsupportedError, match=r"number of iterations of Loop 'steps'.*batch"):
+        import_graph(file)
+    assert _flop(file, steps=4) == 2 * SIZE * SIZE * 4
 
 
 def test_iterations_of_other_sizes_are_refused(tmp_path: Path) -> None:

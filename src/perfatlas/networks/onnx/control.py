@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 Proto: TypeAlias = Any  # a message of ONNX
 CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
-_OF_LOOP: Final = (
-    7,
-    9,
-)  # types of the first inputs of its body: number of the iteration, condition
+# Types of the first inputs of the body of a Loop: number of the iteration, condition.
+_OF_LOOP: Final = (7, 9)
 
 
 @dataclass

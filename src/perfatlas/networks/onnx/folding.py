@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.networks.onnx.control import CONTROL, Control
+from perfatlas.networks.onnx.control import CONTROL, Control, name_of
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -91,10 +91,12 @@ class Folding:
             node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=tensor))
             changed = True
         for node in graph.node:
-            if node.op_type == "If" and node.input[0] in self.varying and node.input[0] in values:
+            decides = {"If": "condition", "Loop": "number of iterations"}.get(node.op_type)
+            stated = name_of(node) in self.control.stated
+            if decides and not stated and node.input[0] in self.varying.keys() & values.keys():
                 raise UnsupportedError(
-                    f"the condition of If {node.name or node.output[0]!r} depends on the batch"
-                    " size; export the graph with a fixed choice"
+                    f"the {decides} of {node.op_type} {name_of(node)!r} depends on the batch size;"
+                    " export the graph with a fixed choice"
                 )
         return (branches and self.control.inline(graph, values, types)) or changed
 
