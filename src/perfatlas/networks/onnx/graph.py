@@ -17,19 +17,10 @@ from perfatlas.formats import get_format
 from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.attentions import Chains
 from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
+from perfatlas.networks.onnx import loading
 from perfatlas.networks.onnx.control import CONTROL, Control, name_of, reads_of
 from perfatlas.networks.onnx.folding import Folding
 from perfatlas.networks.onnx.functions import operators_of
-from perfatlas.networks.onnx.loading import (
-    FLOATS,
-    MAX_SHAPE_ELEMENTS,
-    WHOLE,
-    check_order,
-    drop_weights,
-    fix_sizes,
-    inferred,
-    loaded,
-)
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 
 if TYPE_CHECKING:
@@ -112,7 +103,7 @@ def nodes_of_file(
         Weights in external files are not counted as parameters beyond their shapes.
     """
     try:
-        return _imported(loaded(path), path, batch, dict(sizes or {}))
+        return _imported(loading.loaded(path), path, batch, dict(sizes or {}))
     except _DAMAGED as problem:
         raise quantities.InvalidSpecError(
             f"{path} is damaged, or its operators do not fit together: {problem}"
@@ -123,13 +114,13 @@ def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) 
     """Return the operators of a model."""
     loops = [name_of(node) for node in operators_of(model.graph) if node.op_type == "Loop"]
     stated = {name: sizes.pop(name) for name in loops if name in sizes}
-    items, of_batch = fix_sizes(model.graph, batch, sizes, path)
+    items, of_batch = loading.fix_sizes(model.graph, batch, sizes, path)
     held = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in held]
-    weights = drop_weights(model.graph, ())
+    weights = loading.drop_weights(model.graph, ())
     folding = Folding(model, of_batch, stated)
-    graph = inferred(folding, path, weights)
-    check_order(graph)
+    graph = loading.inferred(folding, path, weights)
+    loading.check_order(graph)
     reader = _Graph(
         graph=graph,
         weights=set(weights),
@@ -300,7 +291,9 @@ class _Graph:
         scalars = [
             name
             for name in self.inputs
-            if self.types[name] in WHOLE and name in self.shapes and _count(self.shapes[name]) == 1
+            if self.types[name] in loading.WHOLE
+            and name in self.shapes
+            and _count(self.shapes[name]) == 1
         ]
         names = [name for name in loops if name not in self.control.stated]
         what = "the iterations of loops" if op.op_type == "Loop" else "the inputs that choose it"
@@ -316,11 +309,11 @@ class _Graph:
         """Return whether an operator computes sizes: few integers, without a kernel."""
         written = [name for name in op.output if name]
         return all(
-            self.types.get(name, 1) not in FLOATS and len(self.shapes[name].sizes) <= 1
+            self.types.get(name, 1) not in loading.FLOATS and len(self.shapes[name].sizes) <= 1
             for name in written
             if name in self.shapes
         ) and all(
-            name in self.shapes and _count(self.shapes[name]) <= MAX_SHAPE_ELEMENTS
+            name in self.shapes and _count(self.shapes[name]) <= loading.MAX_SHAPE_ELEMENTS
             for name in (*written, *op.input)
             if name
         )
@@ -416,7 +409,7 @@ class _Graph:
     def _format(self, op: Any, weight: str, other: str) -> str:  # noqa: ANN401
         """Return the format of a product by the type that its weights are stored in."""
         source = self.writers.get(other)
-        integers = self.types.get(other, 1) not in FLOATS or op.op_type in _OF_FLOATS
+        integers = self.types.get(other, 1) not in loading.FLOATS or op.op_type in _OF_FLOATS
         quantized = integers or (source is not None and source.op_type == "DequantizeLinear")
         bits = _BITS.get(self.stored.get(weight, 1), "")
         if op.op_type in _PACKED:
