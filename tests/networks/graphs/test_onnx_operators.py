@@ -354,6 +354,12 @@ def test_weights_of_bits_in_bytes_are_counted_by_elements(
         ("SkipLayerNormalization", [(2, 3, 8), (2, 3, 8), (8,)], {}, (2, 3, 8)),
         ("EmbedLayerNormalization", [(2, 3), (2, 3), (9, 8)], {}, (2, 3, 8)),
         ("QuickGelu", [(2, 3, 8)], {}, (2, 3, 8)),
+        (
+            "QLinearConcat",
+            [(1,), (1,), (2, 3, 8), (1,), (1,), (2, 4, 8), (1,), (1,)],
+            {"axis": 1},
+            (2, 7, 8),
+        ),
     ],
 )
 def test_shapes_of_contributed_operators_are_known(

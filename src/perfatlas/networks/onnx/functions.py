@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_INLINED: Final = 100_000  # operators of a graph with its functions
 MAX_PLACES: Final = 24  # inputs of a contributed operator
+# In the text of a function: inputs with their scales and zero points, and these inputs alone.
+_TRIPLES, _EACH = "TRIPLES", "EACH"
 _PACKED: Final = ("GroupQueryAttention", "MultiHeadAttention")  # without keys: queries hold them
 
 
@@ -50,23 +52,28 @@ def with_functions(model: Any, path: Path) -> Any:  # noqa: ANN401 - `onnx.Model
         _check_functions(model, path)
         model = onnx.inliner.inline_local_functions(model)
     versions = {entry.domain: entry.version for entry in model.opset_import}
-    known: dict[tuple[str, str], Any] = {}
+    known: dict[tuple[str, str, str], Any] = {}
     for node in operators_of(model.graph):
         if node.op_type in _PACKED and node.domain and not [*node.input, "", ""][1]:
             node.op_type = f"Packed{node.op_type}"
         if node.op_type not in _contributed() or onnx.defs.has(node.op_type, node.domain):
             continue
-        key = (node.domain, node.op_type)
+        text = _contributed()[node.op_type]
+        if _EACH in text:  # a function for each number of inputs
+            node.overload = str(len(node.input))
+            each = [f"x{place}" for place in range(len(node.input) // 3)]
+            triples = (f"{name}, {name}_scale, {name}_zero" for name in each)
+            text = text.replace(_TRIPLES, ", ".join(triples)).replace(_EACH, ", ".join(each))
+        key = (node.domain, node.op_type, node.overload)
         if key not in known:
             head = (
                 f'<domain: "{node.domain}", opset_import: ["" : {max(versions.get("", 18), 18)}]>'
             )
-            known[key] = onnx.parser.parse_function(
-                f"{head} {node.op_type} {_contributed()[key[1]]}"
-            )
+            known[key] = onnx.parser.parse_function(f"{head} {node.op_type} {text}")
+            known[key].overload = node.overload
         missing = range(len(node.output), len(known[key].output))
         node.output.extend(f"{node.output[0]}/unused {place}" for place in missing)
-    for domain, _ in known:
+    for domain, _, _ in known:
         if domain not in versions:
             model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
     for function in known.values():
