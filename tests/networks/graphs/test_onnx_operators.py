@@ -535,6 +535,9 @@ def test_iterations_of_other_sizes_are_refused(tmp_path: Path) -> None:
     count = helper.make_tensor("t", TensorProto.INT64, [], [3])
     with pytest.raises(UnsupportedError, match="iterations of 'y' do not have equal sizes"):
         import_graph(_save(tmp_path / "grows.onnx", [loop], [count]))
+    endless = helper.make_tensor("t", TensorProto.INT64, [], [2**62])
+    with pytest.raises(UnsupportedError, match="'y' runs its body more than 1,000,000,000,000"):
+        import_graph(_save(tmp_path / "endless.onnx", [loop], [endless]))
 
 
 def test_a_loop_that_is_stated_but_carries_unknown_sizes_is_refused(tmp_path: Path) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from perfatlas.quantities import UnsupportedError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Proto: TypeAlias = Any  # a message of ONNX
 CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
+MAX_TIMES: Final = 10**12  # runs of a body
 # Types of the first inputs of the body of a Loop: number of the iteration, condition.
 _OF_LOOP: Final = (7, 9)
 
@@ -143,6 +146,8 @@ class Control:
         graph.initializer.extend(body.initializer)
         _rename(body.node, renamed)
         times = count * self.times.get(prefix, 1)
+        if times > MAX_TIMES:
+            raise UnsupportedError(f"{name_of(node)!r} runs its body more than {MAX_TIMES:,} times")
         if times > 1:
             self.times |= {name: times for inner in body.node for name in inner.output}
         return renamed

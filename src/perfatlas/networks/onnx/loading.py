@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = (1 << 31) - 1  # bytes of a protocol buffer
 MAX_SHAPE_INITIALIZER: Final = 1024  # elements of an initializer that may be a shape
 MAX_SHAPE_ELEMENTS: Final = 64  # elements of a tensor of integers that is a shape
-MAX_PROCESSED: Final = 500_000  # operators over all rounds of inference, some 10 s
+MAX_PROCESSED: Final = 300_000  # operators over all rounds of inference, some 5 s
 FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 WHOLE: Final = (6, 7, 9)  # int32, int64, bool
 WEIGHTS: Final = (*FLOATS, *range(2, 6), *range(17, 27))  # and 16, 8, 4 and 2 bits
