@@ -164,7 +164,7 @@ class _Graph:
 
     Attributes:
         weights: Tensors that no input of the network changes.
-        control: What became of control flow.
+        control: Control flow that was replaced.
         inputs: Inputs of the network.
         producer: What wrote the file.
         shapes: Sizes of tensors by name.
