@@ -5348,7 +5348,8 @@ def model_import(
             size of the first input, by default that size; of ONNX, also the number where it is
             free. Without it, an item of StableHLO with fixed sizes is a run of the program.
         sizes: Values of free sizes, of a graph of ONNX by input and dimension, as in
-            image_2=640,image_3=640, of StableHLO by symbol, as in s=128.
+            image_2=640,image_3=640, of StableHLO by symbol, as in s=128. Of ONNX also an input that
+            is one integer or condition, as in rate=16000, and iterations of a Loop, as in steps=8.
         item: What an item is, such as image.
         allow_unknown: Price operators that are not known as elementwise ones.
     """

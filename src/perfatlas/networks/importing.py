@@ -33,7 +33,8 @@ def import_graph(
         batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
             size of the first input; None takes that size.
         sizes: Values of free sizes, of a graph of ONNX by input and dimension such as image_2, of
-            StableHLO by symbol, as numbers or their decimal digits.
+            StableHLO by symbol, as numbers or their decimal digits. Of ONNX also the value of an
+            input that is one integer or condition, and the iterations of a Loop, by their names.
         item: What an item is.
         allow_unknown: Price operators that are not known as elementwise ones.
 
@@ -46,7 +47,9 @@ def import_graph(
 
     check_regular(path)
     items = None if batch is None else _size("batch", batch)
-    values = {name: _size(name, value) for name, value in (sizes or {}).items()}
+    # a condition among the inputs of a graph of ONNX may be 0, which its reader tells apart
+    least = 0 if path.suffix == ".onnx" else 1
+    values = {name: _size(name, value, least) for name, value in (sizes or {}).items()}
     imported = _imported(path, items, values)
     if not imported.nodes:
         raise InvalidSpecError(f"{path} has no operators that run a kernel")
@@ -77,12 +80,12 @@ def import_graph(
     return graph_text(head, imported.per_batch())
 
 
-def _size(name: str, value: int | str) -> int:
+def _size(name: str, value: int | str, least: int = 1) -> int:
     """Return a number of items or elements."""
     text = repr_for_error(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS:
         value = int(value)
-    if not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
+    if not isinstance(value, int) or not least <= value <= MAX_SIZE:
         raise InvalidSpecError(
             f"{printable(name)[:MAX_NAME_LENGTH]} = {text}: expected an integer of 1 to"
             f" {MAX_SIZE:,}"

@@ -252,3 +252,17 @@ def test_the_roofline_of_a_pass_has_no_assumed_host_time() -> None:
     fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "engine": "pytorch"}
     bound, found = (perfatlas.estimate(**fields, tier=tier) for tier in ("bound", "auto"))
     assert bound.results["latency_s"] < found.results["latency_s_low"]
+
+
+def test_a_product_keeps_the_format_that_its_weights_are_stored_in() -> None:
+    rows = [{"kind": "linear", "m": "batch", "n": 16, "k": 32, "format": f} for f in ("", "bf16")]
+    table = {"name": "mixed", "parameters": 1024, "format": "int4_wo", "operators": rows}
+    network = read_graph(table, "mixed")
+    one = np.ones(1)
+    tokens = StepTokens(batch=one, q_len=one, kv_len=one)
+    for attention, expected in (("bf16", "bf16"), ("fp16", "fp16"), ("fp8_static", "bf16")):
+        formats = ModelFormats(gemm="int4_wo", moe="bf16", kv="bf16", attention=attention)
+        found = network.step_operators(formats, Phase.PREFILL, tokens)
+        assert [operator.compute_format for operator in found] == ["int4_wo", expected]
+    with pytest.raises(InvalidSpecError, match="format applies to products with weights, not to"):
+        read_graph({**table, "operators": [{"kind": "norm", "read": 1, "format": "int8"}]}, "n")

@@ -45,11 +45,12 @@ def _archive(
     calls: list[dict[str, Any]],
     values: dict[str, Any],
     ranges: dict[str, dict[str, int]] | None = None,
+    user: str = "x",
 ) -> Path:
     weights = [{"parameter": {"arg": {"name": n}}} for n in values if n.startswith("p_")]
-    user = [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}]
+    inputs = [{"user_input": {"arg": {"as_tensor": {"name": user}}}}]
     graph = {"nodes": calls, "tensor_values": values}
-    module = {"graph": graph, "signature": {"input_specs": [*weights, *user]}}
+    module = {"graph": graph, "signature": {"input_specs": [*weights, *inputs]}}
     program = {"graph_module": module, "range_constraints": ranges or {}}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("net/models/model.json", json.dumps(program))
@@ -97,6 +98,35 @@ def test_a_batch_of_weights_is_a_product_of_each(tmp_path: Path) -> None:
     found = tomllib.loads(import_graph(_archive(tmp_path / "net.pt2", calls, values), batch=1))
     wanted = {"kind": "matmul", "m": 32, "n": 10, "k": 16, "groups": "6 * batch"}
     assert found["operators"] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        (["access_subclass_inner_tensor w p_w", "to v w", "mm y x v"], "int8_wo"),  # torchao
+        (["quantize_affine q x", "_int_mm y q p_w"], "int8"),
+        (["dequantize_per_tensor d q", "dequantize_per_channel v p_w", "mm y d v"], "int8"),
+    ],
+)
+def test_weights_in_8_bits_state_the_format(
+    tmp_path: Path, calls: list[str], expected: str
+) -> None:
+    names = {"mm": ("self", "mat2"), "_int_mm": ("self", "mat2")}
+    values = {name: _tensor(2, 16) for name in "xqdy"} | {n: _tensor(16, 16) for n in ("w", "v")}
+    values["p_w"] = _tensor(16, 16) | {"dtype": 2}
+    values["q"] |= {"dtype": 2}
+    values["w"] |= {"dtype": 2}
+    steps = []
+    for target, out, *read in map(str.split, calls):
+        given = dict(zip(names.get(target, ("input",)), read, strict=True))
+        space = "aten" if target in (*names, "to") else "torchao"
+        call = _call(target, out, **given)
+        steps.append(call | {"target": f"torch.ops.{space}.{target}.default"})
+    values["x"] |= {"dtype": 7}
+    user = "q" if calls[0].endswith(" q") else "x"
+    file = _archive(tmp_path / "net.pt2", steps, values, user=user)
+    found = tomllib.loads(import_graph(file))
+    assert (found["parameters"], found["format"]) == (256, expected)
 
 
 @pytest.mark.parametrize("tables", [("p_a", "p_b"), ("p_a", "p_a")])
@@ -422,6 +452,25 @@ def test_programs_that_are_none_are_refused(tmp_path: Path, program: object, wro
     with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
         archive.writestr("net/models/model.json", json.dumps(program))
     with pytest.raises(InvalidSpecError, match=wrong):
+        import_graph(tmp_path / "net.pt2")
+
+
+@pytest.mark.parametrize("place", [8, 10, 40])  # method of compression, and data
+def test_a_damaged_archive_is_refused(tmp_path: Path, place: int) -> None:
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", "[" * 9000)
+    content = bytearray((tmp_path / "net.pt2").read_bytes())
+    start = 0 if place == 40 else content.rindex(b"PK\x01\x02")
+    content[start + place] ^= 0xFF
+    (tmp_path / "net.pt2").write_bytes(content)
+    with pytest.raises(InvalidSpecError, match="cannot be read as an archive"):
+        import_graph(tmp_path / "net.pt2")
+
+
+def test_a_program_of_too_many_values_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("net/models/model.json", b"[" + b"{}," * 3_000_000 + b"0]")
+    with pytest.raises(InvalidSpecError, match="has 6,000,001 values, more than 6,000,000"):
         import_graph(tmp_path / "net.pt2")
 
 

@@ -14,13 +14,14 @@ from onnx import TensorProto, helper, save
 
 from perfatlas.networks import import_graph
 from perfatlas.networks.graphs import read_graph
-from perfatlas.networks.onnx import nodes_of_file
-from perfatlas.quantities import PerfatlasError, UnsupportedError
+from perfatlas.networks.onnx import loading, nodes_of_file
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import system_engine
 from perfatlas.verbs.estimate import estimate
 
 FLOAT = TensorProto.FLOAT
 SIZE = 32
+CONTRIBUTED = "com.microsoft"
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 
@@ -50,9 +51,16 @@ def _branch(weight: str, width: int) -> Any:  # noqa: ANN401
     return helper.make_graph(nodes, "b", [], [_value("inner")], [_weight(weight, SIZE, width)])
 
 
-def _flop(path: Path) -> float:
-    network = read_graph(tomllib.loads(import_graph(path, allow_unknown=True)), "net")
-    columns = network.columns(float(nodes_of_file(path).items))
+def _toml(path: Path) -> str:
+    written = path.with_suffix(".toml")
+    written.write_text(import_graph(path))
+    return str(written)
+
+
+def _flop(path: Path, **sizes: int) -> float:
+    text = import_graph(path, sizes=sizes, allow_unknown=True)
+    network = read_graph(tomllib.loads(text), "net")
+    columns = network.columns(float(nodes_of_file(path, sizes=sizes).items))
     return sum(float(node.flop(columns)) for node in network.nodes)
 
 
@@ -212,30 +220,16 @@ def test_weights_and_operators_of_the_branch_not_taken_are_not_counted(tmp_path:
     assert _flop(file) == 2 * SIZE * SIZE
 
 
-@pytest.mark.parametrize("kind", ["If", "Loop"])
-def test_control_flow_over_activations_is_never_a_constant(tmp_path: Path, kind: str) -> None:
-    again = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["h", "first"], ["z"]),
-            helper.make_node("Identity", ["go"], ["goes"]),
-        ],
-        "body",
-        [_value("number", kind=TensorProto.INT64), _value("go", kind=TensorProto.BOOL)],
-        [_value("goes", kind=TensorProto.BOOL), _value("z")],
-    )
-    graphs = {"body": again}
-    if kind == "If":
-        graphs = {"then_branch": _branch("w", SIZE), "else_branch": _branch("v", SIZE)}
-    last = helper.make_node(kind, ["c"] if kind == "If" else ["t", "c"], ["y"], **graphs)
-    nodes = [helper.make_node("MatMul", ["x", "first"], ["h"])]
-    nodes += [
+def test_control_flow_over_activations_is_never_a_constant(tmp_path: Path) -> None:
+    branches = {"then_branch": _branch("w", SIZE), "else_branch": _branch("v", SIZE)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["h"]),
         helper.make_node("ReduceMax", ["h"], ["most"], keepdims=0),
         helper.make_node("Cast", ["most"], ["c"], to=TensorProto.BOOL),
-    ] * (kind == "If")
-    more = [helper.make_tensor("t", TensorProto.INT64, [], [2])]
-    more += [helper.make_tensor("c", TensorProto.BOOL, [], [True])] * (kind == "Loop")
-    file = _save(tmp_path / "flow.onnx", [*nodes, last], [_weight("first", SIZE, SIZE), *more])
-    with pytest.raises(UnsupportedError, match=f"{kind} '' is control flow"):
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    file = _save(tmp_path / "flow.onnx", nodes, [_weight("first", SIZE, SIZE)])
+    with pytest.raises(UnsupportedError, match="If '' is control flow"):
         import_graph(file)
 
 
@@ -278,8 +272,8 @@ def test_weights_have_the_width_that_they_are_stored_in(
     answer = estimate(
         model=str(tmp_path / "net.toml"), system="h100_sxm", engine="ideal", tier="bound", batch=1
     )
-    others = tomllib.loads(text)["parameters"] - SIZE * SIZE  # scales, in 16 bits
-    expected_bytes = SIZE * SIZE * bits / 8.0 + 2.0 * others
+    scales = 0 if kind in (FLOAT, TensorProto.INT4) else 1  # int4_wo contains its own
+    expected_bytes = SIZE * SIZE * bits / 8.0 + 2.0 * scales
     assert answer.results["memory"]["weights_bytes"] == pytest.approx(expected_bytes)
     assert estimate(model=str(tmp_path / "net.toml"), system="h100_sxm", batch=8).results
     assert system_engine(str(tmp_path / "net.toml"), "h100_sxm") == (
@@ -294,7 +288,8 @@ def test_weights_have_the_width_that_they_are_stored_in(
         ("ij,kj->ik", (4, 32), (8, 32), "linear 4 8 32 1"),
         ("bthd,hde->bte", (2, 3, 4, 8), (4, 8, 16), "linear 6 16 32 1"),
         ("bhqd,bhkd->bhqk", (2, 4, 3, 8), (2, 4, 5, 8), "matmul 3 5 8 8"),
-        ("...ij,jk->...ik", (2, 4, 32), (32, 8), "no product of two operands"),
+        ("...ij,jk->...ik", (2, 4, 32), (32, 8), "linear 8 8 32 1"),
+        ("...ij,...jk->...ik", (2, 4, 32), (2, 32, 8), "matmul 4 8 32 2"),
         ("ij,kl->ik", (4, 32), (8, 16), "no product of two operands"),
         ("ii,ij->j", (4, 4), (4, 8), "no product of two operands"),
         ("bi,bi->b", (4, 32), (1, 32), "no product of two operands"),
@@ -321,12 +316,349 @@ def test_einsum_of_two_operands_is_a_product(
     assert " ".join((found.kind, *sizes, groups)) == expected
 
 
-def test_an_operator_of_another_set_is_refused_by_its_set(tmp_path: Path) -> None:
-    names = {"K": SIZE, "N": SIZE, "bits": 4, "block_size": 32}
-    node = helper.make_node("MatMulNBits", ["x", "w"], ["y"], domain="com.microsoft", **names)
-    held = [_weight("w", SIZE, 1, SIZE // 2, kind=TensorProto.UINT8)]
-    file = _save(tmp_path / "n.onnx", [node], held, "com.microsoft")
-    with pytest.raises(UnsupportedError, match="MatMulNBits"):
+@pytest.mark.parametrize(("bits", "expected"), [(4, "int4_wo"), (8, "int8_wo"), (2, None)])
+def test_weights_of_bits_in_bytes_are_counted_by_elements(
+    tmp_path: Path, bits: int, expected: str | None
+) -> None:
+    names = {"K": SIZE, "N": 2 * SIZE, "bits": bits, "block_size": 32}
+    nodes = [
+        helper.make_node("MatMulNBits", ["x", "w", "s"], ["m"], domain=CONTRIBUTED, **names),
+        helper.make_node("MatMul", ["m", "v"], ["y"]),  # as wide as it is stored
+    ]
+    held = [_weight("w", 2 * SIZE, 1, SIZE * bits // 8, kind=TensorProto.UINT8)]
+    held += [_weight("s", 2 * SIZE), _weight("v", 2 * SIZE, 8)]
+    file = _save(tmp_path / "n.onnx", nodes, held, CONTRIBUTED)
+    if expected is None:
+        with pytest.raises(UnsupportedError, match="MatMulNBits '' holds weights of 2 bits"):
+            import_graph(file)
+        return
+    found = tomllib.loads(import_graph(file))
+    own = 2 * SIZE * SIZE // 128 * (bits == 4)  # scales that the format contains
+    assert found["parameters"] == 2 * SIZE * SIZE + 2 * SIZE + 2 * SIZE * 8 - own
+    assert found["format"] == expected
+    assert [row.get("format") for row in found["operators"]] == [None, "bf16"]
+    assert _flop(file) == 2 * 2 * SIZE * SIZE + 2 * 2 * SIZE * 8
+    weights = estimate(model=_toml(file), system="h100_sxm", batch=1).results["memory"]
+    in_bytes = 2 * SIZE * SIZE * bits / 8 + 2.0 * (2 * SIZE + 2 * SIZE * 8)
+    assert weights["weights_bytes"] == pytest.approx(in_bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attributes", "written"),
+    [
+        ("FusedMatMul", [(4, 3, 8), (4, 5, 8)], {"transB": 1}, (4, 3, 5)),
+        ("FusedMatMul", [(4, 8, 3), (4, 8, 5)], {"transA": 1}, (4, 3, 5)),
+        ("FusedGemm", [(8, 3), (8, 5)], {"transA": 1}, (3, 5)),
+        ("MatMulBnb4", [(2, 3, 8), (20,), (2,)], {"K": 8, "N": 5}, (2, 3, 5)),
+        ("FusedConv", [(2, 3, 8, 8), (4, 3, 3, 3)], {"strides": [2, 2]}, (2, 4, 3, 3)),
+        ("SkipLayerNormalization", [(2, 3, 8), (2, 3, 8), (8,)], {}, (2, 3, 8)),
+        ("EmbedLayerNormalization", [(2, 3), (2, 3), (9, 8)], {}, (2, 3, 8)),
+        ("QuickGelu", [(2, 3, 8)], {}, (2, 3, 8)),
+        (
+            "QLinearConcat",
+            [(1,), (1,), (2, 3, 8), (1,), (1,), (2, 4, 8), (1,), (1,)],
+            {"axis": 1},
+            (2, 7, 8),
+        ),
+    ],
+)
+def test_shapes_of_contributed_operators_are_known(
+    tmp_path: Path,
+    name: str,
+    inputs: list[tuple[int, ...]],
+    attributes: dict[str, Any],
+    written: tuple[int, ...],
+) -> None:
+    names = [f"i{place}" for place in range(len(inputs))]
+    nodes = [
+        helper.make_node(name, names, ["z"], domain=CONTRIBUTED, **attributes),
+        helper.make_node("Softmax", ["z"], ["y"]),
+    ]
+    values = [
+        _value(
+            each,
+            *sizes,
+            kind=TensorProto.INT64
+            if name.startswith("Emb") and len(sizes) == 2 and sizes[1] == 3
+            else FLOAT,
+        )
+        for each, sizes in zip(names, inputs, strict=True)
+    ]
+    graph = helper.make_graph(nodes, "net", values, [_value("y")])
+    sets = [helper.make_opsetid("", 18), helper.make_opsetid(CONTRIBUTED, 1)]
+    save(helper.make_model(graph, opset_imports=sets), str(tmp_path / "c.onnx"))
+    last = nodes_of_file(tmp_path / "c.onnx").nodes[-1]
+    assert last.kind == "softmax"
+    assert (last.sizes["read"].text, last.sizes["row"].text) == (
+        str(math.prod(written)),
+        str(written[-1]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "domain", "inputs", "attributes", "expected"),
+    [
+        # q, k, v, cached keys and values: 10 + 6 keys
+        (
+            "GroupQueryAttention",
+            "com.microsoft",
+            [(2, 6, 32), (2, 6, 16), (2, 6, 16), (2, 2, 10, 8), (2, 2, 10, 8)],
+            {"num_heads": 4, "kv_num_heads": 2},
+            (2, 6, 16, 4, 2, 8),
+        ),
+        (
+            "GroupQueryAttention",
+            "com.microsoft",
+            [(2, 6, 64), (), (), (2, 2, 10, 8), (2, 2, 10, 8)],
+            {"num_heads": 4, "kv_num_heads": 2},
+            (2, 6, 16, 4, 2, 8),
+        ),
+        (
+            "MultiHeadAttention",
+            "com.microsoft",
+            [(2, 6, 32), (2, 9, 32), (2, 9, 32)],
+            {"num_heads": 4},
+            (2, 6, 9, 4, 4, 8),
+        ),
+        (
+            "Attention",
+            "com.microsoft",
+            [(2, 6, 32), (32, 96)],
+            {"num_heads": 4},
+            (2, 6, 6, 4, 4, 8),
+        ),
+        (
+            "Attention",
+            "",
+            [(2, 4, 6, 8), (2, 2, 9, 8), (2, 2, 9, 8)],
+            {"is_causal": 1},
+            (2, 6, 9, 4, 2, 8),
+        ),
+    ],
+)
+def test_attention_that_is_one_operator(
+    tmp_path: Path,
+    name: str,
+    domain: str,
+    inputs: list[tuple[int, ...]],
+    attributes: dict[str, Any],
+    expected: tuple[int, ...],
+) -> None:
+    names = [f"i{place}" if sizes else "" for place, sizes in enumerate(inputs)]
+    node = helper.make_node(name, names, ["y"], domain=domain, **attributes)
+    projected = len(inputs) == 2
+    values = [_value(n, *sizes) for n, sizes in zip(names, inputs, strict=True) if n]
+    held = [_weight(names[1], *inputs[1])] if projected else []
+    graph = helper.make_graph(
+        [node], "net", values[:1] if projected else values, [_value("y")], held
+    )
+    sets = [helper.make_opsetid("", 23), helper.make_opsetid(CONTRIBUTED, 1)]
+    save(helper.make_model(graph, opset_imports=sets), str(tmp_path / "a.onnx"))
+    *before, attention = nodes_of_file(tmp_path / "a.onnx").nodes
+    assert [each.kind for each in before] == ["linear"] * projected
+    names = ["sequences", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"]
+    assert tuple(int(attention.sizes[each].text) for each in names) == expected
+    assert attention.causal == (name.startswith("Group") or "is_causal" in attributes)
+
+
+def _looping(kind: str) -> Any:  # noqa: ANN401
+    """Return a loop whose body multiplies a state by a weight, or by each row of a sequence."""
+    inner = [helper.make_node("MatMul", ["state", "w"], ["next"])]
+    inner += [helper.make_node("Identity", ["next"], ["row"])]
+    if kind == "Scan":
+        inner += [helper.make_node("Relu", ["each"], ["other"])]
+        ends = [_value("next", 1, SIZE), _value("other", SIZE)]
+        body = helper.make_graph(
+            inner, "body", [_value("state", 1, SIZE), _value("each", SIZE)], ends
+        )
+        return helper.make_node("Scan", ["h", "rows"], ["z", "all"], body=body, num_scan_inputs=1)
+    inner += [helper.make_node("Identity", ["go"], ["goes"])]
+    starts = [_value("i", kind=TensorProto.INT64), _value("go", kind=TensorProto.BOOL)]
+    ends = [_value("goes", kind=TensorProto.BOOL), _value("next", 1, SIZE), _value("row", 1, SIZE)]
+    body = helper.make_graph(inner, "body", [*starts, _value("state", 1, SIZE)], ends)
+    return helper.make_node("Loop", ["t", "", "h"], ["z", "all"], "steps", body=body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "times"),
+    [("Loop", {}, 5), ("Loop", {"steps": 7}, 7), ("Scan", {}, 6), ("data", {"steps": 7}, 7)],
+)
+def test_the_body_of_a_loop_runs_as_often_as_is_known(
+    tmp_path: Path, kind: str, given: dict[str, int], times: int
+) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["h"]),
+        *[helper.make_node("ReduceMax", ["h"], ["f"], keepdims=0)] * (kind == "data"),
+        *[helper.make_node("Cast", ["f"], ["t"], to=TensorProto.INT64)] * (kind == "data"),
+        _looping(kind),
+        helper.make_node("Add", ["z", "all"], ["y"]),
+    ]
+    if kind == "Scan":
+        nodes[-1] = helper.make_node("MatMul", ["all", "v"], ["y"])
+    weights = [_weight(name, SIZE, SIZE) for name in ("first", "w", "v")] + [
+        _weight("rows", 6, SIZE)
+    ]
+    count = helper.make_tensor("t", TensorProto.INT64, [], [5])
+    file = _save(tmp_path / "l.onnx", nodes, weights + [count] * (kind != "data"))
+    text = import_graph(file, sizes=given)
+    assert _flop(file, **given) == 2 * SIZE * SIZE * (1 + times + (6 if kind == "Scan" else 0))
+    scan = SIZE * SIZE + 6 * SIZE if kind == "Scan" else 0
+    assert tomllib.loads(text)["parameters"] == 2 * SIZE * SIZE + scan
+    assert ("steps is priced for 7 iterations" in text) == bool(given)
+    if kind == "data":
+        with pytest.raises(UnsupportedError, match=r"Loop 'steps'.*--sizes steps=1"):
+            import_graph(file)
+
+
+def test_iterations_that_depend_on_the_batch_are_stated_or_refused(tmp_path: Path) -> None:
+    first = helper.make_tensor("zero", TensorProto.INT64, [], [0])
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["t"]),
+        helper.make_node("Gather", ["x", "row"], ["h"]),
+        _looping("Loop"),
+    ]
+    row = helper.make_tensor("row", TensorProto.INT64, [1], [0])
+    file = _save(tmp_path / "b.onnx", nodes, [_weight("w", SIZE, SIZE), first, row], rows="b")
+    with pytest.raises(UnsupportedError, match=r"number of iterations of Loop 'steps'.*batch"):
+        import_graph(file)
+    assert _flop(file, steps=4) == 2 * SIZE * SIZE * 4
+
+
+def test_iterations_of_other_sizes_are_refused(tmp_path: Path) -> None:
+    inner = [helper.make_node("Concat", ["state", "state"], ["next"], axis=0)]
+    inner += [helper.make_node("Identity", ["go"], ["goes"])]
+    starts = [_value("i", kind=TensorProto.INT64), _value("go", kind=TensorProto.BOOL)]
+    ends = [_value("goes", kind=TensorProto.BOOL), _value("next")]
+    body = helper.make_graph(inner, "body", [*starts, _value("state", 1, SIZE)], ends)
+    loop = helper.make_node("Loop", ["t", "", "x"], ["y"], body=body)
+    count = helper.make_tensor("t", TensorProto.INT64, [], [3])
+    with pytest.raises(UnsupportedError, match="iterations of 'y' do not have equal sizes"):
+        import_graph(_save(tmp_path / "grows.onnx", [loop], [count]))
+    endless = helper.make_tensor("t", TensorProto.INT64, [], [2**62])
+    with pytest.raises(UnsupportedError, match="'y' runs its body more than 1,000,000,000,000"):
+        import_graph(_save(tmp_path / "endless.onnx", [loop], [endless]))
+
+
+def test_a_loop_that_is_stated_but_carries_unknown_sizes_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["n"], to=TensorProto.INT64),
+        helper.make_node("Squeeze", ["n"], ["s"]),
+        helper.make_node("Reshape", ["x", "s"], ["h"]),
+        _looping("Loop"),
+    ]
+    count = helper.make_tensor("t", TensorProto.INT64, [], [5])
+    file = _save(tmp_path / "u.onnx", nodes, [_weight("w", SIZE, SIZE), count])
+    with pytest.raises(UnsupportedError, match=r"Loop 'steps'.* data; export the graph"):
+        import_graph(file, sizes={"steps": 3})
+
+
+def test_an_input_that_chooses_a_branch_has_a_value(tmp_path: Path) -> None:
+    rate = helper.make_tensor_value_info("rate", TensorProto.INT64, [])
+    nodes = [
+        helper.make_node("Identity", ["x"], ["h"]),
+        helper.make_node("Equal", ["rate", "k"], ["c"]),
+        helper.make_node(
+            "If", ["c"], ["y"], then_branch=_branch("w", SIZE), else_branch=_branch("v", 7)
+        ),
+    ]
+    number = helper.make_tensor("k", TensorProto.INT64, [], [16000])
+    graph = helper.make_graph(nodes, "net", [_value("x", 1, SIZE), rate], [_value("y")], [number])
+    save(helper.make_model(graph), str(tmp_path / "rate.onnx"))
+    with pytest.raises(UnsupportedError, match="--sizes rate=1"):
+        import_graph(tmp_path / "rate.onnx")
+    for value, width in ((16000, SIZE), (0, 7)):
+        text = import_graph(tmp_path / "rate.onnx", sizes={"rate": value})
+        assert tomllib.loads(text)["parameters"] == SIZE * width
+
+
+def test_functions_of_the_file_are_inlined_unless_they_explode(tmp_path: Path) -> None:
+    own, sets = "own", [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+
+    def file(depth: int, inner: str = "") -> Path:
+        calls = [(f"f{i}", f"f{i + 1}") for i in range(depth)] + [(f"f{depth}", inner)]
+        functions = []
+        for name, called in calls:
+            steps = [
+                helper.make_node(called or "Relu", [a], [b], domain=own if called else "")
+                for a, b in (("a", "b"), ("b", "c"))
+            ]
+            functions.append(helper.make_function(own, name, ["a"], ["c"], steps, sets))
+        node = helper.make_node("f0", ["x"], ["y"], domain=own)
+        graph = helper.make_graph([node], "net", [_value("x", 1, SIZE)], [_value("y", 1, SIZE)])
+        save(
+            helper.make_model(graph, opset_imports=sets, functions=functions),
+            str(tmp_path / "f.onnx"),
+        )
+        return tmp_path / "f.onnx"
+
+    assert len(nodes_of_file(file(2)).nodes) == 8
+    with pytest.raises(InvalidSpecError, match="operators once its functions are inlined"):
+        import_graph(file(40))
+    with pytest.raises(InvalidSpecError, match="function 'f0' calls itself"):
+        import_graph(file(0, "f0"))
+
+
+@pytest.mark.parametrize("held", ["Constant", "initializer", "sparse"])
+def test_weights_are_counted_however_they_are_held(tmp_path: Path, held: str) -> None:
+    names = ("w", "scale", "shift", "mean", "spread")
+    tensors = [_weight(name, *((SIZE, SIZE) if name == "w" else (SIZE,))) for name in names]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"])]
+    nodes += [helper.make_node("BatchNormalization", ["m", *names[1:]], ["y"])]
+    if held == "Constant":
+        nodes = [helper.make_node("Constant", [], [t.name], value=t) for t in tensors] + nodes
+    if held == "sparse":
+        place = helper.make_tensor("i", TensorProto.INT64, [1], [3])
+        few = helper.make_sparse_tensor(_weight("w", 1), place, [SIZE, SIZE])
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=few))
+    others = {"Constant": [], "initializer": tensors, "sparse": tensors[1:]}[held]
+    file = _save(tmp_path / "held.onnx", nodes, others)
+    assert tomllib.loads(import_graph(file))["parameters"] == SIZE * SIZE + 4 * SIZE
+    assert _flop(file) == 2 * SIZE * SIZE
+
+
+def test_several_weights_that_are_one_are_counted_once(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Concat", ["u", "v"], ["w"], axis=1),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    file = _save(tmp_path / "both.onnx", nodes, [_weight(name, SIZE, SIZE) for name in "uv"])
+    assert tomllib.loads(import_graph(file))["parameters"] == 2 * SIZE * SIZE
+    assert _flop(file) == 2 * SIZE * 2 * SIZE
+
+
+@pytest.mark.parametrize(("equation", "kind"), [("bij->bji", "copy"), ("...i->...", "reduce")])
+def test_einsum_of_one_operand_moves_it(tmp_path: Path, equation: str, kind: str) -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], equation=equation)
+    graph = helper.make_graph([node], "net", [_value("x", 2, 4, 8)], [_value("y")])
+    save(helper.make_model(graph), str(tmp_path / "e.onnx"))
+    assert [each.kind for each in nodes_of_file(tmp_path / "e.onnx").nodes] == [kind]
+
+
+def test_an_operator_that_reads_what_follows_it_is_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["x", "z"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    with pytest.raises(InvalidSpecError, match="Mul '' reads 'z', which nothing before it writes"):
+        import_graph(_save(tmp_path / "cycle.onnx", nodes, []))
+
+
+def test_sizes_that_follow_from_each_other_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, last = [], "x"
+    for step in range(10):
+        one, two, three = f"s{step}", f"d{step}", f"r{step}"
+        nodes += [
+            helper.make_node("Shape", [last], [one]),
+            helper.make_node("Div", [one, "k"], [two]),
+        ]
+        nodes += [helper.make_node("Reshape", [last, two], [three])]
+        last = three
+    nodes.append(helper.make_node("Relu", [last], ["y"]))
+    ones = helper.make_tensor("k", TensorProto.INT64, [2], [1, 1])
+    file = _save(tmp_path / "steps.onnx", nodes, [ones])
+    assert len(nodes_of_file(file).nodes) == 1
+    monkeypatch.setattr(loading, "MAX_PROCESSED", 5 * len(nodes))
+    with pytest.raises(UnsupportedError, match="follow from each other in too many steps"):
         import_graph(file)
 
 

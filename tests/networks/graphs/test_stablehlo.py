@@ -153,6 +153,32 @@ def test_the_larger_branch_is_taken_and_noted(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("weight", "data", "expected"),
+    [
+        ("i8", "bf16", "int8_wo"),
+        ("i8", "i8", "int8"),
+        ("ui4", "bf16", "int4_wo"),
+        ("f8E4M3FN", "f8E4M3FN", "fp8_static"),
+        ("f32", "f32", None),
+    ],
+)
+def test_weights_have_the_width_that_they_are_stored_in(
+    tmp_path: Path, weight: str, data: str, expected: str | None
+) -> None:
+    pytest.importorskip("jaxlib")
+    out = "i32" if data == "i8" else "f32"
+    text = f"""{HEAD}(%x: tensor<2x64x{data}>, %w: tensor<64x8x{weight}>) -> tensor<2x8x{out}> {{
+      %v = stablehlo.convert %w : (tensor<64x8x{weight}>) -> tensor<64x8x{data}>
+      %y = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0]
+        : (tensor<2x64x{data}>, tensor<64x8x{data}>) -> tensor<2x8x{out}>
+      return %y : tensor<2x8x{out}>
+    }}"""
+    found = _read(tmp_path, text)
+    assert found["parameters"] == 64 * 8
+    assert found.get("format") == expected
+
+
 def test_unknown_calls_are_named_or_priced_as_elementwise(tmp_path: Path) -> None:
     text = f"""{HEAD}(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {{
       %y = stablehlo.custom_call @warp(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,18 @@ KINDS_FILE: Final = "data/graph_operators.toml"
 BY_OUTPUT: Final = ("relu", "sigmoid", "tanh")
 VIEW, FREE, STRIDED = "view", "free", "strided"
 WITHOUT_KERNEL: Final = (VIEW, FREE)
+IN_16_BITS: Final = "bf16"  # format of products whose weights are floats of 16 or 32 bits
+# Formats of products by the type of weights, and whether activations are quantized too.
+FORMATS: Final = {
+    ("int8", True): "int8",
+    ("int8", False): "int8_wo",
+    ("fp8", True): "fp8_static",
+    ("fp8", False): "int8_wo",
+    ("fp4", True): "nvfp4",
+    ("fp4", False): "nvfp4_wo",
+    **dict.fromkeys((("int4", True), ("int4", False)), "int4_wo"),
+    **dict.fromkeys((("", True), ("", False)), IN_16_BITS),
+}
 
 
 @cache
@@ -117,6 +130,24 @@ def node(
         after=after,
         causal=causal,
     )
+
+
+def weights_by_format(nodes: Iterable[Node]) -> Counter[str]:
+    """Return the elements of the weights of products by format."""
+    elements: Counter[str] = Counter()
+    for each in nodes:
+        texts = [each.sizes[name].text for name in ("n", "k", "groups") if name in each.sizes]
+        if each.format and all(text.isdigit() for text in texts):
+            elements[each.format] += math.prod(map(int, texts))
+    return elements
+
+
+def with_formats(nodes: Sequence[Node]) -> tuple[str, tuple[Node, ...]]:
+    """Return the format of most weights of products, "" for 16 or 32 bits, and nodes of others."""
+    elements = weights_by_format(nodes)
+    most = max(elements, key=lambda name: elements[name], default=IN_16_BITS)
+    others = (replace(each, format="" if each.format == most else each.format) for each in nodes)
+    return most.replace(IN_16_BITS, ""), tuple(others)
 
 
 def convolution(

@@ -20,6 +20,7 @@ from perfatlas.quantities import Expression, InvalidSpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.formats import Format
     from perfatlas.networks.emission import ModelFormats
 
 BATCH: Final = "batch"
@@ -82,6 +83,7 @@ class Node:
     causal: bool = False  # Whether queries of an attention see only the keys up to their own
     # Whether the derivative of an activation follows from its output, as of ReLU
     by_output: bool = False
+    format: str = ""  # Of a product with weights, "" for that of the network
 
     @property
     def label(self) -> str:
@@ -161,7 +163,15 @@ class Node:
         }
         shared: dict[str, Any] = {"name": name, "phase": phase, "count": size["count"]}
         if self.kind in PRODUCTS:
-            return _product(self.kind, size, formats, shared)
+            weight_format = get_format(self.format or formats.gemm)
+            activations = get_format(formats.attention)
+            if self.kind == "matmul" or (
+                self.format
+                and weight_format.weight_bytes == activations.weight_bytes
+                and activations.weight_bytes == operators.ACTIVATION_BYTES
+            ):  # bf16 or fp16, as the device multiplies
+                weight_format = activations
+            return _product(self.kind, size, weight_format, shared)
         if self.kind == "attention":
             shared |= {key: size[key] for key in ("q_len", "kv_len", "num_heads", "num_kv_heads")}
             return operators.Attention(
@@ -210,11 +220,10 @@ LEAST: Final[Mapping[str, float]] = {
 def _product(
     kind: str,
     size: Mapping[str, operators.FloatArray],
-    formats: ModelFormats,
+    number_format: Format,
     shared: Mapping[str, Any],
 ) -> operators.Gemm:
     """Return a linear layer, a convolution, or a product of activations."""
-    number_format = get_format(formats.attention if kind == "matmul" else formats.gemm)
     groups_C = size.get("groups", np.ones_like(size["m"]))
     input_bytes: operators.FloatArray | float = number_format.activation_bytes
     output_bytes = operators.ACTIVATION_BYTES

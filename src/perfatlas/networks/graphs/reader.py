@@ -44,6 +44,7 @@ def _node(
     after: str = "",
     causal: bool = False,
     by_output: bool = False,
+    format: str = "",  # noqa: A002 - a key of the file
     **sizes: Expression,
 ) -> Node:
     allowed = SIZES[kind]
@@ -59,6 +60,8 @@ def _node(
         raise InvalidSpecError(f"causal applies to attention, not to {kind}; leave it out")
     if by_output and kind != "activation":
         raise InvalidSpecError(f"by_output applies to activations, not to {kind}; leave it out")
+    if format and kind not in ("conv", "linear"):
+        raise InvalidSpecError(f"format applies to products with weights, not to {kind}")
     return Node(
         kind=kind,
         sizes=sizes,
@@ -66,6 +69,7 @@ def _node(
         after=after,
         causal=causal,
         by_output=by_output,
+        format=format and get_format(format).name,
     )
 
 
@@ -79,6 +83,7 @@ class _Nodes:
             "after": files.Field(files.Text(choices=KINDS)),
             "causal": files.Field(files.Flag()),
             "by_output": files.Field(files.Flag()),
+            "format": files.Field(files.Text()),
             **{name: files.Field(_Size()) for name in _SIZE_NAMES},
         },
         build=_node,

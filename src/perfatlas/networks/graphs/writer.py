@@ -56,7 +56,12 @@ def _rows(nodes: Iterable[Node]) -> str:
         for name, default in SIZES[node.kind].items():
             if name in cells and cells[name] in (default, cells.get(default)):
                 del cells[name]  # it follows
-        flags = {"after": node.after, "causal": node.causal, "by_output": node.by_output}
+        flags = {
+            "after": node.after,
+            "causal": node.causal,
+            "by_output": node.by_output,
+            "format": node.format,
+        }
         flags = {name: value for name, value in flags.items() if value}
         parts = [f"{name} = {_cell(value)}" for name, value in {**cells, **flags}.items()]
         line = (f'kind = "{node.kind}"', node.count.text, ", ".join(parts))
@@ -113,6 +118,8 @@ def _brackets(text: str) -> list[str]:
 
 def _count(number: int, text: str) -> str:
     """Return how often equal operators run, each `text` times; once needs no key."""
+    if text.isdigit():
+        number, text = number * int(text), "1"
     if text == "1":
         return f", count = {number}" if number > 1 else ""
     times = text if text.isidentifier() else f"({text})"

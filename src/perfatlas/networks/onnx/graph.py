@@ -13,21 +13,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import quantities
+from perfatlas.formats import get_format
 from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.attentions import Chains
 from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
-from perfatlas.networks.onnx.folding import Folding, reads_of
+from perfatlas.networks.onnx import loading
+from perfatlas.networks.onnx.control import CONTROL, Control, name_of, reads_of
+from perfatlas.networks.onnx.folding import Folding
+from perfatlas.networks.onnx.functions import operators_of
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from perfatlas.networks.graphs.nodes import Node
 
-MAX_FILE_BYTES: Final = (1 << 31) - 1  # bytes of a protocol buffer
-MAX_SHAPE_INITIALIZER: Final = 1024  # elements of an initializer that may be a shape
-MAX_SHAPE_ELEMENTS: Final = 64  # elements of a tensor of integers that is a shape
 # Places of the activations and of the weights among the inputs.
 _CONVOLUTIONS: Final = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "FusedConv"), (0, 1)),
@@ -39,33 +40,43 @@ _PRODUCTS: Final = {
         (0, 1),
     ),
     **dict.fromkeys(("QLinearMatMul", "QGemm"), (0, 3)),
-    "MatMulIntegerToFloat": (0, 1),
+    **dict.fromkeys(("MatMulIntegerToFloat", "MatMulNBits", "MatMulBnb4"), (0, 1)),
 }
+_PACKED: Final = ("MatMulNBits", "MatMulBnb4")  # whose weights are bits in bytes, [n, ...]
+# Attentions: places of the keys and of cached keys among the inputs, and the dimension of these
+# that is their number.
+_ATTENTIONS: Final = {
+    "MultiHeadAttention": (1, 6, 2),
+    **dict.fromkeys(("GroupQueryAttention", "PackedGroupQueryAttention"), (1, 3, 2)),
+    "Attention": (1, 4, 2),
+    "QAttention": (1, 8, 3),
+}
+_MORE_LABELS: Final = "αβγδεζηθ"  # which no equation of ONNX has
 _GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1, "DynamicQuantizeLSTM": 4}
-_CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
 # What may stand between the scores of an attention and their softmax.
 _SCORES: Final = ("MatMul", "FusedMatMul")
 PYTORCH: Final = "pytorch"  # whose exporters scale queries and keys of one attention each
+HEADS_APART: Final = 4  # dimensions of queries that are not one width
 BATCHED: Final = 3  # dimensions of products in a batch
 BIAS: Final = 2  # place of the bias among the inputs of a convolution
 BATCH_NORMS: Final = ("BatchNormalization", "LRN", "LpNormalization")  # without rows
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
-_FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
-_WEIGHTS: Final = (*_FLOATS, 2, 3, 17, 18, 19, 20, 21, 22)  # and 8 and 4 bits
 _BITS: Final = {
     **dict.fromkeys((2, 3), "int8"),
     **dict.fromkeys((17, 18, 19, 20), "fp8"),
     **dict.fromkeys((21, 22), "int4"),
+    23: "fp4",
 }
-# Formats of products by the type of weights, and whether activations are quantized too.
-_FORMATS: Final = {
-    ("int8", True): "int8",
-    ("int8", False): "int8_wo",
-    ("fp8", True): "fp8_static",
-    ("fp8", False): "int8_wo",
-    **dict.fromkeys((("int4", True), ("int4", False)), "int4_wo"),
-}
-_OF_FLOATS: Final = ("DynamicQuantizeMatMul",)  # products of integers that read floats
+# Operators of integers that read floats.
+_OF_FLOATS: Final = ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention")
+INT32: Final = 6  # type of ONNX
+# Operators whose inputs of 32-bit integers are biases.
+_BIASED: Final = frozenset(("DequantizeLinear", "QGemm", "QLinearConv"))
+# What parts of a file raise that do not fit together: a name that is not UTF-8 is one of bytes.
+_DAMAGED: Final = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError),
+    ValueError,
+)
 _STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml")  # operator sets whose shapes ONNX infers
 
 
@@ -80,176 +91,71 @@ def nodes_of_file(
 
     Args:
         batch: Items of the inputs where their first size is free; None takes 1.
-        sizes: Values of free sizes by name, or by input and dimension such as image_2.
+        sizes: Values of free sizes by name, or by input and dimension such as image_2, of inputs
+            that are one integer or condition, and iterations of loops, by name.
 
     Raises:
         InvalidSpecError: The file is no ONNX graph, or a size is free.
-        UnsupportedError: The graph has control flow or functions, or a shape is not known.
+        UnsupportedError: The path of control flow, or a shape, is not known.
         MissingDependencyError: The package onnx is not installed.
 
     Limits: A product of activations around a softmax is one attention; other chains stay apart.
         Weights in external files are not counted as parameters beyond their shapes.
     """
-    model = _loaded(path)
     try:
-        return _imported(model, path, batch, dict(sizes or {}))
-    except UnicodeDecodeError as problem:  # names are decoded when they are read
+        return _imported(loading.loaded(path), path, batch, dict(sizes or {}))
+    except _DAMAGED as problem:
         raise quantities.InvalidSpecError(
-            f"{path}: a name is not UTF-8: {problem.reason}"
+            f"{path} is damaged, or its operators do not fit together: {problem}"
         ) from problem
 
 
 def _imported(model: Any, path: Path, batch: int | None, sizes: dict[str, int]) -> imports.Imported:  # noqa: ANN401
     """Return the operators of a model."""
-    items, of_batch = _fix_sizes(model.graph, batch, sizes, path)
-    weights = _drop_weights(model.graph)
-    graph = _inferred(Folding(model, of_batch), path, weights)
-    reader = _Graph(graph=graph, weights=set(weights), producer=model.producer_name)
+    loops = [name_of(node) for node in operators_of(model.graph) if node.op_type == "Loop"]
+    stated = {name: sizes.pop(name) for name in loops if name in sizes}
+    items, of_batch = loading.fix_sizes(model.graph, batch, sizes, path)
+    held = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in held]
+    weights = loading.drop_weights(model.graph, ())
+    folding = Folding(model, of_batch, stated)
+    graph = loading.inferred(folding, path, weights)
+    loading.check_order(graph)
+    reader = _Graph(
+        graph=graph,
+        weights=set(weights),
+        producer=model.producer_name,
+        control=folding.control,
+        inputs=inputs,
+    )
     reader.read()
-    read = {*reader.users, *(output.name for output in graph.output)}
-    number_format, notes = _stored_format(reader.formats)
+    for loop, first, following in folding.control.carried:
+        if reader.shapes.get(first) != reader.shapes.get(following):
+            raise quantities.UnsupportedError(
+                f"{path}: iterations of {loop!r} do not have equal sizes; export the graph without"
+                " the loop"
+            )
+    read = {*reader.users, *(output.name for output in graph.output), *folding.control.initial}
+    for name in weights.keys() & reader.users.keys():  # quantized biases are 32-bit integers
+        if reader.types.get(name) == INT32 and _BIASED.intersection(
+            user.op_type for user in reader.users[name]
+        ):
+            weights[name] = _count(reader.shapes[name])
+    number_format, nodes = imports.with_formats(reader.nodes)
+    elements = imports.weights_by_format(reader.nodes)
+    elements_held = sum(reader.packed.get(name, weights[name]) for name in weights.keys() & read)
+    # scales that the bytes of a format contain are tensors of the file
+    scales = (n * (8 * get_format(name).weight_bytes % 1) / 16 for name, n in elements.items())
+    own_scales = min(round(sum(scales)), max(elements_held - elements.total(), 0))
     return imports.Imported(
-        nodes=tuple(reader.nodes),
-        parameters=sum(weights[name] for name in weights.keys() & read)
-        + sum(reader.computed.values()),
+        nodes=nodes,
+        parameters=elements_held + sum(reader.computed.values()) - own_scales,
         sizes={},
         items=items,
         unknown=dict(reader.unknown),
-        notes=notes,
+        notes=[f"loop {name} is priced for {number} iterations" for name, number in stated.items()],
         format=number_format,
     )
-
-
-def _stored_format(formats: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
-    """Return the format of most weights of products, "" for 16 or 32 bits, and notes."""
-    number_format = max(formats, key=lambda name: formats[name], default="")
-    others = [name or "16 or 32 bits" for name in formats if name != number_format]
-    if not others:
-        return number_format, ()
-    share = formats[number_format] / sum(formats.values())
-    note = (
-        f"{share:.0%} of GEMM weights are stored in {number_format or '16 or 32 bits'}, and those"
-        f" in {' and '.join(others)} are treated as such"
-    )
-    return number_format, (note,)
-
-
-def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
-    try:
-        import onnx
-        from google.protobuf.message import Error
-    except ImportError as problem:
-        raise quantities.MissingDependencyError(
-            "graphs of ONNX need the package onnx: pip install '.[graph]' in the clone"
-        ) from problem
-    if path.exists() and path.stat().st_size > MAX_FILE_BYTES:
-        raise quantities.InvalidSpecError(
-            f"{path} has 2 GB or more; export it with external data, which is not opened"
-        )
-    try:
-        model = onnx.load(str(path), load_external_data=False)
-    except OSError as problem:
-        raise quantities.InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
-    except (Error, ValueError) as problem:
-        raise quantities.InvalidSpecError(f"{path} is not an ONNX file: {problem}") from problem
-    if not model.graph.node:
-        raise quantities.InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
-    if model.functions:
-        raise quantities.UnsupportedError(
-            f"{path} defines local functions; inline them with onnx.inliner.inline_local_functions"
-        )
-    return model
-
-
-def _fix_sizes(
-    graph: Any,  # noqa: ANN401
-    batch: int | None,
-    sizes: dict[str, int],
-    path: Path,
-) -> tuple[int, list[tuple[str, int]]]:
-    """Set the free sizes of the inputs; return the number of items, and which sizes it is."""
-    initializers = {tensor.name for tensor in graph.initializer}
-    inputs = [tensor for tensor in graph.input if tensor.name not in initializers]
-    items, free, of_batch = 0, [], []
-    names, symbols = _free_sizes(inputs), set[str]()
-    for wrong in sorted(sizes.keys() - names):
-        hint = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
-        raise quantities.InvalidSpecError(
-            f"{path} has no free size {quantities.repr_for_error(wrong)}; {hint}"
-        )
-    for tensor in inputs:
-        for index, size in enumerate(tensor.type.tensor_type.shape.dim):
-            name = f"{tensor.name}_{index}"
-            value = sizes.get(name, sizes.get(size.dim_param, 0))
-            if size.dim_value <= 0:
-                if (index == 0 and not (items and value)) or size.dim_param in symbols:
-                    of_batch.append((tensor.name, index))
-                    symbols |= {size.dim_param} - {""}
-                value = value or ((items or batch or 1) if index == 0 else 0)
-                if not value:
-                    free.append(name)
-                    continue
-                if size.dim_param:
-                    sizes.setdefault(size.dim_param, value)
-                size.Clear()
-                size.dim_value = value
-            if index == 0 and not items:
-                items = size.dim_value
-    if free:
-        raise quantities.InvalidSpecError(
-            f"{path} has free sizes: {', '.join(free)}; set them as in --sizes {free[0]}=224"
-        )
-    return items or batch or 1, of_batch
-
-
-def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
-    """Return the names of free sizes of inputs, in order: by input and dimension, and their own."""
-    names: dict[str, None] = {}
-    for tensor in inputs:
-        for index, size in enumerate(tensor.type.tensor_type.shape.dim):
-            if size.dim_value <= 0:
-                names |= dict.fromkeys(filter(None, (f"{tensor.name}_{index}", size.dim_param)))
-    return names
-
-
-def _drop_weights(graph: Any) -> dict[str, int]:  # noqa: ANN401
-    """Replace large initializers by inputs; return the parameters of each by name."""
-    import onnx
-
-    small, names = [], {}
-    declared = {tensor.name for tensor in graph.input}
-    for tensor in graph.initializer:
-        elements = math.prod(tensor.dims)
-        names[tensor.name] = elements if tensor.data_type in _WEIGHTS else 0
-        if elements <= MAX_SHAPE_INITIALIZER and tensor.data_location != onnx.TensorProto.EXTERNAL:
-            small.append(tensor)
-        elif tensor.name not in declared:
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            )
-    del graph.initializer[:]
-    graph.initializer.extend(small)
-    return names
-
-
-def _inferred(folding: Folding, path: Path, weights: dict[str, int]) -> Any:  # noqa: ANN401
-    """Return the graph with shapes; add the weights of branches that are known to run."""
-    import onnx
-
-    model = folding.model
-    del model.graph.value_info[:]
-    for output in model.graph.output:
-        output.type.tensor_type.ClearField("shape")
-    try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        while folding.fold(graph):  # each round makes a constant or takes a branch
-            weights |= _drop_weights(model.graph) | weights
-            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
-        raise quantities.InvalidSpecError(
-            f"{path}: shapes cannot be inferred: {problem}"
-        ) from problem
-    return graph
 
 
 @dataclass
@@ -258,6 +164,8 @@ class _Graph:
 
     Attributes:
         weights: Tensors that no input of the network changes.
+        control: Control flow that was replaced.
+        inputs: Inputs of the network.
         producer: What wrote the file.
         shapes: Sizes of tensors by name.
         types: Types of their elements.
@@ -268,11 +176,13 @@ class _Graph:
         skipped: Tensors inside of operators that several make up.
         stored: Weights that the file holds, by name, with the type of their elements.
         computed: Elements of weights that operators of constants compute, by name.
-        formats: Elements of weights of products by format, "" for 16 or 32 bits.
+        packed: Elements of weights that are bits in bytes, by name.
     """
 
     graph: Any
     weights: set[str]
+    control: Control
+    inputs: Collection[str]
     producer: str = ""
     shapes: dict[str, imports.Tensor] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
@@ -285,7 +195,7 @@ class _Graph:
     skipped: set[str] = field(default_factory=set)
     stored: dict[str, int] = field(default_factory=dict)
     computed: dict[str, int] = field(default_factory=dict)
-    formats: Counter[str] = field(default_factory=Counter)
+    packed: dict[str, int] = field(default_factory=dict)
 
     def read(self) -> None:
         """Add all operators."""
@@ -346,7 +256,9 @@ class _Graph:
         return replace(node, sizes={**node.sizes, "row": quantities.Expression(str(row))})
 
     def _put(self, node: Node, op: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
-        self.nodes.append(node)
+        times = self.control.times.get(next(filter(None, op.output), ""), 1)
+        count = quantities.Expression(str(times * int(node.count.text)))
+        self.nodes.append(node if times == 1 else replace(node, count=count))
         self.kinds |= dict.fromkeys(op.output, node.kind)
 
     def _add(self, op: Any) -> None:  # noqa: ANN401
@@ -354,8 +266,8 @@ class _Graph:
         if all(name in self.weights for name in read):
             stored = [name for name in read if name in self.stored and name in self.shapes]
             source = max(stored, key=lambda name: _count(self.shapes[name]), default="")
-            most = _count(self.shapes[source]) if stored else 0
-            for name in op.output:  # a view or copy of a stored weight
+            most = sum(_count(self.shapes[name]) for name in stored)
+            for name in op.output:  # a view, copy or part of stored weights, or several as one
                 if stored and name in self.shapes and _count(self.shapes[name]) <= most:
                     self.stored[name] = self.stored[source]
             return
@@ -368,23 +280,40 @@ class _Graph:
             if self.readers[source] == 1:
                 self.kinds |= dict.fromkeys(op.output, self.kinds.get(source, ""))
             return
-        if op.op_type in _CONTROL:
-            raise quantities.UnsupportedError(
-                f"{op.op_type} {op.name!r} is control flow, whose path depends on data; export"
-                " the graph without it, for example with fixed sizes and onnxsim"
-            )
+        if op.op_type in CONTROL:
+            raise self._unknown_path(op)
         for node in self._nodes(op, read):
             self._put(node, op)
+
+    def _unknown_path(self, op: Any) -> quantities.UnsupportedError:  # noqa: ANN401
+        """Return the refusal of control flow, with the numbers that set its path."""
+        loops = [name_of(one) for one in self.graph.node if one.op_type == "Loop"]
+        scalars = [
+            name
+            for name in self.inputs
+            if self.types[name] in loading.WHOLE
+            and name in self.shapes
+            and _count(self.shapes[name]) == 1
+        ]
+        names = [name for name in loops if name not in self.control.stated]
+        what = "the iterations of loops" if op.op_type == "Loop" else "the inputs that choose it"
+        names = names if op.op_type == "Loop" else scalars
+        given = ",".join(f"{name}=1" for name in names)
+        remedy = f"state {what} as in --sizes {given}, or export" if names else "export"
+        return quantities.UnsupportedError(
+            f"{op.op_type} {op.name!r} is control flow, whose path depends on data; {remedy} the"
+            " graph without it, for example with fixed sizes and onnxsim"
+        )
 
     def _is_shape(self, op: Any) -> bool:  # noqa: ANN401
         """Return whether an operator computes sizes: few integers, without a kernel."""
         written = [name for name in op.output if name]
         return all(
-            self.types.get(name, 1) not in _FLOATS and len(self.shapes[name].sizes) <= 1
+            self.types.get(name, 1) not in loading.FLOATS and len(self.shapes[name].sizes) <= 1
             for name in written
             if name in self.shapes
         ) and all(
-            name in self.shapes and _count(self.shapes[name]) <= MAX_SHAPE_ELEMENTS
+            name in self.shapes and _count(self.shapes[name]) <= loading.MAX_SHAPE_ELEMENTS
             for name in (*written, *op.input)
             if name
         )
@@ -419,18 +348,19 @@ class _Graph:
 
     def _nodes(self, op: Any, read: list[str]) -> Sequence[Node]:  # noqa: ANN401
         name = op.op_type
-        if name in _CONVOLUTIONS or name in _PRODUCTS:
+        if name in (*_CONVOLUTIONS, *_PRODUCTS):
             fixed = [
                 tensor for tensor in read if tensor in self.weights and tensor not in self.stored
             ]
             self.computed |= {tensor: _count(self.shape(tensor, op)) for tensor in fixed}
-            self._tally_format(op, (_CONVOLUTIONS | _PRODUCTS)[name])
         if name in _CONVOLUTIONS:
             return self._convolution(op)
         if name in _PRODUCTS:
             return [self._product(op)]
         if name in _GATES:
             return self._recurrent(op)
+        if name in _ATTENTIONS:
+            return self._attention_operator(op)
         if name == "Gather" and read[0] in self.weights:
             table = self.shape(read[0], op)
             rows = _count(self.shape(read[1], op))
@@ -453,7 +383,8 @@ class _Graph:
         operands = [self.shape(name, op) for name in read]
         if op.op_type in _kinds() and imports.is_strided(kind, operands, out):
             kind = imports.STRIDED
-        moves = {"read": imports.Tensor.total(moved), "write": out.elements()}
+        selects = op.op_type.startswith("Gather")  # reads no more than what it writes
+        moves = {"read": imports.Tensor.total([out] if selects else moved), "write": out.elements()}
         if kind in ROWS and op.op_type not in BATCH_NORMS:
             start, groups = int(_attribute(op, "axis", -1)), int(_attribute(op, "num_groups", 0))
             moves["row"] = imports.row_elements(self.shape(read[0], op), kind, start, groups)
@@ -466,32 +397,55 @@ class _Graph:
         out, number = self.shape(op.output[0], op), int(_attribute(op, "group", 1))
         transposed = op.op_type == "ConvTranspose"
         node = imports.convolution(image, weight, out, number, transposed=transposed)
+        first, second = (op.input[index] for index in _CONVOLUTIONS[op.op_type])
+        if node.kind == "conv" and second in self.weights:
+            node = replace(node, format=self._format(op, second, first))
         if not is_folded_norm(op):
             biased = len(op.input) > BIAS and op.op_type in ("Conv", "ConvTranspose")
             return [node, *([imports.added_bias(out, node.kind)] if biased else ())]
         moved = dict.fromkeys(("read", "write"), out.elements())
         return [node, imports.node("norm", moved, after=node.kind)]
 
-    def _tally_format(self, op: Any, operands: tuple[int, int]) -> None:  # noqa: ANN401
-        """Count the weights of a product in the format that they are stored in."""
-        weight, other = (op.input[operands[index]] for index in (1, 0))
-        if weight not in self.weights:
-            weight, other = other, weight
-        if weight not in self.weights or weight not in self.shapes:
-            return
+    def _format(self, op: Any, weight: str, other: str) -> str:  # noqa: ANN401
+        """Return the format of a product by the type that its weights are stored in."""
         source = self.writers.get(other)
-        integers = self.types.get(other, 1) not in _FLOATS or op.op_type in _OF_FLOATS
+        integers = self.types.get(other, 1) not in loading.FLOATS or op.op_type in _OF_FLOATS
         quantized = integers or (source is not None and source.op_type == "DequantizeLinear")
         bits = _BITS.get(self.stored.get(weight, 1), "")
-        self.formats[_FORMATS[bits, quantized] if bits else ""] += _count(self.shapes[weight])
+        if op.op_type in _PACKED:
+            bits = {4: "int4", 8: "int8"}.get(int(_attribute(op, "bits", 4)), "")
+            if not bits:
+                raise quantities.UnsupportedError(
+                    f"{op.op_type} {op.name!r} holds weights of {_attribute(op, 'bits', 4)} bits,"
+                    " and the formats of weights alone have 4 or 8; export it with these"
+                )
+        return imports.FORMATS[bits, quantized]
+
+    def _held(
+        self,
+        op: Any,  # noqa: ANN401
+        weight: str,
+        other: str,
+        sizes: Mapping[str, int],
+        times: int = 1,
+    ) -> Node:
+        """Return a product with weights in the format that they are stored in."""
+        node = imports.node("linear", sizes, times=times)
+        return replace(node, format=self._format(op, weight, other))
 
     def _einsum(self, op: Any, read: list[str]) -> Node:  # noqa: ANN401
-        """Return the product of two operands that an equation states, by element without a sum."""
+        """Return the product of two operands that an equation states, by element without a sum.
+
+        One operand is copied, or summed.
+        """
         text = _attribute(op, "equation", b"").decode().replace(" ", "")
         left, arrow, out = text.partition("->")
-        terms = left.split(",")
         shapes = [self.shape(name, op).sizes for name in op.input]
-        is_product = len(terms) == len(shapes) == 2 and arrow and "..." not in text
+        terms = [*map(_spelled, left.split(","), map(len, shapes))]
+        out = _spelled(out, len(self.shape(op.output[0], op).sizes))
+        if len(terms) == len(shapes) == 1:
+            return self._moving("copy" if len(out) == len(terms[0]) else "reduce", op, read, read)
+        is_product = len(terms) == len(shapes) == 2 and arrow
         sizes: dict[str, int] = {}
         for term, shape in zip(terms, shapes, strict=False):
             for label, size in zip(term, shape, strict=False):
@@ -515,30 +469,36 @@ class _Graph:
                 first & second & set(out),
             )
         )
-        self._tally_format(op, (0, 1))
-        if op.input[0] in self.weights:
-            m, n = n, m
+        weight, other = op.input[1], op.input[0]
+        if weight not in self.weights:
+            weight, other = other, weight
+            m, n = (n, m) if weight in self.weights else (m, n)
         if groups == 1 and self.weights.intersection(op.input):
             constants = [
                 name for name in op.input if name in self.weights and name not in self.stored
             ]
             self.computed |= {name: _count(self.shape(name, op)) for name in constants}
-            return imports.node("linear", {"m": m, "n": n, "k": k})
+            return self._held(op, weight, other, {"m": m, "n": n, "k": k})
         return imports.node("matmul", {"m": m, "n": n, "k": k, "groups": groups})
 
     def _product(self, op: Any) -> Node:  # noqa: ANN401
         first, second = (op.input[index] for index in _PRODUCTS[op.op_type])
         left, right = self.shape(first, op), self.shape(second, op)
         out = self.shape(op.output[0], op)
+        if op.op_type in _PACKED:
+            n, k = int(_attribute(op, "N", 1)), int(_attribute(op, "K", 1))
+            if second in self.weights:
+                self.packed[second] = n * k
+            return self._held(op, second, first, {"m": _count(out) // n, "n": n, "k": k})
         k = int(
             right.sizes[-1 if _attribute(op, "transB", 0) else 0 if len(right.sizes) == 1 else -2]
         )
         if second in self.weights and len(right.sizes) <= 2:
             n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
-            return imports.node("linear", {"m": _count(out) // n, "n": n, "k": k})
+            return self._held(op, second, first, {"m": _count(out) // n, "n": n, "k": k})
         if first in self.weights and len(left.sizes) == 2:
-            n = int(left.sizes[0])
-            return imports.node("linear", {"m": _count(out) // n, "n": n, "k": k})
+            n = int(left.sizes[-1 if _attribute(op, "transA", 0) else 0])
+            return self._held(op, first, second, {"m": _count(out) // n, "n": n, "k": k})
         rows, n = (int(size) for size in (1, 1, *out.sizes)[-2:])
         groups = _count(out) // (rows * n)
         return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
@@ -546,14 +506,54 @@ class _Graph:
     def _recurrent(self, op: Any) -> list[Node]:  # noqa: ANN401
         """Return the products of a recurrent layer: of all inputs, and of each state in turn."""
         length, sequences, width = (int(size) for size in self.shape(op.input[0], op).sizes)
+        if _attribute(op, "layout", 0):
+            length, sequences = sequences, length
         hidden, gates = int(_attribute(op, "hidden_size", 0)), _GATES[op.op_type]
         both = 2 if _attribute(op, "direction", b"forward") == b"bidirectional" else 1
         rows, wide = length * sequences, gates * hidden * both
+        data, weight, recurrent = op.input[:3]
+        states = {"m": sequences, "n": wide, "k": hidden}
         return [
-            imports.node("linear", {"m": rows, "n": wide, "k": width}),
-            imports.node("linear", {"m": sequences, "n": wide, "k": hidden}, times=length),
+            self._held(op, weight, data, {"m": rows, "n": wide, "k": width}),
+            self._held(op, recurrent, data, states, times=length),
             imports.node("elementwise", {"read": rows * wide, "write": rows * hidden * both}),
         ]
+
+    def _attention_operator(self, op: Any) -> list[Node]:  # noqa: ANN401
+        """Return an attention that a graph has as one operator, with its projections."""
+        keys_at, past_at, dimension = _ATTENTIONS[op.op_type]
+        given = dict(enumerate(op.input))
+        image, out = self.shape(given[0], op), self.shape(op.output[0], op)
+        projects = op.domain != "" and op.op_type in ("Attention", "QAttention")
+        heads = int(_attribute(op, "num_heads", 0) or _attribute(op, "q_num_heads", 0))
+        kv_heads = int(_attribute(op, "kv_num_heads", 0)) or heads
+        nodes = []
+        if len(image.sizes) == HEADS_APART:  # items, heads, tokens, width
+            sequences, heads, q_len, head_dim = map(int, image.sizes)
+            kv_heads = int(self.shape(given[keys_at], op).sizes[1])
+        else:
+            sequences, q_len, width = map(int, out.sizes)
+            head_dim = width // heads
+        keys = self.shape(given[keys_at], op).sizes if given.get(keys_at) and not projects else ()
+        kv_len = int(keys[-2]) if keys else q_len
+        if past := given.get(past_at):
+            kv_len += int(self.shape(past, op).sizes[3 if projects else dimension])
+        if projects:
+            rows, k = sequences * q_len, int(image.sizes[-1])
+            n = int(self.shape(given[1], op).sizes[-1])
+            nodes.append(self._held(op, given[1], given[0], {"m": rows, "n": n, "k": k}))
+        causal = op.op_type.endswith("GroupQueryAttention") or any(
+            _attribute(op, name, 0) for name in ("is_causal", "unidirectional")
+        )
+        sizes = {
+            "sequences": sequences,
+            "q_len": q_len,
+            "kv_len": kv_len,
+            "num_heads": heads,
+            "num_kv_heads": kv_heads,
+            "head_dim": head_dim,
+        }
+        return [*nodes, imports.node("attention", sizes, causal=causal)]
 
     def _attention(self, op: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
         """Return the attention whose softmax an operator is: its last product, and its inside."""
@@ -609,6 +609,12 @@ class _Graph:
             scaled_tensors |= {name} if scaled else set()
             name = next(factor for factor in writer.input if factor not in self.weights)
         return scaled_tensors
+
+
+def _spelled(term: str, dimensions: int) -> str:
+    """Return a term of an Einsum with labels for the dimensions that "..." stands for."""
+    number = max(dimensions - len(term.replace("...", "")), 0)
+    return term.replace("...", _MORE_LABELS[len(_MORE_LABELS) - number :])
 
 
 def _count(tensor: imports.Tensor) -> int:

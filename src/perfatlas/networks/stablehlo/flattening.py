@@ -25,6 +25,13 @@ FRAMEWORK: Final = "stablehlo"
 MAX_CALL_DEPTH: Final = 64
 MAX_TENSORS: Final = 300_000
 _PREFIXES: Final = ("stablehlo.", "chlo.", "func.")
+# Widths of elements by how the name of their type begins.
+_NARROW: Final = {
+    **dict.fromkeys(("i8", "ui8"), "int8"),
+    **dict.fromkeys(("i4", "ui4"), "int4"),
+    "f8": "fp8",
+    "f4": "fp4",
+}
 _BROADCASTS: Final = ("broadcast_in_dim", "broadcast")
 _STEPS: Final = {"stablehlo.add": 1, "stablehlo.subtract": -1}
 # Direction in which a loop counts, and whether its bound is the last value, by what it compares.
@@ -40,6 +47,7 @@ class Operand:
     elements: int  # Elements in memory, fewer than those of its sizes where it is broadcast
     repeated: bool = False  # Whether it is broadcast
     is_float: bool = True
+    narrow: str = ""  # Width of elements below 16 bits, as formats of products name them
 
 
 @dataclass(frozen=True)
@@ -103,8 +111,17 @@ class Program:
                 " that are numbers or symbols"
             )
         sizes = tuple(int(size) for size in value.type.shape)
-        is_float = isinstance(value.type.element_type, ir.FloatType)
-        return Operand(name=name, sizes=sizes, elements=math.prod(sizes), is_float=is_float)
+        element = value.type.element_type
+        narrow = next(
+            (width for begin, width in _NARROW.items() if str(element).startswith(begin)), ""
+        )
+        return Operand(
+            name=name,
+            sizes=sizes,
+            elements=math.prod(sizes),
+            is_float=isinstance(element, ir.FloatType),
+            narrow=narrow,
+        )
 
     def _count(self) -> None:
         self.tensors += 1

@@ -60,7 +60,14 @@ def nodes_of_file(
     def read(module: ir.Module, free: frozenset[int]) -> tuple[_Reader, set[str]]:
         program = program_of(module, free, path)
         weights = weights_of(program)
-        reader = _Reader(program=program, fixed=frozenset(fixed_by(program, weights)))
+        origins = fixed_by(program, weights)
+        narrow = {
+            name: program.arguments[weight].narrow
+            for name, few in origins.items()
+            for weight in few
+            if program.arguments[weight].narrow
+        }
+        reader = _Reader(program=program, fixed=frozenset(origins), narrow=narrow)
         reader.read()
         return reader, weights
 
@@ -87,8 +94,10 @@ def nodes_of_file(
     else:
         data = [tensor for name, tensor in reader.program.arguments.items() if name not in weights]
         items = next((tensor.sizes[0] for tensor in data if tensor.sizes), 1)
+    number_format, nodes = imports.with_formats(nodes)
     return imports.Imported(
         nodes=nodes,
+        format=number_format,
         parameters=sum(tensor.elements for tensor in parameters) + reader.program.constants,
         sizes={},
         items=items,
@@ -146,12 +155,14 @@ class _Reader:
 
     Attributes:
         fixed: Tensors that follow from weights and constants.
+        narrow: Width of weights that are stored in less than 16 bits, by name.
         kinds: Kind of the operator that wrote a tensor.
         skipped: Tensors inside of attention.
     """
 
     program: Program
     fixed: frozenset[str]
+    narrow: Mapping[str, str]
     nodes: list[Node] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -230,7 +241,8 @@ class _Reader:
         if op.kind == "dot_general":
             return [self._product(op)]
         if op.kind == "convolution":
-            return [_convolution(op.details)]
+            node = _convolution(op.details)
+            return [replace(node, format=self._format(op)) if node.kind == "conv" else node]
         return self._region(step) if step.root else [self._moving(op)]
 
     def _product(self, op: Op) -> Node:
@@ -239,10 +251,16 @@ class _Reader:
         fixed = [operand.name in self.fixed for operand in op.read]
         if any(fixed) and not op.details["batch"]:
             m, n = (rows, columns) if fixed[1] else (columns, rows)
-            return imports.node("linear", {"m": m, "n": n, "k": op.details["k"]})
+            node = imports.node("linear", {"m": m, "n": n, "k": op.details["k"]})
+            return replace(node, format=self._format(op))
         return imports.node(
             "matmul", {"m": rows, "n": columns, "k": op.details["k"], "groups": batch}
         )
+
+    def _format(self, op: Op) -> str:
+        """Return the format of a product by the width that its weights are stored in."""
+        first, second = sorted(op.read[:2], key=lambda operand: operand.name in self.fixed)
+        return imports.FORMATS[self.narrow.get(second.name, ""), bool(first.narrow)]
 
     def _moving(self, op: Op) -> Node:
         """Return an operator of its own that is limited by memory bandwidth."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import json
+import lzma
 import math
 import re
 import zipfile
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.nodes import Node
 
-MAX_JSON_BYTES: Final = 1 << 29  # bytes of the description of a program
+MAX_JSON_BYTES: Final = 1 << 28  # bytes of the description of a program
+MAX_JSON_VALUES: Final = 6_000_000  # values in it: some 1.4 GB of memory as dictionaries
 MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
@@ -42,11 +45,17 @@ _FACTORS: Final = {
     **dict.fromkeys(("linear",), ("input", "weight")),
     **dict.fromkeys(("addmm",), ("mat1", "mat2")),
     **dict.fromkeys(("baddbmm",), ("batch1", "batch2")),
-    **dict.fromkeys(("mm", "bmm"), ("self", "mat2")),
+    **dict.fromkeys(("mm", "bmm", "_int_mm", "_scaled_mm"), ("self", "mat2")),
     "matmul": ("self", "other"),
 }
 # Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
 _FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
+# Widths of types of 8 bits, by their number.
+_NARROW: Final = {
+    **dict.fromkeys((1, 2), "int8"),
+    **dict.fromkeys((29, 30, 31, 32), "fp8"),
+}
+_DAMAGED: Final = (EOFError, OSError, RuntimeError, ValueError)
 _NO_PROGRAM: Final = "models/model.json is not a program of torch.export"
 _Json = TypeVar("_Json", dict[str, Any], list[Any])
 _JSON: Final = {dict: "object", list: "array"}
@@ -74,8 +83,14 @@ def read_archive(path: Path) -> dict[str, Any]:
                     f"{path} holds no models/model.json below {MAX_JSON_BYTES:,} bytes; write it"
                     " with torch.export.save of PyTorch 2.6 or later"
                 )
-            program = json.loads(archive.read(members[0]))
-    except (OSError, zipfile.BadZipFile, ValueError, RecursionError) as problem:
+            text = archive.read(members[0])
+            if (values := sum(map(text.count, (b",", b"{", b"[")))) > MAX_JSON_VALUES:
+                raise InvalidSpecError(
+                    f"{path}: models/model.json has {values:,} values, more than"
+                    f" {MAX_JSON_VALUES:,}; export parts of the program"
+                )
+            program = json.loads(text)
+    except (*_DAMAGED, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
         raise InvalidSpecError(
             f"{path} cannot be read as an archive of torch.export.save: {problem}"
         ) from problem
@@ -120,8 +135,10 @@ def nodes_of_program(
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
         wrong = f"lacks {problem}" if isinstance(problem, KeyError) else "has values of other types"
         raise InvalidSpecError(f"{_NO_PROGRAM}: {where} {wrong}") from problem
+    number_format, nodes = imports.with_formats(reader.nodes)
     return imports.Imported(
-        nodes=tuple(reader.nodes),
+        nodes=nodes,
+        format=number_format,
         parameters=reader.parameters,
         sizes=reader.sizes,
         items=reader.items,
@@ -164,6 +181,8 @@ class _Program:
         ranges: Least and most of symbols, by symbol.
         limits: Values that sizes may have, by name.
         weights: Tensors that are parameters, buffers or constants, and views of these.
+        narrow: Width of weights that are stored in 8 bits, by name.
+        dequantized: Activations that were in 8 bits.
         readers: How many calls read a tensor.
         kinds: Kind of the operator that wrote a tensor, through views.
         items: Items of the inputs, 0 where their number is a symbol.
@@ -175,6 +194,8 @@ class _Program:
     ranges: Mapping[str, Any]
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
     weights: set[str] = field(default_factory=set)
+    narrow: dict[str, str] = field(default_factory=dict)
+    dequantized: set[str] = field(default_factory=set)
     readers: Counter[str] = field(default_factory=Counter)
     kinds: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -196,9 +217,12 @@ class _Program:
             elif "arg" in value:
                 name = value["arg"]["name"]
                 self.weights.add(name)
-                if kind == "parameter":
+                narrow = _NARROW.get(self.values[name].get("dtype", 0))
+                self.narrow |= {name: narrow} if narrow else {}
+                if kind == "parameter" or narrow:  # quantized weights may be buffers
                     sizes = self.values[name]["sizes"]
                     self.parameters += math.prod(int(size["as_int"]) for size in sizes)
+                if kind == "parameter":
                     self.element_bytes = min(self.element_bytes, self._bytes(name))
 
     def name_sizes(self, names: dict[str, str]) -> None:
@@ -258,7 +282,8 @@ class _Program:
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Add the operator of a call, if it runs a kernel."""
-        name = str(call["target"]).removeprefix("torch.ops.aten.").split(".")[0]
+        _, space, rest = str(call["target"]).rpartition("torch.ops.")
+        name = rest.split(".")[1 if space else 0]
         arguments = {
             argument["name"]: next(iter(argument["arg"].values())) for argument in call["inputs"]
         }
@@ -276,10 +301,15 @@ class _Program:
             # what is computed of weights alone is folded into them
             if read and all(key in self.weights for key in read):
                 self.weights.update(written)
+                widths = [self.narrow.get(key) for key in read]
+                widths += [_NARROW.get(self.values[key].get("dtype", 0)) for key in written]
+                self.narrow |= dict.fromkeys(written, next(filter(None, widths), ""))
             if view and read and self.readers[read[0]] == 1:
                 self.kinds |= dict.fromkeys(written, self.kinds.get(read[0], ""))
             return
         read = read[1:] if name == "copy" else read  # its target is only written
+        if name.startswith("dequantize"):
+            self.dequantized.update(written)
         node = self._node(name, arguments, read, written)
         self.nodes.append(node)
         if name in _CONVOLUTIONS and isinstance(arguments.get("bias"), dict):
@@ -341,16 +371,25 @@ class _Program:
         image, weight = (self.tensor(arguments[key]["name"]) for key in ("input", "weight"))
         out, groups = self.tensor(written), int(arguments.get("groups", 1))
         transposed = "transpose" in name or bool(arguments.get("transposed"))
-        return imports.convolution(image, weight, out, groups, transposed=transposed)
+        node = imports.convolution(image, weight, out, groups, transposed=transposed)
+        if node.kind != "conv":
+            return node
+        first, second = (arguments[key]["name"] for key in ("input", "weight"))
+        return replace(node, format=self._format(first, second))
+
+    def _format(self, activations: str, weights: str) -> str:
+        """Return the format of a product by the width that its weights are stored in."""
+        narrow = self.values[activations].get("dtype", 0) in _NARROW
+        quantized = narrow or activations in self.dequantized
+        return imports.FORMATS[self.narrow.get(weights, ""), quantized]
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
         left, right = self.tensor(first), self.tensor(second)
         k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
         n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
         if second in self.weights and len(right.sizes) <= MATRIX:
-            return imports.node(
-                "linear", {"m": imports.Tensor(left.sizes[:-1]).elements(), "n": n, "k": k}
-            )
+            sizes = {"m": imports.Tensor(left.sizes[:-1]).elements(), "n": n, "k": k}
+            return replace(imports.node("linear", sizes), format=self._format(first, second))
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
         groups = imports.Tensor(self.tensor(written).sizes[:-2]).elements()
         return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
