@@ -37,7 +37,7 @@ def system_names() -> tuple[str, ...]:
 @cache
 def _spellings() -> dict[str, str]:
     """Return all system names, with those that a name without a form factor stands for."""
-    main = {name: str(meant) for name, meant in shipped("aliases.toml").items()}
+    main = {n: meant for n, meant in shipped("aliases.toml").items() if isinstance(meant, str)}
     return {name: name for name in system_names()} | main
 
 
@@ -58,6 +58,13 @@ def catalog_spec(name: str) -> Spec:
         source = quantities.Source(kind="datasheet", ref=pod.ref, note=pod.note)
         domain = {"device.scale_up.domain_size": files.Entry(pod.chips, source)}
         return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, pod.note))
+    unpublished = shipped("aliases.toml")["unpublished"]
+    key = name.casefold().replace("-", "_")
+    if isinstance(unpublished, dict) and key in unpublished:
+        raise quantities.UnsupportedError(
+            f"system {name}: no figures of {unpublished[key]} are published that a prediction could"
+            f" use; {lists.partition('; ')[2]}"
+        )
     system = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
     if system != name:
         spec = catalog_spec(system)
