@@ -101,7 +101,7 @@ def test_groups_the_engine_kernel_refuses_go_to_the_library(
 
 def test_the_engine_kernel_stops_at_the_domain() -> None:
     across = price("all_reduce", 2.0**17, 16.0, family="vllm")
-    assert across.algorithm_U[0] == "hierarchical_ring"
+    assert across.algorithm_U[0] == "hierarchical_tree"
     assert any("inter-node" in note for note in across.prices.notes)
 
 
@@ -310,3 +310,10 @@ def test_no_collectives_are_priced_as_none(op: str, system: str) -> None:
     )
     assert priced.prices.time_s_CO.shape == (0, 1)
     assert priced.algorithm_U.shape == (0,)
+
+
+def test_two_ranks_of_a_switched_domain_have_all_links() -> None:
+    asked = {"system": "mi455x", "op": "all_reduce", "bytes": 2**30}
+    few, many = (collective(**asked, gpus=gpus).results for gpus in (2, 16))
+    assert few["time_s"] < many["time_s"]
+    assert few["bound_time_s"] == pytest.approx(2**30 / 1.8e12)

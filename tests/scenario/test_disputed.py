@@ -10,6 +10,7 @@ import pytest
 from perfatlas import collective, estimate, kernel_gemm, search, simulate, train
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields.disputed import disputed_ends
 from perfatlas.verbs.estimate import estimate_table
 
 MODEL: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
@@ -90,3 +91,33 @@ def test_searches_and_simulations_say_what_their_intervals_leave_out() -> None:
     asked: dict[str, Any] = {"model": MODEL["model"], "gpus": 1, "num_simulated": 0}
     for answer in (simulate(**job, isl=100, osl=10), search(**asked, system="rubin")):
         assert sum("intervals here leave that out" in text for text in answer.warnings) == 1
+
+
+@pytest.mark.parametrize("system", ["rubin", "mi455x", "rubin_cpx"])
+@pytest.mark.parametrize("name", ["bf16", "fp8_static", "nvfp4"])
+def test_no_product_gets_slower_as_peaks_rise(system: str, name: str) -> None:
+    name = "mxfp4_mxfp4" if (system, name) == ("mi455x", "nvfp4") else name
+    asked: dict[str, Any] = {"m": 8192, "n": 8192, "k": 4096, "format": name}
+    times = [
+        kernel_gemm(**asked, system=end).results["time_s"]
+        for end in (disputed_ends(system)[0], system, disputed_ends(system)[1])
+    ]
+    assert times == sorted(times, reverse=True)
+
+
+def test_an_override_leaves_out_the_ends_that_contradict_it() -> None:
+    system = "rubin{device.peak.bf16=16.7PFLOP/s}"  # above the least of fp8
+    table = {"system": ["h100_sxm", system], "model": [MODEL["model"]] * 2, "batch": [8] * 2}
+    assert estimate_table(table).columns["error_code"] == ["", ""]
+    assert estimate(**MODEL, system=system).results["tpot_s"] > 0.0
+
+
+def test_an_end_without_an_answer_leaves_the_interval_open(tmp_path: Path) -> None:
+    path = tmp_path / "chip.toml"
+    path.write_text(
+        FILE.replace("bandwidth", "capacity").replace("10 TB/s", "99 GB") % '["9 GB", "99 GB"]'
+    )
+    found = estimate(**MODEL, system=str(path))
+    assert found.results["tpot_s"] > 0.0
+    assert found.results["tpot_s_low"] is None
+    assert any("there is no answer" in text for text in found.warnings)

@@ -76,7 +76,7 @@ CANDIDATES: Final[Examples] = [
     (DECODES, "decode steps would draw"),
     (PLAIN | {"system": "h200_sxm{node.nics=1}", "tp": 8, "pp": 2}, "unseen fabrics"),
     (DEEPSEEK | {"tp": 16}, "too few measured runs agree on"),
-    (LLAMA | {"system": "maia_200", "batch": 1}, "is announced, not measured"),
+    (LLAMA | {"system": "maia_200", "batch": 1}, "is announced or never measured"),
     (CACHED | {"engine": "sglang"}, "the KV capacity is an upper limit"),
     (
         PLAIN | {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "engine": "trtllm", "tp": 4},
@@ -99,7 +99,7 @@ CANDIDATES: Final[Examples] = [
     (PLAIN | {"isl": 200_000}, "exceeds the model's context length of 131072"),
     (DEEPSEEK | {"system": SIX, "tp": 4, "pp": 4, "batch": 1}, "cut groups of this plan"),
     (PLAIN | {"system": SIX, "tp": 4, "dp": 3}, "take 3 nodes of 6 GPUs and leave 6 GPUs idle"),
-    (LLAMA | {"system": "mi300x"}, "is not predicted: no energies"),
+    (LLAMA | {"system": "maia_200"}, "is not predicted: no energies"),
     (LPU | {"input_distribution": "zeros"}, "input_distribution = zeros"),
     (PLAIN | {"power_cap_w": 600, "node_power_cap_w": 9000}, "node_power_cap_w has no effect"),
     (PLAIN | {"node_power_cap_w": 30_000}, "draws at most its TDP"),

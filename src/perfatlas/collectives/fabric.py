@@ -83,6 +83,14 @@ class FabricTimes(NamedTuple):
     pat_U: FlagArray  # Where it is PAT, not a ring (U,)
 
 
+class SumTimes(NamedTuple):
+    """The fastest algorithm and protocol of all-reduces between nodes."""
+
+    time_s_U: FloatArray  # Beside the levels inside nodes (U,) [s]
+    latency_s_U: FloatArray  # Its hops, one after the other (U,) [s]
+    tree_U: FlagArray  # Where it is a tree (U,)
+
+
 def fabric_time_s(
     shape: FabricShape, parameters: FabricParameters
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -134,7 +142,7 @@ def with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     hierarchical_U = crosses_U & (query.op not in EXCHANGES)
     added = [*cells.notes, *_fabric_notes(query, crosses_U)]
     added += [notes.TREE_NOTE] if _sums_by_trees(query, crosses_U, inner) else []
-    added += [notes.PAIR_NOTE] if np.any(tree_U) else []
+    added += [notes.PAIR_NOTE] if np.any(tree_U & _may_use_tree(query)) else []
     return with_fields(
         inner,
         time_s_LU=np.stack((*inner.time_s_LU[:FABRIC], time_U)),
@@ -192,9 +200,10 @@ def _between_nodes_s(
     time_U = np.where(tree_U, tree_time_U, time_U)
     by_library_U = _sums_by_library(query)
     if np.any(by_library_U):
-        sum_s_U, sum_latency_s_U = _sums_between_nodes_s(query, inner, time_U - latency_U)
-        time_U = np.where(by_library_U, sum_s_U, time_U)
-        latency_U = np.where(by_library_U, sum_latency_s_U, latency_U)
+        sums = _sums_between_nodes_s(query, inner, time_U - latency_U)
+        time_U = np.where(by_library_U, sums.time_s_U, time_U)
+        latency_U = np.where(by_library_U, sums.latency_s_U, latency_U)
+        tree_U = np.where(by_library_U, sums.tree_U, tree_U)
     return time_U, latency_U, tree_U, hops
 
 
@@ -208,16 +217,18 @@ def _sums_by_library(query: CollectiveQuery) -> FlagArray:
 
 def _sums_between_nodes_s(
     query: CollectiveQuery, inner: LevelTimes, moving_s_U: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return time and latency of all-reduces between nodes beside the levels inside (U,) [s].
+) -> SumTimes:
+    """Return the times of all-reduces between nodes beside the levels inside.
 
     The fastest of trees and rings by protocol, as the library itself chooses; LL pays its hops
     least and its bytes most. What is slowest of all levels moves at the share of the protocol.
 
     Source: `sums` in data/collectives/nccl_rings.toml.
 
-    Limits: Constants of NCCL's own choice, not times that were measured here. NVLSTree has the
-        hops of trees. Shares between two sizes are interpolated.
+    Limits: Constants of NCCL's own choice, not times that were measured here. Where the switches
+        of nodes add, large messages have the hops of rings: with the fewer hops that NCCL counts
+        for NVLSTree, published sums of 64 to 256 MiB are 20 to 30% too fast. Shares between two
+        sizes are interpolated.
 
     Args:
         moving_s_U: Transfer between nodes at the full speed of a ring (U,) [s].
@@ -227,12 +238,13 @@ def _sums_between_nodes_s(
     inner_s_U = inner.latency_s_LU.sum(axis=0)
     moving_s_U = np.maximum(moving_s_U, (inner.time_s_LU - inner.latency_s_LU).max(axis=0))
     doublings_U = np.log2(np.maximum(query.bytes_U / SMALLEST_BYTES, 1.0))
-    latency, moving = [], []
+    latency, moving, trees = [], [], []
     for row in shipped_table(RINGS)["sums"]["protocol"]:
+        trees.append(row["algorithm"] == "tree")
         hop_us_U = np.where(query.links.one_link_U > 0.0, row["pcie_us"], row["nvlink_us"])
         between_us_U = np.maximum(row["network_us"], network_us_U)
         inside_U, between_U = ranks_U / nodes_U - 1.0, np.log2(nodes_U)
-        if row["algorithm"] == "ring":
+        if not trees[-1]:
             inside_U, between_U = ranks_U - nodes_U, nodes_U - 1.0
         inside_us_U = np.where(inside_U > 0.0, hop_us_U, 0.0) * inside_U
         hops_us_U = row["base_us"] + 2.0 * (inside_us_U + between_U * between_us_U)
@@ -245,7 +257,8 @@ def _sums_between_nodes_s(
     fastest_U = (latency_s_AU + np.stack(moving)).argmin(axis=0)
     at_U = np.arange(fastest_U.size)
     latency_s_U = np.maximum(latency_s_AU[fastest_U, at_U] - inner_s_U, 0.0)
-    return latency_s_U + np.stack(moving)[fastest_U, at_U], latency_s_U
+    time_s_U = latency_s_U + np.stack(moving)[fastest_U, at_U]
+    return SumTimes(time_s_U, latency_s_U, np.array(trees)[fastest_U])
 
 
 def _slowdown(query: CollectiveQuery) -> FloatArray:

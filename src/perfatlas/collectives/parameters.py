@@ -30,7 +30,7 @@ FABRIC_OPERATOR: Final = "fabric_exchange"
 FABRIC_FAMILY: Final = "deepep"
 FABRIC_REFERENCE: Final = "h100_sxm"
 # Measured device per link type, for devices whose kernel relative has links of another type.
-LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
+LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server", "ualink": "gb200"}
 # Measured device for expert exchanges, by size of the domain (NVL72).
 DOMAIN_STAND_INS: Final = {72: "gb200"}
 # Integers take another path than 16-bit floats; switches do not reduce them.

@@ -203,7 +203,27 @@ def lowest_clock() -> float:
 @cache
 def energy_data() -> dict[str, Any]:
     """Return the shipped energies, each with its interval and source."""
-    return shipped_table("data/energy/energies.toml")
+    data = shipped_table("data/energy/energies.toml")
+    derived = {name: _derived(row, data) for name, row in data["derived"].items()}
+    return data | {"generation": data["generation"] | derived}
+
+
+def _derived(row: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the energies of a generation that are those of another one times a factor."""
+    like = data["generation"][row["like"]]
+    factors = dict.fromkeys((*FORMATS, "issue"), row["flop"]) | {"sram": row["sram"]}
+    found: dict[str, Any] = {"memory": row["memory"]}
+    for name, value in like.items():
+        if name == "memory":
+            continue
+        factor, spread = factors.get(name, 1.0), row["spread"] if name in factors else 1.0
+        ends = (("value", 1.0), ("low", 1.0 / spread), ("high", spread))
+        scaled = {end: value[end] * factor * wider for end, wider in ends}
+        kind, ref = "derived", f"derived: {factor:g} times {row['like']}: {row['ref']}"
+        if name not in factors:
+            kind, ref = "assumed", f"assumed: as {row['like']}, without measured watts"
+        found[name] = scaled | {"kind": kind, "ref": ref}
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,11 @@ def read_entry(reader: Reader[Value], raw: object, default: Source, where: str) 
 def _range(reader: Reader[Value], raw: object, value: Value, where: str) -> tuple[float, float]:
     """Return the two numbers between which a value lies."""
     ends = [reader.read(end, f"{where}.range") for end in raw] if isinstance(raw, list) else []
-    numbers = [float(end) for end in (*ends, value) if isinstance(end, (int, float))]
+    numbers = [
+        float(number)
+        for number in (*ends, value)
+        if isinstance(number, (int, float)) and not isinstance(number, bool)
+    ]
     if len(ends) != 2 or len(numbers) != 3 or not numbers[0] <= numbers[2] <= numbers[1]:
         raise InvalidSpecError(
             f"{where}.range = {repr_for_error(raw)}: expected two numbers with the value between"

@@ -17,6 +17,8 @@ FOLDER: Final = "data/hardware/devices"
 CARDS: Final = "data/hardware/cards.csv"
 _KINDS: Final[dict[str, quantities.Kind]] = {kind: kind for kind in get_args(quantities.Kind)}
 RELATIVE: Final = "device.calibration_relative"
+FLAGS: Final = {"false": False, "true": True}
+ASSUMED: Final = (RELATIVE, "device.idle", "node", "fabric")  # of a card
 ABSENT: Final = "none"  # of a card: the field that its base has
 
 
@@ -81,6 +83,7 @@ def _card_spec(name: str) -> Spec:
     """Return the spec of a row of the cards, whose columns are fields with their unit."""
     row = _cards()[name]
     source = quantities.Source(kind=_KINDS[row["kind"]], ref=row["ref"], note=row["note"])
+    assumed = quantities.Source(kind="assumed", ref=f"assumed: nearest to {name}")
     entries, without = {}, set()
     for column, cell in row.items():
         path, _, unit = column.partition(" ")
@@ -88,8 +91,9 @@ def _card_spec(name: str) -> Spec:
             if cell == ABSENT:
                 without.add(path)
                 continue
-            text = f"{cell} {unit}" if unit else cell
-            entries[path] = files.Entry(FIELDS[path].reader.read(text, f"{name}: {path}"), source)
+            text = FLAGS.get(cell, f"{cell} {unit}" if unit else cell)
+            value = FIELDS[path].reader.read(text, f"{name}: {path}")
+            entries[path] = files.Entry(value, assumed if path in ASSUMED else source)
     spec = _based(Spec(name=name, origin=name, entries=entries), row["base"])
     kept = {path: entry for path, entry in spec.entries.items() if path not in without}
     return replace(spec, entries=kept)

@@ -14,7 +14,7 @@ FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
 # Formats computed by the matrix units; their dense peaks scale with the units' width.
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
 LINK_KINDS: Final = (
-    *("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi"),
+    *("nvlink", "nvlink_mesh", "ualink", "pcie", "infinity_fabric", "ici", "upi"),
     *("c2c", "c2c_mesh", "neuronlink", "roce_mesh"),
 )
 

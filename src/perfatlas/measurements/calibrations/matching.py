@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import shipped_table
+from perfatlas.formats import formats
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import transfer
 from perfatlas.measurements.calibrations.calibration import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 EFFICIENCY: Final = "efficiency_compute"
 FEED: Final = "feed_bytes_per_flop"
+ROUNDED: Final = 0.03  # difference of ratios of datasheet peaks that is none
 
 
 def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
@@ -69,7 +71,7 @@ def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
         >>> found["h20"] > found["h200_sxm"]  # a quarter of the tensor rate per SM
         True
     """
-    ratio = _rate_ratio(device, fitted.device)
+    ratio = _rate_ratio(device, fitted)
     if ratio == 1.0:
         return fitted
     old = fitted.parameters
@@ -81,12 +83,28 @@ def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
     return replace(fitted, parameters={**old, **new})
 
 
-def _rate_ratio(device: Device, donor: str) -> float:
-    """Return the tensor rate per SM and clock relative to that of a donor, 1 where none lends."""
-    lender = None if donor == device.name else _catalog_device(donor)
+def _rate_ratio(device: Device, fitted: Calibration) -> float:
+    """Return the rate of a format per SM and clock relative to that of a donor, 1 where none lends.
+
+    Of an announced device, whose units are assumed, they are taken to load as they multiply.
+    """
+    lender = None if fitted.device == device.name else _catalog_device(fitted.device)
     if lender is None or lender.architecture != device.architecture:
         return 1.0
-    return device.number("flop_per_clock_per_sm") / lender.number("flop_per_clock_per_sm")
+    if device.sources["device.year"].kind == "announced":
+        return 1.0
+    ratio = device.number("flop_per_clock_per_sm") / lender.number("flop_per_clock_per_sm")
+    known = formats().get(fitted.format.partition("+")[0])
+    peak = "bf16" if known is None else known.tensor_peak
+    ours, theirs = (_over_bf16(some, peak) for some in (device, lender))
+    return ratio if abs(ours / theirs - 1.0) < ROUNDED else ratio * ours / theirs
+
+
+def _over_bf16(device: Device, peak: str) -> float:
+    """Return a peak over that of 16 bits, 1 where the device has only one of them."""
+    peaks = device.peak_flop_per_s
+    usual = peaks.get("bf16", peaks.get("fp16", 0.0))
+    return peaks[peak] / usual if peak in peaks and usual else 1.0
 
 
 @cache

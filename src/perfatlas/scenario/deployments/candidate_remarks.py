@@ -101,8 +101,8 @@ DIVIDED_TABLES: Final = (
 )
 
 ANNOUNCED: Final = (
-    "{name} is announced, not measured: kernels are those of the device before it, at its rates;"
-    " `perfatlas catalog systems show {name}` has the source of each figure"
+    "{name} is announced or never measured: {kernels}; `perfatlas catalog systems show {name}` has"
+    " the source of each figure"
 )
 
 
@@ -229,10 +229,16 @@ def _unseen_kinds(r: Remarked) -> Remarks:
 
 
 def _announced(r: Remarked) -> Remarks:
-    """Return candidates on devices that do not ship."""
-    return r.systems(
-        lambda s: s.sources["device.year"].kind == "announced"
-    ), lambda c: ANNOUNCED.format(name=r.system(c).device.name)
+    """Return candidates on devices that do not ship, or of which nothing is measured."""
+
+    def message(c: int) -> str:
+        system = r.system(c)
+        lender = system.device.calibration_relative
+        kernels = f"its kernels are those of {lender}, at its own rates"
+        kernels = kernels if lender else "what its kernels lose is assumed"
+        return ANNOUNCED.format(name=system.name.partition("{")[0], kernels=kernels)
+
+    return r.systems(lambda s: s.sources["device.year"].kind == "announced"), message
 
 
 # Fabrics, kinds of models and plans, and devices, that no measured run has

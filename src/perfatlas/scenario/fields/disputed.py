@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import resolve_system, unit_of, with_values
-from perfatlas.quantities import PerfatlasError, format_quantity
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, format_quantity
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.answer import Answer
+    from perfatlas.hardware import System
 
     Fields = Mapping[str, Any]
     Table = Mapping[str, Sequence[Any]]
@@ -38,10 +39,19 @@ def disputed_ends(text: object) -> tuple[str, ...]:
         return ()
     if not system.ranges:
         return ()
-    every = zip(*system.ranges.values(), strict=True)
-    return tuple(
-        with_values(system, dict(zip(system.ranges, ends, strict=True))).name for ends in every
-    )
+    return tuple(_at_ends(system, end).name for end in range(len(ENDS)))
+
+
+def _at_ends(system: System, end: int) -> System:
+    """Return a system at the least or most of its disputed figures that its other ones allow."""
+    kept: dict[str, float] = {}
+    for path, values in system.ranges.items():
+        try:
+            with_values(system, {**kept, path: values[end]})
+        except InvalidSpecError:  # such as fp8 below a bf16 peak that the user set
+            continue
+        kept[path] = values[end]
+    return with_values(system, kept)
 
 
 def disputed_note(text: str, effect: str = CONTAINED) -> str:
@@ -74,12 +84,15 @@ def within_disputed_ends(answer_of: Callable[[Fields], Answer], fields: Fields) 
     ends = {name: pair for name in SYSTEMS if (pair := disputed_ends(fields.get(name)))}
     if not ends:
         return answer
-    others = [
-        answer_of({**fields, **dict(zip(ends, named, strict=True))})
-        for named in zip(*ends.values(), strict=True)
-    ]
-    results = widened(answer.results, [other.results for other in others])
-    notes = tuple(disputed_note(str(fields[name])) for name in ends)
+    others: list[Fields] = []
+    notes = [disputed_note(str(fields[name])) for name in ends]
+    for named in zip(*ends.values(), strict=True):
+        try:
+            others.append(answer_of({**fields, **dict(zip(ends, named, strict=True))}).results)
+        except PerfatlasError as error:  # the interval has no end there
+            others.append({})
+            notes.append(f"at one end of what sources dispute there is no answer: {error}")
+    results = widened(answer.results, others)
     return replace(answer, results=results, warnings=(*answer.warnings, *notes))
 
 
