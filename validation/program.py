@@ -44,6 +44,11 @@ COMMANDS: Final = (
         run="commands.command:capacity",
     ),
     Command(
+        name="fabrics",
+        help="Collectives against published runs of machines of no fit.",
+        run="laboratories.fabrics:fabrics",
+    ),
+    Command(
         name="steps",
         help="Serving estimates against measured serving.",
         run="commands.command:steps",
