@@ -19,7 +19,11 @@ from perfatlas.networks import (
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.layers import GatedRecurrence
 from perfatlas.operators import Gemm, Phase, Scan
+from perfatlas.parallelism import stage_weights_bytes
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.training.work import rank_parameters
+from tests.parallelism.examples import plan_of
+from tests.training.asked import layouts
 
 if TYPE_CHECKING:
     from perfatlas.networks.layers import Mixer
@@ -108,6 +112,14 @@ def test_embeddings_per_layer_by_hand() -> None:
     assert wide.parameters().total - plain.parameters().total == added
     flop = 2 * 5 * (16 * 18 + 3 * 2 * 16 * 6)
     assert product_flop(wide, 5.0) - product_flop(plain, 5.0) == flop
+
+
+def test_embeddings_per_layer_are_held_in_memory() -> None:
+    plain, wide = model_of(ATTENTION), model_of(ATTENTION, per_layer_width=6, per_layer_rows=50)
+    held = [float(stage_weights_bytes(model, FORMATS, plan_of())[0]) for model in (plain, wide)]
+    assert held == [2.0 * model.parameters().total for model in (plain, wide)]
+    trained = [rank_parameters(model, (), layouts()).dense_CG[0, 0] for model in (plain, wide)]
+    assert trained[1] - trained[0] == 50 * 18
 
 
 def test_layers_of_gemma_4_that_share_a_cache() -> None:

@@ -306,7 +306,7 @@ class Network(ABC):
 
     @property
     def embedding_rows(self) -> int:
-        """Rows of hidden_size of the embedding before the layers, which tp divides; 0 for none."""
+        """Rows of the embeddings before the layers, which tp divides; 0 for none."""
         return 0
 
     def cache_layouts(self, kv_bytes_per_element: float) -> tuple[CacheLayout, ...]:

@@ -93,8 +93,8 @@ def stage_weights_bytes(
     if network.encoder_sizes:
         encoder_bytes = _encoder_bytes(network, formats, plan)
     layers_bytes = layers_bytes * stored + small * ACTIVATION_BYTES
-    rows = np.ceil(network.embedding_rows / plan.tp)
-    embedding_bytes = rows * network.hidden_size * ACTIVATION_BYTES
+    width = network.parameters().embedding / max(network.embedding_rows, 1)
+    embedding_bytes = np.ceil(network.embedding_rows / plan.tp) * width * ACTIVATION_BYTES
     single = plan.pp == 1
     if network.tie_word_embeddings:
         head_bytes = np.where(single, 0.0, head_bytes)

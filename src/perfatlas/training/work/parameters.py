@@ -72,8 +72,8 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
             ranks_C = layouts.tp if operator.tensor_parallel else np.ones(layouts.size)
         whole_C += layers * (held_C * ranks_C)
     counts = network.parameters()
-    vocabulary_C = np.ceil(network.embedding_rows / layouts.tp) * network.hidden_size
-    dense_CG[:, 0] = vocabulary_C
+    width = counts.embedding / max(network.embedding_rows, 1)
+    dense_CG[:, 0] = np.ceil(network.embedding_rows / layouts.tp) * width
     layers_C = counts.total - counts.embedding - counts.lm_head + 0.0 * whole_C
     if network.item:  # executions of a graph may share weights
         dense_CG[:, 1:-1] *= np.minimum(layers_C / np.maximum(whole_C, 1.0), 1.0)[:, None]
