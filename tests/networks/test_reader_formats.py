@@ -12,7 +12,7 @@ import pytest
 import perfatlas
 from perfatlas.formats import formats
 from perfatlas.networks import CheckpointFormats, ModelFormats, model_names, resolve_model
-from perfatlas.networks.hf_config import read_config
+from perfatlas.networks.hf_config import read_config, read_network
 from perfatlas.networks.hf_config.module_patterns import as_globs, templates_of
 from perfatlas.parallelism import PlanColumns, stage_weights_bytes
 from perfatlas.quantities import UnsupportedError
@@ -246,6 +246,15 @@ def test_what_is_not_read_is_refused_and_never_bf16(quantization: dict[str, Any]
     assert "no known number format" in architecture.notes[-1]
     with pytest.raises(UnsupportedError, match="quantization_config"):
         architecture.checkpoint.refuse_unread("format")
+
+
+@pytest.mark.parametrize("model_type", ["whisper", "t5", "bert"])
+def test_formats_of_networks_without_names_of_modules_are_refused(model_type: str) -> None:
+    stated = {"quantization_config": {"quant_method": "gptq", "bits": 4}}
+    config = {"model_type": model_type, "vocab_size": 1000}
+    read_network(config, "test").checkpoint.refuse_unread("format")
+    with pytest.raises(UnsupportedError, match=f"'gptq' is not read for.*{model_type}.*set format"):
+        read_network(config | stated, "test").checkpoint.refuse_unread("format")
 
 
 @pytest.mark.parametrize("cache", [{"kv_cache_quant_algo": "FP6"}, {"kv_cache_scheme": "FP2"}])

@@ -63,11 +63,7 @@ def checkpoint_formats(
     stated = _stated(outer) or _stated(fields)
     if stated is None or not stated.values:
         return CheckpointFormats(), (), ()
-    stated = stated.child("quantization") or stated
-    name = stated.text("quant_method")
-    if not name:
-        keys = {"quant_algo": "modelopt", "config_groups": "compressed-tensors"}
-        name = next((method for key, method in keys.items() if key in stated.values), "")
+    name = _method_name(stated)
     quoted = f"quantization_config: quant_method {name[:40]!r}"
     kv_format, unread_kv = None, ""
     try:
@@ -110,9 +106,26 @@ def checkpoint_formats(
     return checkpoint, notes, tuple(WARNINGS[name] for name in named if name in WARNINGS)
 
 
+def unread_formats(fields: Fields) -> CheckpointFormats:
+    """Return the formats of a network without names of modules: none are read."""
+    stated = _stated(fields)
+    if stated is None or not stated.values:
+        return CheckpointFormats()
+    quoted = f"quantization_config: quant_method {_method_name(stated)[:40]!r}"
+    unread = f"{quoted} is not read for model_type {fields.text('model_type')!r}"
+    return CheckpointFormats(source=quoted, unread=unread, nearest=f"bf16, or to {_ANY_NEAREST}")
+
+
 def _stated(fields: Fields) -> Fields | None:
     names = ("quantization_config", "compression_config", "quantization")
-    return next((part for name in names if (part := fields.child(name))), None)
+    stated = next((part for name in names if (part := fields.child(name))), None)
+    return stated and (stated.child("quantization") or stated)
+
+
+def _method_name(stated: Fields) -> str:
+    keys = {"quant_algo": "modelopt", "config_groups": "compressed-tensors"}
+    implied = next((method for key, method in keys.items() if key in stated.values), "")
+    return stated.text("quant_method") or implied
 
 
 def _gemm_format(formats: Mapping[str, str | None]) -> str:

@@ -129,11 +129,15 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
     from perfatlas.networks.hf_config.encoders import ENCODERS, read_encoder
 
     fields = Fields(values=config, origin=origin)
-    if (encoder := ENCODERS.get(fields.text("model_type"))) is not None:
-        return read_encoder(fields, encoder)
-    if (name := fields.text("model_type")) not in FAMILIES and name in parts.networks():
-        return parts.read_parts(fields)
-    return read_config(config, origin)
+    name = fields.text("model_type")
+    if name not in ENCODERS and (name in FAMILIES or name not in parts.networks()):
+        return read_config(config, origin)
+    graph = read_encoder(fields, ENCODERS[name]) if name in ENCODERS else parts.read_parts(fields)
+    if not fields.has(*FORMATS):
+        return graph
+    from perfatlas.networks.hf_config.quantization import unread_formats
+
+    return replace(graph, checkpoint=unread_formats(fields))
 
 
 def _decoder(fields: Fields, outer: Fields) -> Architecture:
