@@ -3,17 +3,43 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import perfatlas
 from perfatlas.formats import formats
-from perfatlas.networks import CheckpointFormats, ModelFormats, model_names, resolve_model
+from perfatlas.networks import (
+    Architecture,
+    CheckpointFormats,
+    DenseFfn,
+    GqaAttention,
+    LayerGroup,
+    ModelFormats,
+    StepTokens,
+    model_names,
+    resolve_model,
+)
 from perfatlas.networks.hf_config import read_config, read_network
-from perfatlas.networks.hf_config.module_patterns import as_globs, templates_of
+from perfatlas.networks.hf_config.module_patterns import (
+    PATHS,
+    as_globs,
+    module_slots,
+    templates_of,
+)
+from perfatlas.networks.layers import (
+    GatedDeltaNet,
+    GatedRecurrence,
+    LightningAttention,
+    Mixer,
+    ShortConvolution,
+    SparseIndexer,
+)
+from perfatlas.networks.phases import layer_operators
+from perfatlas.operators import Gemm, GroupedGemm, Phase
 from perfatlas.parallelism import PlanColumns, stage_weights_bytes
 from perfatlas.quantities import UnsupportedError
 
@@ -37,6 +63,9 @@ SPARSE: dict[str, Any] = DENSE | {
     "qk_rope_head_dim": 32,
     "v_head_dim": 64,
 }
+
+
+GQA = GqaAttention(num_heads=2, num_kv_heads=1, head_dim=8, value_head_dim=8)
 
 
 def checkpoint(model: dict[str, Any], quantization: dict[str, Any]) -> CheckpointFormats:
@@ -454,11 +483,69 @@ def test_modules_of_unknown_names_are_remarked() -> None:
         assert any("unknown names" in note for note in notes) == remarked
 
 
+@pytest.mark.parametrize("pattern", ["re:.*attn.*", "re:.*attn", "*attn*"])
+def test_wildcards_in_front_of_part_of_a_name(pattern: str) -> None:
+    found = checkpoint(DENSE, tensors(WEIGHTS_ONLY, ignore=[pattern]))
+    assert (bits(found, "qkv_projection"), bits(found, "down_projection")) == (16, 4.125)
+    found = checkpoint(DENSE, tensors(WEIGHTS_ONLY, ignore=["*_proj"]))
+    assert {module.format for module in found.modules} == {None}
+
+
+def quantizable(model: Architecture) -> set[tuple[str, str]]:
+    """Return operators whose format is that of quantized products, with classes of mixers."""
+    one = np.ones(1)
+    tokens = StepTokens(batch=one, q_len=one, kv_len=one)
+    formats = ModelFormats(gemm="fp8_wo", moe="fp8_wo", kv="bf16", attention="bf16")
+    return {
+        (operator.name, type(group.mixer).__name__)
+        for group in model.layers
+        for operator in layer_operators(model, group, formats, Phase.PREFILL, tokens)
+        if isinstance(operator, Gemm | GroupedGemm) and operator.format == "fp8_wo"
+    }
+
+
+def test_every_product_that_may_be_quantized_has_a_path() -> None:
+    indexed = {"indexer": SparseIndexer(num_heads=2, head_dim=4, top_k=8), "head_dim": 8}
+    heads: dict[str, Any] = {"num_key_heads": 1, "key_head_dim": 4, "value_head_dim": 4}
+    delta = GatedDeltaNet(num_value_heads=1, conv_kernel=2, **heads)
+    own = (
+        replace(GQA, **indexed),
+        replace(delta, decay_rank=2, gate_rank=2),
+        GatedRecurrence(num_heads=2, value_dim=4, input_columns=32, gate_blocks=2),
+        LightningAttention(num_heads=2, head_dim=4),
+        ShortConvolution(width=8, conv_kernel=2),
+    )
+    dense = DenseFfn(intermediate_size=8)
+    groups = [LayerGroup(count=1, mixer=mixer, ffn=dense) for mixer in own]
+    made = Architecture(
+        model_type="made", hidden_size=16, vocab_size=8, tie_word_embeddings=True,
+        layers=tuple(groups), per_layer_width=4, per_layer_rows=8,
+    )  # fmt: skip
+    known = [resolve_model(name).network for name in model_names()]
+    models = [made, *(model for model in known if isinstance(model, Architecture))]
+    seen = set()
+    for model in models:
+        slots = {(slot.operator, slot.part) for slot in module_slots(model)}
+        shared = {name for name, part in slots if part[0].islower()}  # parts of all mixers
+        products = quantizable(model)
+        assert not [one for one in products if one not in slots and one[0] not in shared]
+        seen |= {mixer for _, mixer in products}
+    assert {mixer.__name__ for mixer in get_args(Mixer)} <= PATHS.keys() & seen
+
+
 def test_whole_layers_are_counted_where_the_part_is() -> None:
     ignored = {"ignore": ["model.layers.0*"]}  # dense: the other three have experts
     found = checkpoint(SPARSE, tensors(WEIGHTS_ONLY, **ignored))
     assert bits(found, "down_projection") == 16
     assert bits(found, "experts") == 4.125
+
+
+def test_whole_layers_of_a_hybrid_are_those_that_have_the_part() -> None:
+    hybrid = {"model_type": "qwen3_next", "num_hidden_layers": 8, "full_attention_interval": 4}
+    ignored = {"ignore": [f"model.layers.{i}" for i in range(4)]}  # 3 of 6, and 1 of 2
+    found = checkpoint(DENSE | hybrid, tensors(WEIGHTS_ONLY, **ignored))
+    shares = {m.operator: {s.bits: round(w, 9) for w, s in m.parts} for m in found.modules}
+    assert shares["qkvz_projection"] == shares["qkv_projection"] == {4.125: 0.5, 16: 0.5}
 
 
 def test_groups_of_compressed_tensors_have_formats_of_their_own() -> None:

@@ -5,7 +5,7 @@ A family module converts a config.json into this; operators, parameters and cach
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.contract import Network, Segment
@@ -30,6 +30,9 @@ class LayerGroup(Segment):
     mixer: Mixer | None
     ffn: Ffn | None
     norms: int = 2
+    at: tuple[int, ...] = field(
+        default=(), compare=False, repr=False
+    )  # Places of a config's layers
 
     @property
     def blocks(self) -> tuple[Mixer | Ffn, ...]:

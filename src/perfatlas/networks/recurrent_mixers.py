@@ -335,7 +335,11 @@ def gated_recurrence_operators(
     projection, hidden = emission.projection_format, emission.hidden
     chunk = float(mixer.chunk) if emission.phase != operators.Phase.DECODE else 0.0
     gates = emission.gemm(
-        "gate_blocks", mixer.gate_blocks * inner, mixer.value_dim, "column", format_name=projection
+        "gate_blocks",
+        mixer.gate_blocks * inner,
+        mixer.value_dim,
+        "column",
+        format_name=emission.formats.head,  # parameters that no method quantizes
     )
     state = mixer.key_dim * mixer.value_dim if mixer.key_dim else mixer.states * mixer.value_dim
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from perfatlas.networks.architecture import Architecture
@@ -146,17 +146,21 @@ def group_layers(
     """Return identical layers merged into groups, in order of first appearance.
 
     Args:
-        layers: Mixer and feed-forward of each layer (layers,); None where it has none.
+        layers: Mixer and feed-forward of each layer (layers,); None where it has none. A layer
+            without both is left out.
         norms: Norms of one layer; None means one for each block that it has.
     """
-    counts = Counter(layers)
+    places: dict[tuple[Mixer | None, Ffn | None], list[int]] = defaultdict(list)
+    for place, layer in enumerate(layers):
+        if any(layer):
+            places[layer].append(place)
 
     def of(mixer: Mixer | None, ffn: Ffn | None) -> int:
         return int(mixer is not None) + int(ffn is not None) if norms is None else norms
 
     return tuple(
-        LayerGroup(count=count, mixer=mixer, ffn=ffn, norms=of(mixer, ffn))
-        for (mixer, ffn), count in counts.items()
+        LayerGroup(count=len(at), mixer=mixer, ffn=ffn, norms=of(mixer, ffn), at=tuple(at))
+        for (mixer, ffn), at in places.items()
     )
 
 

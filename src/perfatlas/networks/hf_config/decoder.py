@@ -115,7 +115,8 @@ def read(fields: Fields, family: Family, *, known: bool = True) -> Architecture:
     )
     if family.parallel:
         beside = mixer(fields, family, "recurrent")
-        layers = (LayerGroup(count=depth, mixer=beside, ffn=None, norms=0), *layers)
+        at = tuple(range(depth))
+        layers = (LayerGroup(count=depth, mixer=beside, ffn=None, norms=0, at=at), *layers)
     architecture = blocks.assemble(
         fields, layers, mtp_layers=mtp_layers(fields), notes=family.notes
     )

@@ -11,29 +11,40 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from perfatlas.networks.layers import DenseFfn, GatedDeltaNet, MlaAttention, MoeFfn
+from perfatlas.networks.layers import (
+    DenseFfn,
+    GatedDeltaNet,
+    GatedRecurrence,
+    MlaAttention,
+    MoeFfn,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.networks.architecture import Architecture
+    from perfatlas.networks.language_model import LayerGroup
     from perfatlas.networks.layers import Ffn, Mixer
 
 MAX_TEMPLATES: Final = 2_000
 MAX_ALTERNATIVES: Final = 64
 MAX_PATTERN_LENGTH: Final = 300
 
+PER_LAYER: Final = "embeddings per layer"
 Rule = TypeVar("Rule")
 # Paths inside a layer of the matrices that an operator runs as one, by class of mixer or part of
 # the feed-forward; "|" separates the names of families.
 PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "GqaAttention": {
         "qkv_projection": (
-            "self_attn.q_proj|self_attn.qkv_proj|mixer.q_proj",
-            "self_attn.k_proj|self_attn.qkv_proj|mixer.k_proj",
-            "self_attn.v_proj|self_attn.qkv_proj|mixer.v_proj",
+            "self_attn.q_proj|self_attn.qkv_proj|mixer.q_proj|temporal_block.q_proj",
+            "self_attn.k_proj|self_attn.qkv_proj|mixer.k_proj|temporal_block.k_proj",
+            "self_attn.v_proj|self_attn.qkv_proj|mixer.v_proj|temporal_block.v_proj",
         ),
-        "output_projection": ("self_attn.o_proj|self_attn.out_proj|self_attn.dense|mixer.o_proj",),
+        "output_projection": (
+            "self_attn.o_proj|self_attn.out_proj|self_attn.dense|mixer.o_proj"
+            "|temporal_block.o_proj",
+        ),
         "indexer_q_projection": ("self_attn.index_q_proj",),
         "indexer_k_projection": ("self_attn.index_k_proj",),
     },
@@ -58,8 +69,12 @@ PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "GatedDeltaNet": {
         "qkvz_projection": (
             "linear_attn.in_proj_qkv|linear_attn.in_proj_qkvz|self_attn.q_proj",
-            "linear_attn.in_proj_z|linear_attn.in_proj_qkvz|self_attn.g_b_proj",
+            "linear_attn.in_proj_qkv|linear_attn.in_proj_qkvz|self_attn.k_proj",
+            "linear_attn.in_proj_qkv|linear_attn.in_proj_qkvz|self_attn.v_proj",
+            "linear_attn.in_proj_z|linear_attn.in_proj_qkvz|self_attn.g_proj",
         ),
+        "gate_a_projection": ("self_attn.g_a_proj",),
+        "gate_b_projection": ("self_attn.g_b_proj",),
         "output_projection": ("linear_attn.out_proj|self_attn.o_proj",),
         "decay_a_projection": ("self_attn.f_a_proj",),
         "decay_b_projection": ("self_attn.f_b_proj",),
@@ -78,22 +93,38 @@ PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "qkvg_projection": ("self_attn.qkv_proj", "self_attn.output_gate"),
         "output_projection": ("self_attn.out_proj",),
     },
+    "GatedRecurrence": {  # RecurrentGemma, xLSTM, RWKV
+        "input_projection": (
+            "temporal_block.linear_x|mlstm_layer.q|attention.key",
+            "temporal_block.linear_x|mlstm_layer.k|attention.value",
+            "temporal_block.linear_y|mlstm_layer.v|attention.receptance",
+            "temporal_block.linear_y|mlstm_layer.ogate_preact|feed_forward.receptance",
+        ),
+        "output_projection": ("temporal_block.linear_out|mlstm_layer.out_proj|attention.output",),
+    },
     "ShortConvolution": {
         "input_projection": ("conv.in_proj",),
         "output_projection": ("conv.out_proj",),
     },
     "dense": {
         "gate_up_projection": (
-            "mlp.gate_proj|mlp.gate_up_proj|feed_forward.gate_proj|feed_forward.w1",
-            "mlp.up_proj|mlp.gate_up_proj|feed_forward.up_proj|feed_forward.w3",
+            "mlp.gate_proj|mlp.gate_up_proj|feed_forward.gate_proj|feed_forward.w1"
+            "|mlp_block.gate_proj|ffn.proj_up_gate",
+            "mlp.up_proj|mlp.gate_up_proj|feed_forward.up_proj|feed_forward.w3"
+            "|mlp_block.up_proj|ffn.proj_up",
         ),
-        "up_projection": ("mlp.up_proj|mlp.fc1|mlp.c_fc|mixer.up_proj",),
+        "up_projection": ("mlp.up_proj|mlp.fc1|mlp.c_fc|mixer.up_proj|feed_forward.key",),
         "down_projection": (
             (
                 "mlp.down_proj|mlp.fc2|mlp.c_proj|mixer.down_proj|feed_forward.down_proj"
-                "|feed_forward.w2"
+                "|feed_forward.w2|mlp_block.down_proj|ffn.proj_down|feed_forward.value"
             ),
         ),
+    },
+    PER_LAYER: {
+        "layer_embedding_projection": ("per_layer_model_projection",),
+        "layer_input_gate": ("per_layer_input_gate",),
+        "layer_input_projection": ("per_layer_projection",),
     },
     "experts": {
         "experts": tuple(
@@ -136,9 +167,10 @@ BESIDE_EXPERTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "shared_expert_down_projection": ("mlp.down_proj",),
     },
 }
-_OUTSIDE = re.compile(r"(^|[._])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
+_OUTSIDE = re.compile(r"(^|[._*])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
 # GPTQModel names a layer without the list that it is in: `.*\.15\..*`
-_LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)|^\*\.(\d{1,6})(?=\.|$)")
+_LAYER = re.compile(r"(?:layers|blocks)\.(\d{1,6}|\*)(?!\d)|^\*\.(\d{1,6})(?=\.|$)")
+_MODEL = re.compile(r"^(?:(?:language_|text_)?model\.)+")
 # Modules without an operator that a checkpoint may quantize
 _OTHERS = re.compile(
     r"head|embed|norm|bias|router|gate\*?$|conv1d|eh_proj|index|projector|merge|tower|wte|wpe|rotary"
@@ -158,6 +190,8 @@ _NEEDS: Final = {
     "gate_projection": "output_gate",
     "decay_a_projection": "decay_rank",
     "decay_b_projection": "decay_rank",
+    "gate_a_projection": "gate_rank",
+    "gate_b_projection": "gate_rank",
 }
 
 
@@ -167,61 +201,48 @@ class Slots(NamedTuple):
     operator: str
     part: str  # Class of its mixer, or the part of a feed-forward
     layers: int
-    at: range  # Layers of the model among which those are
+    at: frozenset[int]  # Which layers of the model those are
     paths: tuple[tuple[float, tuple[str, ...]], ...]  # Outputs (in proportion), names of families
 
 
-def module_slots(architecture: Architecture, first_dense: int) -> tuple[Slots, ...]:
-    """Return the operators with weights that a checkpoint may quantize.
-
-    Args:
-        first_dense: Layers in front of those with experts, as the config states, 0 if it does not.
-    """
-    layers: dict[str, int] = defaultdict(int)
-    blocks: dict[str, Mixer | Ffn] = {}
+def module_slots(architecture: Architecture) -> tuple[Slots, ...]:
+    """Return the operators with weights that a checkpoint may quantize."""
+    parts: dict[str, list[tuple[Mixer | Ffn, LayerGroup]]] = defaultdict(list)
     for group in architecture.layers:
         if group.mixer is not None:
-            _add(layers, blocks, type(group.mixer).__name__, group.mixer, group.count)
+            parts[type(group.mixer).__name__].append((group.mixer, group))
         if isinstance(group.ffn, DenseFfn):
-            _add(layers, blocks, "dense", group.ffn, group.count)
+            parts["dense"].append((group.ffn, group))
         if isinstance(group.ffn, MoeFfn):
             sizes = {"shared": group.ffn.shared_intermediate_size, "latent": group.ffn.latent_size}
             for part in ("experts", *(name for name, size in sizes.items() if size)):
-                _add(layers, blocks, part, group.ffn, group.count)
+                parts[part].append((group.ffn, group))
+        if architecture.per_layer_width:
+            parts[PER_LAYER].append((group.blocks[0], group))
     known = BESIDE_EXPERTS if architecture.model_type.startswith("gemma4") else PATHS
-    anywhere, at = range(architecture.num_layers), dict[str, range]()
-    if first_dense and layers["dense"] == first_dense:
-        behind = range(first_dense, architecture.num_layers)
-        at = {"dense": range(first_dense), "experts": behind, "shared": behind, "latent": behind}
     found = []
-    for part, count in layers.items():
-        if not count:
-            continue
-        block = blocks[part]
-        gated = getattr(block, "gated", True)
+    for part, blocks in parts.items():
         for operator, paths in known[part].items():
-            if not getattr(block, _NEEDS.get(operator, ""), True):
+            groups = [group for block, group in blocks if _runs_operator(block, operator)]
+            if not groups:
                 continue
-            if operator.removeprefix("shared_expert_") == (
-                "up_projection" if gated else "gate_up_projection"
-            ):
-                continue
-            names = paths[1:] if operator == "experts" and not gated else paths
+            block = next(block for block, group in blocks if group is groups[0])
+            names = paths
+            if operator == "experts" and not getattr(block, "gated", True):
+                names = paths[1:]
+            if operator == "qkvz_projection" and getattr(block, "gate_rank", 0):
+                names = paths[:-1]
             rows = zip(_widths(architecture, block, operator, len(names)), names, strict=True)
             slots = tuple((width, tuple(path.split("|"))) for width, path in rows)
-            found.append(Slots(operator, part, count, at.get(part, anywhere), slots))
+            at = frozenset(layer for group in groups for layer in group.at)
+            found.append(Slots(operator, part, sum(group.count for group in groups), at, slots))
     return tuple(found)
 
 
-def _add(
-    layers: dict[str, int],
-    blocks: dict[str, Mixer | Ffn],
-    part: str,
-    block: Mixer | Ffn,
-    count: int,
-) -> None:
-    layers[part] += count
-    blocks.setdefault(part, block)
+def _runs_operator(block: Mixer | Ffn, operator: str) -> bool:
+    absent = "up_projection" if getattr(block, "gated", True) else "gate_up_projection"
+    needed = getattr(block, _NEEDS.get(operator, ""), True)
+    return bool(needed) and operator.removeprefix("shared_expert_") != absent
 
 
 def _widths(
@@ -238,7 +259,10 @@ def _widths(
             float(mixer.num_key_heads * mixer.key_head_dim),
             float(mixer.num_value_heads * mixer.value_head_dim),
         )
-        return 2 * key + value, value
+        return (key, key, value, value)[:number]
+    if operator == "input_projection" and isinstance(mixer, GatedRecurrence):
+        key = float(mixer.num_heads * mixer.key_dim or mixer.inner)
+        return key, key, float(mixer.inner), float(mixer.inner)
     return (1.0,) * number
 
 
@@ -251,7 +275,7 @@ def templates_of(patterns: Iterable[str]) -> tuple[dict[str, set[int] | None], t
     Example:
         >>> from perfatlas.networks.hf_config.module_patterns import templates_of
         >>> templates_of(["re:.*self_attn.*", "model.layers.7.mlp.down_proj"])[0]
-        {'self_attn.*': None, 'mlp.down_proj': {7}}
+        {'*self_attn*': None, 'mlp.down_proj': {7}}
     """
     templates: dict[str, set[int] | None] = {}
     unknown: list[str] = []
@@ -269,7 +293,7 @@ def layers_by_rule(
     paths: Sequence[str],
     rules: Sequence[tuple[Mapping[str, set[int] | None], Rule]],
     layers: int,
-    at: range,
+    at: Container[int],
 ) -> Iterator[tuple[Rule, int]]:
     """Yield the rules that hold for a matrix, with the number of layers; the last one wins.
 
@@ -277,7 +301,7 @@ def layers_by_rule(
         paths: Its paths inside a layer, one per family.
         rules: Layers by path, as of `templates_of`; the first one must hold for all.
         layers: Layers that have it.
-        at: Layers of the model among which those are.
+        at: Which layers of the model those are.
     """
     runs = {run for path in paths for run in _runs(path)}
     everywhere, own = rules[0][1], dict[int, Rule]()
@@ -348,8 +372,8 @@ def _record(glob: str, templates: dict[str, set[int] | None]) -> None:
     head = glob[: layer.start()] if layer else glob
     if _OUTSIDE.search(head):
         return
-    tail = glob[layer.end() :] if layer else glob.removeprefix("model.")
-    template = _NUMBER_PART.sub("0", tail).lstrip("*.") or "*"
+    tail = glob[layer.end() :] if layer else _MODEL.sub("", glob)
+    template = _NUMBER_PART.sub("0", tail).removeprefix(".").removeprefix("*.") or "*"
     number = (layer[1] or layer[2]) if layer else "*"
     if number == "*":
         templates[template] = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.formats import Storage, StoredModule, get_format
 from perfatlas.networks.contract import CheckpointFormats
 from perfatlas.networks.hf_config.module_patterns import (
+    PER_LAYER,
     layers_by_rule,
     module_slots,
     templates_of,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 CACHE_FORMATS: Final[dict[str, str]] = {"FP8": "fp8_static", "NVFP4": "nvfp4", "INT8": "int8"}
 _NO_CACHE_FORMAT: Final = ("", "NONE", "AUTO", "BF16", "FP16")
-_FEED_FORWARD: Final = ("dense", "experts", "shared", "latent", HEAD)
+_FEED_FORWARD: Final = ("dense", "experts", "shared", "latent", PER_LAYER, HEAD)
 _UNQUANTIZED: Final = Scheme(format=None, storage=Storage(bits=16))
 # methods that no engine profile runs, or that do not state their formats, and what may stand for
 # them
@@ -90,9 +91,7 @@ def checkpoint_formats(
     if experts is None and "fp8_block" in named and fields.text("expert_dtype") == "fp4":
         experts, quoted = Scheme(format="mxfp4_mxfp8"), f"{quoted}; expert_dtype 'fp4'"
     left_out = tuple(name for key in method.left_out for name in stated.texts(key))
-    dense = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
-    first_dense = fields.integer(*dense, default=0, minimum=0)
-    modules, formats, notes = _modules(schemes, left_out, architecture, experts, first_dense)
+    modules, formats, notes = _modules(schemes, left_out, architecture, experts)
     checkpoint = replace(
         cache_only,
         gemm_format=_gemm_format(formats),
@@ -141,13 +140,11 @@ def _modules(
     left_out: tuple[str, ...],
     architecture: Architecture,
     experts: Scheme | None,
-    first_dense: int,
 ) -> tuple[tuple[StoredModule, ...], dict[str, str | None], tuple[str, ...]]:
     """Return every module as stored, the format of most of each part, and remarks.
 
     Args:
         experts: That of the experts where it is stated apart.
-        first_dense: Layers in front of those with experts.
     """
     rules: list[tuple[dict[str, set[int] | None], Scheme]] = []
     unknown: list[str] = []
@@ -159,7 +156,7 @@ def _modules(
         rules.insert(0, ({}, _UNQUANTIZED))
     modules, parts = [], dict[str, Counter[str | None]]()
     mixed = dict[str, None]()
-    operators = module_slots(architecture, first_dense)
+    operators = module_slots(architecture)
     strange = [path for templates, _ in rules for path in unmatched(templates, operators)]
     for slots in operators:
         shares: dict[Scheme, float] = defaultdict(float)

@@ -29,7 +29,7 @@ def read(fields: Fields) -> Architecture:
     depth = fields.num_layers()
     blocks = _blocks(fields, depth)
     layers = [(_attention(fields, block), _ffn(fields, block)) for block in blocks]
-    return assemble(fields, group_layers((layer for layer in layers if any(layer)), norms=None))
+    return assemble(fields, group_layers(layers, norms=None))
 
 
 def _blocks(fields: Fields, depth: int) -> list[Fields]:
