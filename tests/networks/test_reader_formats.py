@@ -41,7 +41,7 @@ from perfatlas.networks.layers import (
 from perfatlas.networks.phases import layer_operators
 from perfatlas.operators import Gemm, GroupedGemm, Phase
 from perfatlas.parallelism import PlanColumns, stage_weights_bytes
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",
@@ -265,10 +265,17 @@ UNREAD: list[dict[str, Any]] = [
     tensors({"targets": ["Linear"], "weights": None}),
     {"quant_algo": "MIXED_PRECISION", "quantized_layers": {}},
     {"quant_method": "fp8", "moe_quant_algo": "W2"},
+    {"quant_method": "bitsandbytes", "load_in_8bit": False, "load_in_4bit": False},
+    {"quant_method": "fp8", "modules_to_not_convert": ["re:^(?!.*experts).*"]},
+    {
+        "quant_method": "gptq",
+        "dynamic": {f"+:.*x{i}.*": {"bits": 4 * (i % 2 + 1)} for i in range(3000)},
+    },
+    {"quant_method": "awq", "modules_to_not_convert": [f"x{i}y" for i in range(3000)]},
 ]
 
 
-@pytest.mark.parametrize("quantization", UNREAD, ids=str)
+@pytest.mark.parametrize("quantization", UNREAD, ids=lambda row: str(row)[:300])
 def test_what_is_not_read_is_refused_and_never_bf16(quantization: dict[str, Any]) -> None:
     architecture = read_config(DENSE | {"quantization_config": quantization}, "test")
     assert architecture.checkpoint.gemm_format is None
@@ -479,8 +486,8 @@ def test_bits_of_weights_are_those_of_every_module(
 def test_modules_of_unknown_names_are_remarked() -> None:
     for name, remarked in (("attn.c_attn", True), ("mlp.gate", False), ("*self_attn*", False)):
         stated = MIXED | {"modules_to_not_convert": [f"model.layers.*.{name}"]}
-        notes = read_config(DENSE | {"quantization_config": stated}, "test").notes
-        assert any("unknown names" in note for note in notes) == remarked
+        warned = read_config(DENSE | {"quantization_config": stated}, "test").warnings
+        assert any("unknown names" in warning for warning in warned) == remarked
 
 
 @pytest.mark.parametrize("pattern", ["re:.*attn.*", "re:.*attn", "*attn*"])
@@ -531,6 +538,41 @@ def test_every_product_that_may_be_quantized_has_a_path() -> None:
         assert not [one for one in products if one not in slots and one[0] not in shared]
         seen |= {mixer for _, mixer in products}
     assert {mixer.__name__ for mixer in get_args(Mixer)} <= PATHS.keys() & seen
+
+
+@pytest.mark.parametrize(
+    ("pattern", "layers"),
+    [
+        (r"re:model\.layers\.[0-2]\.self_attn\.[qkv]_proj", 3),
+        (r"re:.*layers\.(0|1[0-5]|(?:2|3))\..*attn.*", 3),
+    ],
+)
+def test_classes_and_alternatives_of_regular_expressions(pattern: str, layers: int) -> None:
+    found = checkpoint(DENSE, tensors(WEIGHTS_ONLY, ignore=[pattern]))
+    assert bits(found, "qkv_projection") == (16 * layers + 4.125 * (4 - layers)) / 4
+
+
+def test_a_head_of_gptq_is_quantized_where_its_own_key_says_so() -> None:
+    stated: dict[str, Any] = {"quant_method": "gptq", "bits": 4, "dynamic": {"lm_head": {}}}
+    for quantized in (False, True):
+        found = checkpoint(DENSE, stated | {"lm_head": quantized})
+        assert ("lm_head" in {module.operator for module in found.modules}) == quantized
+
+
+def test_many_modules_of_few_schemes_are_read() -> None:
+    rows = {
+        f"model.layers.{i % 4}.mlp.experts.{i}.{name}_proj": {"bits": 8 if name == "down" else 4}
+        for i in range(10_000)
+        for name in ("up", "down")
+    }
+    found = checkpoint(SPARSE, {"quant_method": "auto-round", "bits": 4, "extra_config": rows})
+    assert bits(found, "experts") > 5
+
+
+@pytest.mark.parametrize("block", [[128], [128, 128, 1], [0, 1]])
+def test_a_block_of_weights_has_two_sizes(block: list[int]) -> None:
+    with pytest.raises(InvalidSpecError, match="two numbers"):
+        checkpoint(DENSE, {"quant_method": "fp8", "weight_block_size": block})
 
 
 def test_whole_layers_are_counted_where_the_part_is() -> None:
@@ -644,6 +686,10 @@ def test_products_are_what_the_engine_runs_on_the_gpu(
         ("sglang", quark(FP4, FP4), "on GPUs of NVIDIA.*; set engine to vllm"),
         ("trtllm", quark({"dtype": "int8"}), "set engine to vllm or sglang"),
         ("vllm", {"quant_method": "w8a8_int8"}, "set engine to sglang"),
+        *(
+            ("trtllm", {"quant_method": method}, "set engine to vllm or sglang")
+            for method in ("gptq", "awq", "auto-round", "fbgemm_fp8", "gptq_marlin")
+        ),
     ],
 )
 def test_an_engine_that_does_not_load_a_method_is_refused(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.layers import Ffn, Mixer
 
 MAX_TEMPLATES: Final = 2_000
-MAX_ALTERNATIVES: Final = 64
+MAX_ALTERNATIVES: Final = 256
 MAX_PATTERN_LENGTH: Final = 300
 
 PER_LAYER: Final = "embeddings per layer"
@@ -42,8 +42,10 @@ PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "self_attn.v_proj|self_attn.qkv_proj|mixer.v_proj|temporal_block.v_proj",
         ),
         "output_projection": (
-            "self_attn.o_proj|self_attn.out_proj|self_attn.dense|mixer.o_proj"
-            "|temporal_block.o_proj",
+            (
+                "self_attn.o_proj|self_attn.out_proj|self_attn.dense|mixer.o_proj"
+                "|temporal_block.o_proj"
+            ),
         ),
         "indexer_q_projection": ("self_attn.index_q_proj",),
         "indexer_k_projection": ("self_attn.index_k_proj",),
@@ -108,10 +110,14 @@ PATHS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "dense": {
         "gate_up_projection": (
-            "mlp.gate_proj|mlp.gate_up_proj|feed_forward.gate_proj|feed_forward.w1"
-            "|mlp_block.gate_proj|ffn.proj_up_gate",
-            "mlp.up_proj|mlp.gate_up_proj|feed_forward.up_proj|feed_forward.w3"
-            "|mlp_block.up_proj|ffn.proj_up",
+            (
+                "mlp.gate_proj|mlp.gate_up_proj|feed_forward.gate_proj|feed_forward.w1"
+                "|mlp_block.gate_proj|ffn.proj_up_gate"
+            ),
+            (
+                "mlp.up_proj|mlp.gate_up_proj|feed_forward.up_proj|feed_forward.w3"
+                "|mlp_block.up_proj|ffn.proj_up"
+            ),
         ),
         "up_projection": ("mlp.up_proj|mlp.fc1|mlp.c_fc|mixer.up_proj|feed_forward.key",),
         "down_projection": (
@@ -176,8 +182,9 @@ _OTHERS = re.compile(
     r"head|embed|norm|bias|router|gate\*?$|conv1d|eh_proj|index|projector|merge|tower|wte|wpe|rotary"
 )
 _NUMBER_PART = re.compile(r"(?<=\.)\d+(?=\.|$)")
-_GROUP = re.compile(r"\(\??:?([\w|.*]*)\)")
-_DIGITS = re.compile(r"\[(\d)-(\d)\]")
+_PIECES = re.compile(r"\((?:\?:)?|\)|\||[^()|]+")
+_CLASS = re.compile(r"\[((?:[0-9A-Za-z]-[0-9A-Za-z]|\w)+)\]")
+_CHARACTERS = re.compile(r"([0-9A-Za-z])-([0-9A-Za-z])|(\w)")
 _METACHARACTERS = frozenset("()[]{}+?|\\^$")
 
 
@@ -280,8 +287,8 @@ def templates_of(patterns: Iterable[str]) -> tuple[dict[str, set[int] | None], t
     templates: dict[str, set[int] | None] = {}
     unknown: list[str] = []
     for pattern in dict.fromkeys(patterns):
-        globs = as_globs(pattern)
-        if globs is None or len(templates) >= MAX_TEMPLATES:
+        globs = as_globs(pattern) if len(templates) < MAX_TEMPLATES else None
+        if globs is None:
             unknown.append(pattern)
             continue
         for glob in globs:
@@ -342,8 +349,7 @@ def as_globs(pattern: str) -> tuple[str, ...] | None:
     text = pattern[3:].removeprefix("^").removesuffix("$")
     for construct, glob in (("\\.", "."), (".*", "*"), (".+", "*"), ("\\d+", "*"), ("[0-9]+", "*")):
         text = text.replace(construct, glob)
-    digits = _DIGITS.sub(lambda m: f"({'|'.join(map(str, range(int(m[1]), int(m[2]) + 1)))})", text)
-    globs = _alternatives(digits)
+    globs = _alternatives(_CLASS.sub(_any_of, text))
     if any(_METACHARACTERS & set(glob) for glob in globs):
         return None
     return globs
@@ -351,19 +357,34 @@ def as_globs(pattern: str) -> tuple[str, ...] | None:
 
 def _alternatives(text: str) -> tuple[str, ...]:
     """Return the text for each choice in its (a|b) groups; unexpanded if there are too many."""
-    globs = [text]
-    while len(globs) <= MAX_ALTERNATIVES:
-        match = _GROUP.search(globs[0])
-        if match is None:
-            return tuple(globs)
-        choices = match[1].split("|")
-        globs = [
-            glob[: group.start()] + choice + glob[group.end() :]
-            for glob in globs
-            if (group := _GROUP.search(glob))
-            for choice in choices
-        ]
-    return (text,)
+    open_groups: list[tuple[list[str], list[str]]] = [([], [""])]  # choices, the last one
+    for piece in _PIECES.findall(text):
+        choices, last = open_groups[-1]
+        if piece.startswith("("):
+            open_groups.append(([], [""]))
+        elif piece == "|":
+            open_groups[-1] = ([*choices, *last], [""])
+        elif piece == ")" and len(open_groups) > 1:
+            open_groups.pop()
+            before, starts = open_groups[-1]
+            ends = [*choices, *last]
+            open_groups[-1] = (before, [start + end for start in starts for end in ends])
+        else:
+            open_groups[-1] = (choices, [start + piece for start in last])
+        if sum(map(len, open_groups[-1])) > MAX_ALTERNATIVES:
+            return (text,)
+    choices, last = open_groups[-1]
+    return (text,) if len(open_groups) > 1 else (*choices, *last)
+
+
+def _any_of(found: re.Match[str]) -> str:
+    """Return a class of characters as alternatives: [a-c] as (a|b|c)."""
+    characters = (
+        chr(code)
+        for first, last, one in _CHARACTERS.findall(found[1])
+        for code in range(ord(first or one), ord(last or one) + 1)
+    )
+    return f"({'|'.join(characters)})"
 
 
 def _record(glob: str, templates: dict[str, set[int] | None]) -> None:

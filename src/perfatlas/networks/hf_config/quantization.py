@@ -26,7 +26,7 @@ from perfatlas.networks.hf_config.quantization_methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 CACHE_FORMATS: Final[dict[str, str]] = {"FP8": "fp8_static", "NVFP4": "nvfp4", "INT8": "int8"}
 _NO_CACHE_FORMAT: Final = ("", "NONE", "AUTO", "BF16", "FP16")
 _FEED_FORWARD: Final = ("dense", "experts", "shared", "latent", PER_LAYER, HEAD)
+_SINGLE: Final = frozenset("*:")  # Characters of targets that name more than one module
+MAX_RULES: Final = 2_000
+Rule = tuple[dict[str, set[int] | None], Scheme]
 _UNQUANTIZED: Final = Scheme(format=None, storage=Storage(bits=16))
 # methods that no engine profile runs, or that do not state their formats, and what may stand for
 # them
@@ -74,10 +77,14 @@ def checkpoint_formats(
     cache_only = CheckpointFormats(kv_format=kv_format, unread_kv=unread_kv, source=quoted)
     method, moe = METHODS.get(name.casefold()), stated.text("moe_quant_algo")
     schemes: tuple[Scheme, ...] = ()
+    rules: list[Rule] = []
     experts, unread = None, ""
     try:
         schemes = method.read(stated) if method else ()
         experts = algorithm(moe, stated) if moe else None
+        left_out = [name for key in method.left_out for name in stated.texts(key)] if method else []
+        last = replace(_UNQUANTIZED, targets=tuple(left_out))
+        rules = _rules((*schemes, last)) if schemes else []
     except UnreadError as problem:
         schemes, unread = (), f": {problem}" if str(problem) else " "
     named = dict.fromkeys(scheme.format for scheme in schemes if scheme.format)
@@ -90,8 +97,15 @@ def checkpoint_formats(
     quoted = f"{quoted}, {', '.join(named)}"
     if experts is None and "fp8_block" in named and fields.text("expert_dtype") == "fp4":
         experts, quoted = Scheme(format="mxfp4_mxfp8"), f"{quoted}; expert_dtype 'fp4'"
-    left_out = tuple(name for key in method.left_out for name in stated.texts(key))
-    modules, formats, notes = _modules(schemes, left_out, architecture, experts)
+    modules, formats, notes, strange = _modules(rules, architecture, experts)
+    head = next((s for s in reversed(schemes) if HEAD in s.targets), None)
+    if head is not None and HEAD not in left_out and not architecture.tie_word_embeddings:
+        modules = (*modules, _stored(HEAD, HEAD, {head: 1.0}))
+    notes += tuple(scheme.note for scheme in schemes if scheme.note)
+    warnings = [WARNINGS[name] for name in named if name in WARNINGS]
+    if strange:
+        shown = ", ".join(strange[:3])[:80]
+        warnings.append(f"{quoted}: modules of unknown names are not read: {shown}")
     checkpoint = replace(
         cache_only,
         gemm_format=_gemm_format(formats),
@@ -102,7 +116,7 @@ def checkpoint_formats(
         mx_vendors=method.mx_vendors,
         source=quoted,
     )
-    return checkpoint, notes, tuple(WARNINGS[name] for name in named if name in WARNINGS)
+    return checkpoint, tuple(dict.fromkeys(notes)), tuple(warnings)
 
 
 def unread_formats(fields: Fields) -> CheckpointFormats:
@@ -135,25 +149,41 @@ def _gemm_format(formats: Mapping[str, str | None]) -> str:
     return next((name for part in order if (name := formats.get(part))), "bf16")
 
 
+def _rules(schemes: Sequence[Scheme]) -> list[Rule]:
+    """Return the layers of each scheme by path; schemes of single modules that agree are one.
+
+    Raises:
+        UnreadError: A pattern is not supported, or there are too many.
+    """
+    merged: dict[tuple[int, Scheme], list[str]] = {}
+    run, last = 0, (True, schemes[0])
+    for scheme in schemes:
+        alike = replace(scheme, targets=(), note="")
+        kind = any(not _SINGLE.isdisjoint(target) for target in scheme.targets), alike
+        run += kind[0] != last[0] or (kind[0] and kind != last)
+        last = kind
+        merged.setdefault((run, alike), []).extend(scheme.targets)
+    rules: list[Rule] = []
+    if EVERYWHERE[0] not in next(iter(merged.values())):
+        rules.append(({}, _UNQUANTIZED))
+    for (_, scheme), targets in merged.items():
+        templates, unsupported = templates_of(targets)
+        if unsupported:
+            raise UnreadError(f"modules by the pattern {unsupported[0][:80]!r}")
+        rules.append((templates, scheme))
+    if len(rules) > MAX_RULES:
+        raise UnreadError(f"{len(rules):,} rules for modules, of at most {MAX_RULES:,},")
+    return rules
+
+
 def _modules(
-    schemes: tuple[Scheme, ...],
-    left_out: tuple[str, ...],
-    architecture: Architecture,
-    experts: Scheme | None,
-) -> tuple[tuple[StoredModule, ...], dict[str, str | None], tuple[str, ...]]:
-    """Return every module as stored, the format of most of each part, and remarks.
+    rules: Sequence[Rule], architecture: Architecture, experts: Scheme | None
+) -> tuple[tuple[StoredModule, ...], dict[str, str | None], tuple[str, ...], tuple[str, ...]]:
+    """Return every module as stored, the format of most of each part, remarks, unknown names.
 
     Args:
         experts: That of the experts where it is stated apart.
     """
-    rules: list[tuple[dict[str, set[int] | None], Scheme]] = []
-    unknown: list[str] = []
-    for scheme in (*schemes, replace(_UNQUANTIZED, targets=left_out)):
-        templates, unsupported = templates_of(scheme.targets)
-        rules.append((templates, scheme))
-        unknown.extend(unsupported)
-    if schemes[0].targets != EVERYWHERE:
-        rules.insert(0, ({}, _UNQUANTIZED))
     modules, parts = [], dict[str, Counter[str | None]]()
     mixed = dict[str, None]()
     operators = module_slots(architecture)
@@ -165,15 +195,12 @@ def _modules(
             if experts is not None and slots.operator == "experts":
                 found = iter(((experts, slots.layers),))
             for scheme, layers in found:
-                shares[replace(scheme, targets=(), note="")] += width * layers
+                shares[scheme] += width * layers
         modules.append(_stored(slots.operator, slots.part, shares))
         part = slots.part if slots.part in _FEED_FORWARD else "attention"
         parts.setdefault(part, Counter())[modules[-1].format] += slots.layers
         if len({scheme.format for scheme in shares}) > 1:
             mixed[slots.operator] = None
-    head = next((s for s in reversed(schemes) if HEAD in s.targets), None)
-    if head is not None and HEAD not in left_out and not architecture.tie_word_embeddings:
-        modules.append(_stored(HEAD, HEAD, {head: 1.0}))
     formats = {part: counts.most_common(1)[0][0] for part, counts in parts.items()}
     plain = ", ".join(part for part, name in formats.items() if name is None)
     others = sorted({name for part, name in formats.items() if name and part != "experts"})
@@ -181,13 +208,10 @@ def _modules(
         f"not quantized in the checkpoint: {plain}": plain,
         f"layers differ in the format of {', '.join(mixed)}: bytes are those of all, products are"
         " in the format of most": mixed,
-        f"module pattern not supported, ignored: {''.join(unknown[:1])[:80]!r}": unknown,
-        f"modules of unknown names, ignored: {', '.join(strange[:3])[:80]}": strange,
         f"linear layers mix {', '.join(others)}, each priced as stored": others[1:],
     }
-    notes = [scheme.note for scheme in schemes if scheme.note]
-    notes += [remark for remark, holds in remarks.items() if holds]
-    return tuple(modules), formats, tuple(dict.fromkeys(notes))
+    notes = tuple(remark for remark, holds in remarks.items() if holds)
+    return tuple(modules), formats, notes, tuple(strange)
 
 
 def _stored(operator: str, part: str, shares: Mapping[Scheme, float]) -> StoredModule:

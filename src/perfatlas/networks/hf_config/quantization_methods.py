@@ -1,11 +1,13 @@
 """Methods of quantization: how each states formats, storage and modules in a config.json.
 
 Source: huggingface/transformers, utils/quantization_config.py (keys of each method); vllm-project/
-    vllm, model_executor/layers/quantization (what is packed, and what a product runs as).
+    vllm, model_executor/layers/quantization (what is packed, and what a product runs as);
+    NVIDIA/TensorRT-LLM, tensorrt_llm/_torch/model_config.py, load_hf_quant_config (what it loads).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -161,6 +163,8 @@ def _gptq(stated: Fields) -> tuple[Scheme, ...]:
         rows = stated.child(key)
         for name in rows.values if rows else ():
             row = rows.child(name) if rows else None
+            if key == "dynamic" and name.lstrip("+-:") == HEAD:
+                continue  # vLLM, gptq_utils: `lm_head` alone decides
             target = f"re:{name[2:]}" if name.startswith(("+:", "-:")) else name
             if name.startswith("-:"):
                 own.append(Scheme(format=None, targets=(target,)))
@@ -178,6 +182,8 @@ def _bitsandbytes(stated: Fields) -> tuple[Scheme, ...]:
     """
     if stated.boolean("load_in_8bit", "_load_in_8bit", default=False):
         return (_row_scaled("int8"),)
+    if not stated.boolean("load_in_4bit", "_load_in_4bit", default=True):
+        raise UnreadError("neither 4-bit nor 8-bit weights")
     nested = stated.boolean("bnb_4bit_use_double_quant", default=False)
     block = 8 + FP32_BITS / 256 if nested else FP32_BITS
     return (Scheme(format="nf4_wo", storage=Storage(bits=4, group_bits=block, group=64)),)
@@ -295,12 +301,12 @@ def _stages(row: Fields, name: str) -> list[Fields]:
 
 
 def _fp8(stated: Fields) -> tuple[Scheme, ...]:
-    if block := stated.integers("weight_block_size", maximum=65_536):
-        size = 1
-        for edge in block:
-            size *= edge
-        if not size:
-            raise stated.invalid("weight_block_size", "must not contain 0")
+    block = stated.values.get("weight_block_size")
+    if isinstance(block, list) and len(block) not in (0, 2):
+        raise stated.invalid("weight_block_size", "must be two numbers")
+    if edges := stated.integers("weight_block_size", maximum=65_536):
+        if not (size := math.prod(edges)):
+            raise stated.invalid("weight_block_size", "must be two numbers above 0")
         own = None if size == 128 * 128 else Storage(bits=8, group_bits=FP32_BITS, group=size)
         return (Scheme(format="fp8_block", storage=own),)
     scheme = stated.text("activation_scheme", default="dynamic")
@@ -424,11 +430,17 @@ WARNINGS: Final = {
 _OPEN: Final = ("vllm", "sglang")
 METHODS: Final[dict[str, Method]] = {
     "fp8": Method(_fp8, ("modules_to_not_convert", "ignored_layers")),
-    "fbgemm_fp8": Method(lambda _: (_row_scaled("fp8_dynamic"),)),
+    "fbgemm_fp8": Method(lambda _: (_row_scaled("fp8_dynamic"),), engines=_OPEN),
     "mxfp4": Method(_one("mxfp4")),
-    "awq": Method(_gptq),
-    "gptq": Method(_gptq),
-    **dict.fromkeys(("auto-round", "auto_round", "intel/auto-round"), Method(_gptq)),
+    "mxfp8": Method(_one("mxfp8"), ("modules_to_not_convert", "ignored_layers")),
+    "nvfp4": Method(_one("nvfp4"), ("modules_to_not_convert", "ignored_layers", "ignore")),
+    **dict.fromkeys(
+        (
+            *("awq", "awq_marlin", "gptq", "gptq_marlin"),
+            *("auto-round", "auto_round", "intel/auto-round"),
+        ),
+        Method(_gptq, engines=_OPEN),
+    ),
     "bitsandbytes": Method(_bitsandbytes, ("llm_int8_skip_modules",), _OPEN),
     "hqq": Method(_hqq, ("skip_modules", "modules_to_not_convert"), ("vllm",)),
     "torchao": Method(_torchao, engines=("vllm",)),
