@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.networks import Architecture, graph_names, model_names
 from perfatlas.networks.catalog import catalog_config
-from perfatlas.networks.hf_config import read_config
+from perfatlas.networks.hf_config import read_config, read_network
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.examples import scaled_examples
 
@@ -89,6 +89,49 @@ def test_arbitrary_objects_are_refused(config: dict[str, object]) -> None:
 def test_deepest_model_is_read_at_once() -> None:
     config = catalog_config("google/gemma-2-9b") | {"num_hidden_layers": 10_000}
     assert read_config(config, "deep").num_layers == 10_000
+
+
+WAV2VEC2: dict[str, object] = {"model_type": "wav2vec2", "conv_dim": [64] * 3}
+BAD_VALUES: list[tuple[dict[str, object], str]] = [
+    ({"model_type": "whisper", "d_model": 10**400}, "d_model"),
+    ({"model_type": "whisper", "d_model": [384]}, "d_model.*expected a value such as 384"),
+    ({"model_type": "whisper", "d_model": {"a": 1}}, "d_model"),
+    ({"model_type": "wav2vec2", "conv_dim": "512"}, "conv_dim.*list of whole numbers"),
+    ({"model_type": "wav2vec2", "conv_dim": ["512"] * 7}, "conv_dim.*list of whole numbers"),
+    (WAV2VEC2, "conv_kernel.*must be 3 numbers"),
+    (WAV2VEC2 | {"conv_kernel": [3] * 3, "conv_stride": [2] * 2}, "conv_stride.*must be 3 numbers"),
+]
+
+
+@pytest.mark.parametrize(("config", "match"), BAD_VALUES, ids=lambda value: str(value)[:60])
+def test_values_of_other_types_are_not_replaced_by_defaults(
+    config: dict[str, object], match: str
+) -> None:
+    with pytest.raises(InvalidSpecError, match=match):
+        read_network(config, "test")
+
+
+def test_a_shorter_list_has_no_entries_of_the_default_list() -> None:
+    stated = WAV2VEC2 | {"conv_kernel": [3] * 3, "conv_stride": [2] * 3}
+    more = stated | {"conv_dim": [64] * 7, "conv_kernel": [3] * 7, "conv_stride": [2] * 7}
+    few, many = (read_network(config, "test").parameters().total for config in (stated, more))
+    assert many - few == 4 * 3 * 64 * 64
+
+
+def test_sizes_that_a_config_leaves_out_are_named() -> None:
+    config = {"model_type": "whisper", "d_model": 384, "encoder_layer": 32}
+    (warning,) = read_network(config, "test").warnings
+    assert "encoder_layers = 4; did you mean 'encoder_layer'?" in warning
+    assert "d_model" not in warning
+
+
+def test_encoders_beyond_the_limit_of_networks_are_not_counted() -> None:
+    audio = {"model_type": "qwen2_audio_encoder", "d_model": 10**9}
+    text = {"model_type": "llama"}
+    config = {"model_type": "qwen2_audio", "audio_config": audio, "text_config": text}
+    read = read_config(config, "test")
+    assert read.unpriced_parameters == 0
+    assert "exceed 1,000,000,000,000,000" in read.warnings[0]
 
 
 def test_every_catalog_model_has_a_config() -> None:

@@ -11,6 +11,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 MAX_SIZE: Final = 10_000_000
 MAX_LAYERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000_000
+MAX_PARAMETERS: Final = 10**15
 MAX_TEXT_LENGTH: Final = 4096  # characters of a model with its overrides
 EQUAL, SOLVE = "equal", "solve"
 _SHAPE: Final = "name{field=value, field=value}"

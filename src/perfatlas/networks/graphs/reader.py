@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas import files
 from perfatlas.formats import get_format
 from perfatlas.networks.contract import CheckpointFormats
+from perfatlas.networks.dimensions import MAX_PARAMETERS
 from perfatlas.networks.graphs.network import MAX_SIZE, GraphNetwork, Limit
 from perfatlas.networks.graphs.nodes import BATCH, KINDS, KV_LENGTH, SIZES, TARGET, Node
 from perfatlas.networks.graphs.training import STEPS
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MAX_PARAMETERS: Final = 10**15
 MAX_OPERATORS: Final = 20_000  # different ones; a video pipeline has some 300
 MAX_TEXT_LENGTH: Final = 400  # characters of a source or a note
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import shipped_table, shipped_text
-from perfatlas.networks.dimensions import MAX_LAYERS
-from perfatlas.networks.hf_config.decoder import class_defaults, unpriced_text
+from perfatlas.networks.dimensions import MAX_LAYERS, MAX_PARAMETERS
+from perfatlas.networks.hf_config.decoder import LEFT_OUT, class_defaults, unpriced_text
+from perfatlas.networks.hf_config.keys import ELSEWHERE
 from perfatlas.networks.hf_config.scope import MOST, NAME, Scope, columns_of
-from perfatlas.quantities import Expression, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import Expression, InvalidSpecError, UnsupportedError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.hf_config.fields import Fields
 
 Row = dict[str, Any]
+_NUMBERED: Final = re.compile(r"\.(?:count|sum|last|at\d+)$")  # Columns of a list
 # Ends of the name of a class in `architectures`, by the flag that expressions read
 _BUILT: Final = {
     "masked_lm": ("ForMaskedLM",),
@@ -74,6 +77,7 @@ def _class_defaults() -> Mapping[str, Mapping[str, Any]]:
 def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
     """Return what the expressions of a row read: the config, defaults of its class, values."""
     columns = dict(_class_defaults().get(model_type, {}))
+    _check_types(fields, columns)
     encoders = {part["encoder"]: part["default"] for part in row["parts"] if "encoder" in part}
     nested = [name for name, value in fields.values.items() if isinstance(value, dict)]
     for name, default in {**dict.fromkeys(nested, ""), **encoders}.items():
@@ -85,7 +89,14 @@ def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
                 raise fields.unsupported(name, f"model_type {kind[:40]!r} is not described")
             below = {**class_defaults().get(kind, {}), **_class_defaults().get(kind, {})}
             columns |= columns_of(below, f"{name}.")
-    columns |= dict(columns_of(fields.values))
+    stated = dict(columns_of(fields.values))
+    lists = {name.removesuffix(".count") for name in stated if name.endswith(".count")}
+    for name in [name for name in columns if name.rpartition(".")[0] in lists]:
+        if _NUMBERED.search(name):
+            del columns[name]
+        else:  # how often a text occurs
+            columns[name] = 0
+    columns |= stated
     for name, default in row.get("absent", {}).items():
         columns.setdefault(name, default)
     built = fields.texts("architectures")[:1]
@@ -95,6 +106,33 @@ def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
     for name, text in row["values"].items():
         columns[name] = scope.value(text)
     return scope
+
+
+def _check_types(fields: Fields, defaults: Mapping[str, object]) -> None:
+    """Refuse stated values of another type than the default of their class."""
+    for name, default in defaults.items():
+        key, _, column = name.rpartition(".") if _NUMBERED.search(name) else (name, "", "")
+        value = fields.values.get(key)
+        if value is None:
+            continue
+        if column.startswith("at"):
+            whole = isinstance(value, list) and all(type(one) is int for one in value)
+            if not whole or not value:
+                raise fields.invalid(key, "expected a list of whole numbers")
+        elif not column and isinstance(value, list | dict):
+            raise fields.invalid(key, f"expected a value such as {default!r}")
+
+
+def left_out(fields: Fields, model_type: str) -> tuple[str, ...]:
+    """Return a warning of the sizes that a config leaves to its class; () if it states all."""
+    defaults, sizes = _class_defaults().get(model_type, {}), dict[str, list[str]]()
+    for name, default in defaults.items():
+        key, _, column = name.partition(".")
+        if fields.has(key) is None and type(default) is int and column[:2] in ("", "at"):
+            sizes.setdefault(key, []).append(str(default))
+    others = {*fields.values} - {*defaults} - ELSEWHERE
+    named = (f"{key} = {' '.join(each)}{did_you_mean(key, others)}" for key, each in sizes.items())
+    return (f"{LEFT_OUT}: {', '.join(named)}",) if sizes else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,8 +261,9 @@ def _convolutions(part: Row, scope: Scope, counted: Counted) -> None:
     `norms`: how many of them normalize their output, 0 for all.
     """
     depth = scope.value(f"{part['dims']}.count")
-    if depth != scope.value(f"{part['kernels']}.count") or depth > MOST:
-        raise scope.fields.invalid(part["kernels"], f"must be {depth} numbers, at most {MOST}")
+    for name in (part["kernels"], part["strides"]):
+        if depth != scope.value(f"{name}.count") or depth > MOST:
+            raise scope.fields.invalid(name, f"must be {depth} numbers, at most {MOST}")
     norms, channels = scope.value(part["norms"]) or depth, 1
     for i in range(depth):
         width, taps = (scope.value(f"{part[name]}.at{i}") for name in ("dims", "kernels"))
@@ -345,7 +384,10 @@ def count_encoders(fields: Fields) -> tuple[int, str]:
         count_parts(row, scope, counted)
     except (InvalidSpecError, UnsupportedError) as problem:
         return 0, str(problem).removeprefix(f"{fields.origin}: ")
-    return sum(counted.parameters), ""
+    total = sum(counted.parameters)
+    if total > MAX_PARAMETERS:
+        return 0, f"{total:,} parameters exceed {MAX_PARAMETERS:,}"
+    return total, ""
 
 
 def _refuse(row: Row, scope: Scope) -> None:
@@ -392,4 +434,5 @@ def read_parts(fields: Fields) -> GraphNetwork:
         fields.origin,
     )
     warnings = (*row.get("warnings", ()), *unpriced_text(counted.unpriced))
+    warnings += left_out(fields, model_type)
     return replace(network, warnings=warnings)

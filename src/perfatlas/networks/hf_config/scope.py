@@ -62,14 +62,14 @@ class Scope:
         if missing := [name for name in expression.names if name not in self.columns]:
             raise InvalidSpecError(f"{self.fields.origin}: {missing[0]} is missing")
         found = expression.of(self.columns)
-        found = found if isinstance(found, str) else float(found)
-        if isinstance(found, str) or found % 1 or not 0 <= found <= MAX_SIZE * MAX_SIZE:
+        found = found if isinstance(found, str | int) else float(found)
+        if isinstance(found, str) or not 0 <= found <= MAX_SIZE * MAX_SIZE or found % 1:
             shown = ", ".join(
                 f"{name} = {repr_for_error(self.columns[name])}" for name in expression.names
             )
             raise InvalidSpecError(
                 f"{self.fields.origin}: {shown}: {expression.text} is"
-                f" {repr_for_error(str(found))}, not a whole number of a network"
+                f" {repr_for_error(found)}, not a whole number of a network"
             )
         return int(found)
 
