@@ -552,6 +552,13 @@ def test_classes_and_alternatives_of_regular_expressions(pattern: str, layers: i
     assert bits(found, "qkv_projection") == (16 * layers + 4.125 * (4 - layers)) / 4
 
 
+@pytest.mark.parametrize("key", ["dynamic", "extra_config"])
+def test_names_of_gptq_and_auto_round_may_be_regular_expressions(key: str) -> None:
+    stated: dict[str, Any] = {"quant_method": "gptq", "bits": 4, "sym": True}
+    found = checkpoint(DENSE, stated | {key: {r".*layers\.[01]\.mlp\.down_proj": {"bits": 16}}})
+    assert bits(found, "down_projection") == (16 + bits(found, "qkv_projection")) / 2
+
+
 def test_a_head_of_gptq_is_quantized_where_its_own_key_says_so() -> None:
     stated: dict[str, Any] = {"quant_method": "gptq", "bits": 4, "dynamic": {"lm_head": {}}}
     for quantized in (False, True):

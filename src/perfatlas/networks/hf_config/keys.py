@@ -118,15 +118,13 @@ CLASS_KEYS: Final = frozenset(
 NEUTRAL: Final = frozenset(
     (
         *("act", "activation", "alibi", "aux", "bos", "chunk", "clip", "cls", "coef"),
-        "compression",
-        *("dropout", "dropouts", "dtype", "eos", "eps", "epsilon", "finetuning", "fp32"),
-        "gradient",
-        *("group", "implementation", "init", "initializer", "jitter", "labels", "logit", "logits"),
-        *("loss", "multiplier", "original", "output", "pad", "pdrop", "problem", "quantization"),
-        *("return", "rope", "rotary", "scale", "scaled", "scaling", "scoring", "sep", "softcap"),
-        *("softcapping", "std", "summary", "task", "temperature", "theta", "tie", "token"),
-        "tokens",
-        *("topk", "torch", "tp", "transformers", "unsloth", "version"),
+        *("compression", "dropout", "dropouts", "dtype", "eos", "eps", "epsilon", "finetuning"),
+        *("fp32", "gradient", "group", "implementation", "init", "initializer", "jitter", "labels"),
+        *("logit", "logits", "loss", "multiplier", "original", "output", "pad", "pdrop"),
+        *("problem", "quantization", "return", "rope", "rotary", "scale", "scaled", "scaling"),
+        *("scoring", "sep", "softcap", "softcapping", "std", "summary", "task", "temperature"),
+        *("theta", "tie", "token", "tokens", "topk", "torch", "tp", "transformers", "unsloth"),
+        "version",
     )
 )
 # Keys that are read elsewhere, or say nothing of the network

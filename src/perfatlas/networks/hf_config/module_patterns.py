@@ -237,7 +237,7 @@ def module_slots(architecture: Architecture) -> tuple[Slots, ...]:
             names = paths
             if operator == "experts" and not getattr(block, "gated", True):
                 names = paths[1:]
-            if operator == "qkvz_projection" and getattr(block, "gate_rank", 0):
+            if operator == "qkvz_projection" and getattr(block, "gate_rank", False):
                 names = paths[:-1]
             rows = zip(_widths(architecture, block, operator, len(names)), names, strict=True)
             slots = tuple((width, tuple(path.split("|"))) for width, path in rows)

@@ -165,7 +165,8 @@ def _gptq(stated: Fields) -> tuple[Scheme, ...]:
             row = rows.child(name) if rows else None
             if key == "dynamic" and name.lstrip("+-:") == HEAD:
                 continue  # vLLM, gptq_utils: `lm_head` alone decides
-            target = f"re:{name[2:]}" if name.startswith(("+:", "-:")) else name
+            regular = key == "dynamic" or "\\" in name
+            target = f"re:{name.removeprefix('+:').removeprefix('-:')}" if regular else name
             if name.startswith("-:"):
                 own.append(Scheme(format=None, targets=(target,)))
             elif row is not None:
