@@ -512,11 +512,11 @@ def quantizable(model: Architecture) -> set[tuple[str, str]]:
 
 
 def test_every_product_that_may_be_quantized_has_a_path() -> None:
-    indexed = {"indexer": SparseIndexer(num_heads=2, head_dim=4, top_k=8), "head_dim": 8}
+    indexer = SparseIndexer(num_heads=2, head_dim=4, top_k=8)
     heads: dict[str, Any] = {"num_key_heads": 1, "key_head_dim": 4, "value_head_dim": 4}
     delta = GatedDeltaNet(num_value_heads=1, conv_kernel=2, **heads)
     own = (
-        replace(GQA, **indexed),
+        replace(GQA, indexer=indexer),
         replace(delta, decay_rank=2, gate_rank=2),
         GatedRecurrence(num_heads=2, value_dim=4, input_columns=32, gate_blocks=2),
         LightningAttention(num_heads=2, head_dim=4),
