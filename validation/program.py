@@ -46,7 +46,7 @@ COMMANDS: Final = (
     Command(
         name="fabrics",
         help="Collectives against published runs of machines of no fit.",
-        run="laboratories.fabrics:fabrics",
+        run="commands.fabrics:fabrics",
     ),
     Command(
         name="steps",

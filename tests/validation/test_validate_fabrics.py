@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from validation.laboratories.fabrics import fabric_scores, fabrics
+from validation.commands.fabrics import fabrics
+from validation.laboratories.fabrics import fabric_scores
 from validation.runs import shared_folder
 
 pytestmark = pytest.mark.skipif(

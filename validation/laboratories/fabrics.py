@@ -1,4 +1,4 @@
-"""`python -m validation fabrics`: collectives against published runs, by machine."""
+"""Errors of published collectives, by machine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.commands.output import envelope, print_json
 from perfatlas.hardware import resolve_system
 from perfatlas.verbs.collective import collective_columns
-from validation.commands.command import Output
 from validation.laboratories.unseen_fabrics import OPS, RULES
 from validation.runs import read_table, shared_folder
 from validation.scoring import read_data
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 LIBRARY: Final = "nccl"
 ASKED: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-HEADINGS: Final = ("machine", "runs", "median error", "inside", "width")
 
 
 def fabric_scores() -> list[dict[str, Any]]:
@@ -71,36 +68,3 @@ def _with_network(system: str, row: Mapping[str, str], fabric: str | None) -> st
         rate = float(row["nic_gbit_s"]) / 8.0
         changes += [f"node.nics={row['nics_per_node']}", f"node.nic_bandwidth={rate:g}GB/s"]
     return f"{system}{{{', '.join(changes)}}}" if changes else system
-
-
-def fabrics(*, output: Output | None = None) -> int:
-    """Compare collectives with published runs of machines that no fit between nodes has seen.
-
-    Args:
-        output: Form of the output.
-    """
-    scores = fabric_scores()
-    if (output or Output()).json:
-        print_json(envelope("validation fabrics", results={"machines": scores}, scenario={}))
-        return 0
-    print(("{:38s}{:>6s}{:>14s}{:>8s}{:>7s}").format(*HEADINGS))  # noqa: T201 - a study prints
-    for across in (False, True):
-        own = [score for score in scores if score["across"] is across]
-        for score in sorted(own, key=lambda s: -s["median_error"]):
-            print(_line(score))  # noqa: T201
-        runs = sum(score["runs"] for score in own)
-        means = {
-            name: float(np.median([score[name] for score in own]))
-            for name in ("median_error", "width")
-        }
-        inside = sum(score["inside"] * score["runs"] for score in own) / runs
-        named = {"machine": "median machine", "runs": runs, "inside": inside}
-        print(_line(means | named) + "\n")  # noqa: T201
-    return 0
-
-
-def _line(score: Mapping[str, Any]) -> str:
-    return (
-        f"{score['machine']:38s}{score['runs']:6d}{score['median_error']:14.0%}"
-        f"{score['inside']:8.0%}{score['width']:7.1f}"
-    )
