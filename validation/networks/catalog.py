@@ -119,7 +119,7 @@ def write(name: str) -> None:
         "notes": list(row.notes) or None,
         "denoiser": _denoised(row),
         "parameters": sum(
-            one.parameters for part, one in zip(row.parts, parts, strict=True) if part.stored
+            one.parameters * part.stored for part, one in zip(row.parts, parts, strict=True)
         ),
         "sizes": dict(row.sizes),
         "limits": {name: dict(limit) for name, limit in row.limits.items()},

@@ -37,7 +37,7 @@ def decoder_pass(build: Callable[[], Built], layers: int, encoded: int, name: st
             **{f"cross_{index}": {0: BATCH, **of_source} for index in places},
             "encoded": {0: BATCH, **({1: name} if name else {})},
         },
-        stored=False,
+        stored=0,
     )
 
 

@@ -27,7 +27,8 @@ class Part:
     runs: str = "1"  # How often it runs in a pass: an expression
     # Items that it runs at once: an expression over `batch`; "1" of an export of one item
     batch: str = BATCH
-    stored: bool = True  # Whether its parameters are stored; another part may have the same
+    # How many modules of its sizes are stored, of which one runs; 0 if another part's runs again
+    stored: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +101,12 @@ def hugging_face(
     inputs: Callable[[], dict[str, Any]],
     **given: object,
 ) -> Callable[[], Built]:
-    """Return what builds a model of transformers with PyTorch's attention."""
+    """Return what builds a model of transformers, with PyTorch's attention where it has it."""
 
     def build() -> Built:
         import transformers
 
-        settings = getattr(transformers, config)(**given, attn_implementation="sdpa")
+        settings = getattr(transformers, config)(**{"attn_implementation": "sdpa"} | given)
         return half(getattr(transformers, kind)(settings)), half_inputs(inputs())
 
     return build

@@ -29,8 +29,16 @@ COUNTED = {
 DENOISERS = {
     "sdxl": (2, 13522.47279616),
     "sd3-medium": (2, 17808.675078144),
+    "sd3.5-medium": (2, 22499.147415552),
+    "sd3.5-large": (2, 62242.229815296),
     "flux.1-dev": (1, 148769.306836992),
     "wan2.1-t2v-14b": (2, 3356740.56638464),
+}
+# Millions of parameters of the parts of pipelines, denoisers as their files on the hub have them
+CLIP_L, CLIP_G, T5_XXL = 123.060, 694.660, 4762.311
+PIPELINES = {
+    "sd3.5-medium": (2243.172, CLIP_L, CLIP_G, T5_XXL, 49.545),
+    "sd3.5-large": (8056.628, CLIP_L, CLIP_G, T5_XXL, 49.545),
 }
 MAX_FILE_BYTES = 30_000  # bytes
 
@@ -52,6 +60,12 @@ def test_each_step_adds_one_pass_of_the_denoiser(name: str) -> None:
     guided, gflop = DENOISERS[name]
     one, three = (_gflop(f"{name}{{steps={steps}}}") for steps in (1, 3))
     assert (three - one) / 2.0 == pytest.approx(gflop * guided / 2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_has_the_parameters_of_its_parts(name: str) -> None:
+    millions = resolve_model(name).network.parameters().total / 1e6
+    assert millions == pytest.approx(sum(PIPELINES[name]), rel=1e-4)
 
 
 def test_a_pipeline_is_the_sum_of_its_parts() -> None:
