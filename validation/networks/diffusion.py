@@ -601,7 +601,7 @@ def _wan(
         sizes={**sizes},
         limits={
             **VIDEO_LIMITS,
-            **dict.fromkeys(("height", "width"), {"multiple_of": 2 * pixels}),
+            **{name: {"multiple_of": 2 * pixels} for name in ("height", "width")},
         },
         notes=(
             SCHEDULER,

@@ -33,12 +33,17 @@ DENOISERS = {
     "sd3.5-large": (2, 62242.229815296),
     "flux.1-dev": (1, 148769.306836992),
     "wan2.1-t2v-14b": (2, 3356740.56638464),
+    "qwen-image": (2, 260303.59855104),
+    "sana1.5-4.8b": (2, 17774.07844352),
 }
 # Millions of parameters of the parts of pipelines, denoisers as their files on the hub have them
-CLIP_L, CLIP_G, T5_XXL = 123.060, 694.660, 4762.311
+CLIP_L, CLIP_G, T5_XXL, UMT5_XXL, GEMMA_2B = 123.060, 694.660, 4762.311, 5680.910, 2614.342
 PIPELINES = {
     "sd3.5-medium": (2243.172, CLIP_L, CLIP_G, T5_XXL, 49.545),
     "sd3.5-large": (8056.628, CLIP_L, CLIP_G, T5_XXL, 49.545),
+    "qwen-image": (20430.401, 8292.167, 73.295),
+    "wan2.2-t2v-a14b": (14288.491, 14288.491, UMT5_XXL, 73.297),
+    "sana1.5-4.8b": (4721.826, GEMMA_2B, 159.223),
 }
 MAX_FILE_BYTES = 30_000  # bytes
 
