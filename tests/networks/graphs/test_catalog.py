@@ -33,7 +33,9 @@ DENOISERS = {
     "sd3.5-large": (2, 62242.229815296),
     "flux.1-dev": (1, 148769.306836992),
     "wan2.1-t2v-14b": (2, 3356740.56638464),
+    "wan2.2-t2v-a14b": (2, 13046873.18401024),
     "qwen-image": (2, 260303.59855104),
+    "sana1.5-1.6b": (2, 5933.32232192),
     "sana1.5-4.8b": (2, 17774.07844352),
 }
 # Millions of parameters of the parts of pipelines, denoisers as their files on the hub have them
@@ -43,6 +45,8 @@ PIPELINES = {
     "sd3.5-large": (8056.628, CLIP_L, CLIP_G, T5_XXL, 49.545),
     "qwen-image": (20430.401, 8292.167, 73.295),
     "wan2.2-t2v-a14b": (14288.491, 14288.491, UMT5_XXL, 73.297),
+    "wan2.2-ti2v-5b": (4999.788, UMT5_XXL, 555.049),
+    "sana1.5-1.6b": (1604.642, GEMMA_2B, 159.223),
     "sana1.5-4.8b": (4721.826, GEMMA_2B, 159.223),
 }
 MAX_FILE_BYTES = 30_000  # bytes
