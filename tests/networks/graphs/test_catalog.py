@@ -28,6 +28,8 @@ COUNTED = {
 # of a step for two items, and the items that guidance makes of one
 DENOISERS = {
     "sdxl": (2, 13522.47279616),
+    "sd2.1": (2, 4298.21149184),
+    "hunyuandit": (2, 28731.601928192),
     "sd3-medium": (2, 17808.675078144),
     "sd3.5-medium": (2, 22499.147415552),
     "sd3.5-large": (2, 62242.229815296),
@@ -41,6 +43,8 @@ DENOISERS = {
 # Millions of parameters of the parts of pipelines, denoisers as their files on the hub have them
 CLIP_L, CLIP_G, T5_XXL, UMT5_XXL, GEMMA_2B = 123.060, 694.660, 4762.311, 5680.910, 2614.342
 PIPELINES = {
+    "sd2.1": (865.911, 340.388, 49.490),
+    "hunyuandit": (1499.952, 352.036, 1669.959, 49.490),
     "sd3.5-medium": (2243.172, CLIP_L, CLIP_G, T5_XXL, 49.545),
     "sd3.5-large": (8056.628, CLIP_L, CLIP_G, T5_XXL, 49.545),
     "qwen-image": (20430.401, 8292.167, 73.295),
