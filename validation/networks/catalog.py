@@ -17,7 +17,7 @@ from perfatlas.files import write_atomic
 from perfatlas.networks.graphs import Imported, Node, graph_text
 from perfatlas.networks.torch_export import nodes_of_program
 from perfatlas.quantities import Expression
-from validation.networks import diffusion, sequences, vision
+from validation.networks import diffusion, sequences, videos, vision
 from validation.networks.parts import BATCH, Module, Part, Row
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parents[2] / "src/perfatlas/data/networks"
 Symbolic: TypeAlias = Any
-ROWS: Final[Mapping[str, Row]] = {**vision.ROWS, **sequences.ROWS, **diffusion.ROWS}
+ROWS: Final[Mapping[str, Row]] = {**vision.ROWS, **sequences.ROWS, **diffusion.ROWS, **videos.ROWS}
 
 
 def imported(part: Part) -> Imported:
