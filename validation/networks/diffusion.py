@@ -33,7 +33,7 @@ PATCH: Final = {"multiple_of": 16}
 
 
 def sizes_of(*names: str, **more: Mapping[int, str]) -> dict[str, Mapping[int, str]]:
-    """Return names of symbolic sizes: the batch of the inputs named, and what is given of others."""
+    """Return symbolic sizes: the batch of the inputs named, and what is given of others."""
     return {**{name: {0: BATCH} for name in names}, **more}
 
 
