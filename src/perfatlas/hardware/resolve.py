@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def alternatives(device: Device) -> dict[str, float]:
     """Return the memory of other catalog accelerators of its kind by name [bytes], nearest first.
 
-    Devices of the same vendor come first, then the others, each in order of memory. CPUs are
-    not listed.
+    Devices of the same vendor come first, then the others, each in order of memory. CPUs and what
+    is only announced are not listed.
 
     Example:
         >>> from perfatlas.hardware import alternatives
@@ -36,6 +36,7 @@ def alternatives(device: Device) -> dict[str, float]:
         ['mi325x', 'mi355x']
     """
     others = [resolve_system(name).device for name in system_names()]
+    others = [other for other in others if other.sources["device.year"].kind != "announced"]
     others = [other for other in others if other.kind == device.kind and other.name != device.name]
     others = [other for other in others if "cpu" not in (other.architecture, other.name)]
     others.sort(key=lambda o: (o.vendor != device.vendor, o.memory_bytes, o.name))
