@@ -26,7 +26,6 @@ NVIDIA = tuple(sorted(name for name in PROMISED if not re.match("mi|tpu|cpu", na
 # Rubin's bf16 is assumed; MXFP formats of Trainium 3 have one rate, 3.75 times that of bf16
 NO_POWERS_OF_TWO = {
     *(("rubin", "fp8"), ("rubin_ultra", "fp8"), ("trainium3", "fp8"), ("trainium3", "fp4")),
-    *(("mtia_450", "fp4"), ("mtia_500", "fp4")),
 }
 
 

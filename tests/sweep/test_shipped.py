@@ -77,10 +77,11 @@ def test_every_study_is_drawn_with_all_its_points(study: str) -> None:
 
 def test_generations_are_ordered_and_hbm_decides_decode() -> None:
     columns = perfatlas.sweep("generations", jobs=1).columns
-    for first in (0, 6):
-        tpot = columns["tpot_s"][first : first + 6]
-        h100, h200, b200, _, rubin_13, rubin_22 = tpot
+    for first in (0, 7):
+        tpot = columns["tpot_s"][first : first + 7]
+        h100, h200, b200, _, rubin, rubin_13, rubin_22 = tpot
         assert h100 > h200 > b200 > rubin_13 > rubin_22
+        assert rubin_22 == rubin
 
 
 def test_a_file_of_the_same_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

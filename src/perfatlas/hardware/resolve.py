@@ -32,8 +32,8 @@ def alternatives(device: Device) -> dict[str, float]:
     Example:
         >>> from perfatlas.hardware import alternatives
         >>> from perfatlas.hardware import resolve_system
-        >>> list(alternatives(resolve_system("mi300x").device))[:2]
-        ['mi325x', 'mi355x']
+        >>> "mi355x" in alternatives(resolve_system("mi300x").device)
+        True
     """
     others = [resolve_system(name).device for name in system_names()]
     others = [other for other in others if other.sources["device.year"].kind != "announced"]

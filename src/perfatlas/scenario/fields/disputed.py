@@ -29,7 +29,7 @@ def disputed_ends(text: object) -> tuple[str, ...]:
     """Return a system with all disputed figures at their least, and at their most; () without any.
 
     Example:
-        >>> from perfatlas.scenario.fields import disputed_ends
+        >>> from perfatlas.scenario.fields.disputed import disputed_ends
         >>> disputed_ends("trainium3")[0], disputed_ends("h200_sxm")
         ('trainium3{device.scale_up.bandwidth=1000000000000.0}', ())
     """
@@ -106,7 +106,7 @@ def rows_within_disputed_ends(
     """
     columns = dict(answers_of(table))
     named = [name for name in SYSTEMS if name in table]
-    texts = {str(text) for name in named for text in set(table[name])}
+    texts = {str(text) for name in named for text in table[name]}
     ends = {text: pair for text in texts if (pair := disputed_ends(text))}
     if not ends:
         return columns
