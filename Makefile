@@ -57,11 +57,11 @@ $(KERNELS)/.installed: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(KERNELS)
 	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q $(TORCH)
 	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q \
-	  triton==3.9.0 jax==0.10.2 -e . 'pytest>=9,<10' 'pytest-timeout>=2.4' 'hypothesis>=6.150'
+	  triton==3.9.0 jax==0.10.2 transformers==5.24.0 -e . 'pytest>=9,<10' 'pytest-timeout>=2.4' 'hypothesis>=6.150'
 	@touch $@
 
-test-kernels: $(KERNELS)/.installed ## numerics of all Triton kernels, their compilation for six targets, modules of JAX
-	$(KERNELS)/bin/python -m pytest -q tests/lab/kernels tests/networks/graphs/test_stablehlo.py
+test-kernels: $(KERNELS)/.installed ## numerics of all Triton kernels, their compilation for six targets, modules of JAX, models of transformers
+	$(KERNELS)/bin/python -m pytest -q tests/lab/kernels tests/networks/graphs/test_stablehlo.py tests/networks/test_meta_model.py
 
 check: export PYTHONDONTWRITEBYTECODE :=
 check: lint ## lint, types, and the tests of what changed since BASE=main

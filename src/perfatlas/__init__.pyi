@@ -5342,14 +5342,17 @@ def model_import(
     """Return what `perfatlas model import --json` prints.
 
     Args:
-        file: The exported network, .pt2, .onnx or .mlir; no code in it runs.
-        output: The TOML file, which --model takes; its name ends in .toml.
+        file: The exported network, .pt2, .onnx or .mlir, or a config.json of transformers; no code
+            in it or of its checkpoint runs.
+        output: The file to write: .toml, the operators of a forward pass; or of a config.json also
+            .json, with all values that its class supplies and the parameters of its modules.
         batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
             size of the first input, by default that size; of ONNX, also the number where it is
             free. Without it, an item of StableHLO with fixed sizes is a run of the program.
-        sizes: Values of free sizes, of a graph of ONNX by input and dimension, as in
-            image_2=640,image_3=640, of StableHLO by symbol, as in s=128. Of ONNX also an input that
-            is one integer or condition, as in rate=16000, and iterations of a Loop, as in steps=8.
+        sizes: Values of free sizes, of a graph of ONNX and a config.json by input and dimension,
+            as in image_2=640,image_3=640, of StableHLO by symbol, as in s=128. Of ONNX also an
+            input that is one integer or condition, as in rate=16000, and iterations of a Loop, as
+            in steps=8.
         item: What an item is, such as image.
         allow_unknown: Price operators that are not known as elementwise ones.
     """

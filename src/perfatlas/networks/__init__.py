@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.networks.elementwise import RowBytes, norm_bytes, stream_bytes
     from perfatlas.networks.emission import ModelFormats, StepTokens
-    from perfatlas.networks.importing import import_graph
+    from perfatlas.networks.importing import import_config, import_graph
     from perfatlas.networks.key_index import INDEX_FORMAT
     from perfatlas.networks.language_model import LayerGroup
     from perfatlas.networks.layers import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import check_regular
@@ -32,9 +33,10 @@ def import_graph(
     Args:
         batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
             size of the first input; None takes that size.
-        sizes: Values of free sizes, of a graph of ONNX by input and dimension such as image_2, of
-            StableHLO by symbol, as numbers or their decimal digits. Of ONNX also the value of an
-            input that is one integer or condition, and the iterations of a Loop, by their names.
+        sizes: Values of free sizes, of a graph of ONNX and a config.json by input and dimension
+            such as image_2, of StableHLO by symbol, as numbers or their decimal digits. Of ONNX
+            also the value of an input that is one integer or condition, and the iterations of a
+            Loop, by their names.
         item: What an item is.
         allow_unknown: Price operators that are not known as elementwise ones.
 
@@ -80,6 +82,26 @@ def import_graph(
     return graph_text(head, imported.per_batch())
 
 
+def import_config(path: Path) -> str:
+    """Return a config.json with all that its class of the installed transformers settles, as JSON.
+
+    Its values are stated, and the key `meta_model` has the parameters of its modules, which
+    `resolve_model` compares with those it counts.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or its class builds no model of it.
+        UnsupportedError: transformers has no such class, or the network is not modeled.
+        MissingDependencyError: PyTorch or transformers is not installed.
+    """
+    from perfatlas.networks.hf_config import read_network
+    from perfatlas.networks.hf_config.meta_model import settled
+
+    check_regular(path)
+    config = settled(path)
+    read_network(config, str(path))
+    return json.dumps(config, indent=2, default=str) + "\n"
+
+
 def _size(name: str, value: int | str, least: int = 1) -> int:
     """Return a number of items or elements."""
     text = repr_for_error(value)
@@ -102,9 +124,13 @@ def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Import
 
         if sizes:
             raise InvalidSpecError(
-                f"sizes apply to graphs of ONNX and StableHLO; {path} has its own"
+                f"sizes apply to graphs of ONNX, StableHLO and config.json; {path} has its own"
             )
         imported = nodes_of_program(read_archive(path))
+    elif path.suffix == ".json":
+        from perfatlas.networks.hf_config.meta_model import forward_pass
+
+        imported = forward_pass(path, sizes)
     elif path.suffix == ".onnx":
         from perfatlas.networks.onnx import nodes_of_file
 
@@ -115,8 +141,8 @@ def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Import
         imported = nodes_of_module(path, batch, sizes)
     else:
         raise UnsupportedError(
-            f"{path}: expected a name that ends in {', '.join(IMPORTED)}: a program of"
-            " torch.export.save, a graph of ONNX, or text of StableHLO"
+            f"{path}: expected a name that ends in {', '.join(IMPORTED)} or .json: a program of"
+            " torch.export.save, a graph of ONNX, text of StableHLO, or a config of transformers"
         )
     if batch is None or not imported.items:
         return imported

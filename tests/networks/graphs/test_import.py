@@ -380,7 +380,7 @@ def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) ->
         import_graph(file)
     found = tomllib.loads(import_graph(file, allow_unknown=True))
     assert found["operators"][0]["kind"] == "elementwise"
-    assert "warp_drive" in found["notes"][0]
+    assert any("warp_drive" in note for note in found["notes"])
 
 
 def test_an_output_that_is_no_toml_is_refused_before_it_is_written(tmp_path: Path) -> None:
@@ -488,3 +488,31 @@ def test_external_data_is_never_opened(tmp_path: Path) -> None:
     save(helper.make_model(graph), str(tmp_path / "net.onnx"))
     found = tomllib.loads(import_graph(tmp_path / "net.onnx"))
     assert found["operators"] == [{"kind": "linear", "m": "batch", "n": 2048, "k": 4}]
+
+
+@pytest.mark.parametrize(("place", "parameters"), [("w0", 160), ("w1", 320)])
+def test_tied_weights_are_counted_once(tmp_path: Path, place: str, parameters: int) -> None:
+    values = {name: _tensor(10, 16) for name in ("p_e", "p_h", "p_u")}
+    values |= {"x": _tensor("s0", 3), "h": _tensor("s0", 3, 16), "y": _tensor("s0", 3, 10)}
+    calls = [
+        _call("embedding", "h", weight="p_e", indices="x"),
+        _call("linear", "y", input="h", weight="p_e"),
+    ]
+    file = _archive(tmp_path / "net.pt2", calls, values)
+    stored = {"p_e": "w0", "p_h": "w0", "p_u": place}
+    rows = {name: {"path_name": one, "tensor_meta": {}} for name, one in stored.items()}
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("net/data/weights/model_weights_config.json", json.dumps({"config": rows}))
+    found = tomllib.loads(import_graph(file))
+    assert found["parameters"] == parameters
+    unread = [note for note in found.get("notes", ()) if "no operator reads 160" in note]
+    assert bool(unread) == (place == "w1")
+
+
+@pytest.mark.parametrize("rows", [[], {"config": 3}, {"config": {"p_e": 1}}, {"config": {"a": {}}}])
+def test_damaged_places_of_weights_are_refused(tmp_path: Path, rows: object) -> None:
+    file = _archive(tmp_path / "net.pt2", CALLS, _values(1))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("net/data/weights/model_weights_config.json", json.dumps(rows))
+    with pytest.raises(InvalidSpecError, match="model_weights_config"):
+        import_graph(file)

@@ -127,11 +127,15 @@ NEUTRAL: Final = frozenset(
         "version",
     )
 )
+# Keys that state the number formats of a checkpoint
+FORMATS: Final = ("quantization_config", "compression_config", "quantization")
+META_MODEL: Final = "meta_model"  # What the class of transformers builds, as `meta_model` writes it
 # Keys that are read elsewhere, or say nothing of the network
 ELSEWHERE: Final = frozenset(
     (
         *("model_type", "architectures", "auto_map", "use_cache", "_name_or_path", "name_or_path"),
         *("id2label", "label2id", "hidden_act", "vision_config", "audio_config", "text_config"),
+        META_MODEL,
     )
 )
 

@@ -7,13 +7,14 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks.contract import CheckpointFormats
+from perfatlas.networks.dimensions import MAX_PARAMETERS
 from perfatlas.networks.hf_config import decoder, parts
 from perfatlas.networks.hf_config.family_rows import FAMILIES
 from perfatlas.networks.hf_config.fields import Fields
-from perfatlas.networks.hf_config.keys import canonical
+from perfatlas.networks.hf_config.keys import FORMATS, META_MODEL, canonical
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 MAX_CONFIG_BYTES: Final = 16_000_000
+SAME: Final = 1e-3  # Share of the parameters that is no difference
 # Keys of params.json, the config of Mistral's own format
 _PARAMS: Final = {
     "dim": "hidden_size",
@@ -37,8 +39,6 @@ _PARAMS: Final = {
 }
 # How the names of classes of decoders end
 DECODERS: Final = ("ForCausalLM", "LMHeadModel")
-# Keys that state the number formats of a checkpoint
-FORMATS: Final = ("quantization_config", "compression_config", "quantization")
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 # classes of models with encoders that are built without them
@@ -131,13 +131,32 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
     fields = Fields(values=config, origin=origin)
     name = fields.text("model_type")
     if name not in ENCODERS and (name in FAMILIES or name not in parts.networks()):
-        return read_config(config, origin)
+        return _settled(read_config(config, origin), fields, "unpriced_parameters")
     graph = read_encoder(fields, ENCODERS[name]) if name in ENCODERS else parts.read_parts(fields)
-    if not fields.has(*FORMATS):
-        return graph
-    from perfatlas.networks.hf_config.quantization import unread_formats
+    if fields.has(*FORMATS):
+        from perfatlas.networks.hf_config.quantization import unread_formats
 
-    return replace(graph, checkpoint=unread_formats(fields))
+        graph = replace(graph, checkpoint=unread_formats(fields))
+    return _settled(graph, fields, "weight_count")
+
+
+def _settled(network: Network, fields: Fields, count: str) -> Network:
+    """Return a network with all parameters that the model of its class has, where it is stated."""
+    if (model := fields.child(META_MODEL)) is None:
+        return network
+    built, counted = model.integer("parameters", maximum=MAX_PARAMETERS), network.parameters().total
+    source, missing = model.text("source")[:100], built - counted
+    if abs(missing) <= SAME * built:
+        doubts = [text for text in network.warnings if text.startswith(decoder.DOUBTS)]
+        warnings = tuple(text for text in network.warnings if text not in doubts)
+        same = f"as many parameters as {source}: {built:,}"
+        return replace(network, warnings=warnings, notes=(*network.notes, same, *doubts))
+    if missing < 0:
+        more = f"{counted:,} parameters are counted, and {source} has {built:,}"
+        return replace(network, warnings=(*network.warnings, more))
+    unpriced = decoder.unpriced_text({f"modules of {source} that no operator reads": missing})
+    changed: dict[str, Any] = {count: getattr(network, count) + missing}
+    return replace(network, **changed, warnings=(*network.warnings, *unpriced))
 
 
 def _decoder(fields: Fields, outer: Fields) -> Architecture:
@@ -222,7 +241,8 @@ def _family(fields: Fields, outer: Fields) -> Family:
     if model_type in decoder.class_defaults():
         raise UnsupportedError(
             f"{fields.origin}: model_type {shown!r} is not supported: its layers have operators"
-            f" that are not modeled{parts.missing_operator(model_type) or nearest}"
+            f" that are not modeled{parts.missing_operator(model_type) or nearest}; with the extra"
+            " hf, perfatlas model import config.json --output net.toml prices a forward pass of it"
         )
     stated = canonical(fields, {})
     missing = [name for name in decoder.DIMENSIONS if not stated.has(name)]
@@ -279,19 +299,20 @@ def is_encoder(text: str) -> bool:
 @lru_cache(maxsize=256)
 def _model_type(path: Path, _changed_ns: int, _bytes: int) -> str:
     """Return the model_type of a config.json as it was at a time."""
-    return str(_read_json(path).get("model_type"))
+    return str(read_json(path).get("model_type"))
 
 
 def _read_file(path: Path) -> Network:
     """Return the network of a config.json, with the formats of a file beside it."""
-    config = _read_json(path)
+    config = read_json(path)
     sidecar = path.with_name("hf_quant_config.json")
     if config.get("quantization_config") is None and sidecar.is_file():
-        config["quantization_config"] = _read_json(sidecar)
+        config["quantization_config"] = read_json(sidecar)
     return read_network(config, str(path))
 
 
-def _read_json(path: Path) -> dict[str, object]:
+def read_json(path: Path) -> dict[str, object]:
+    """Return the object of a JSON file of at most 16 MB."""
     with path.open("rb") as file:
         content = file.read(MAX_CONFIG_BYTES + 1)
     if len(content) > MAX_CONFIG_BYTES:

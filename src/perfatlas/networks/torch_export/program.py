@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.nodes import BATCH, ROWS
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +47,9 @@ _FACTORS: Final = {
     **dict.fromkeys(("baddbmm",), ("batch1", "batch2")),
     **dict.fromkeys(("mm", "bmm", "_int_mm", "_scaled_mm"), ("self", "mat2")),
     "matmul": ("self", "other"),
+    # Rows sorted by group, such as tokens by expert, with the matrix of each group
+    "grouped_mm_fallback": ("input", "weight"),
+    **dict.fromkeys(("_grouped_mm", "grouped_mm"), ("self", "mat2")),
 }
 # Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
 _FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
@@ -56,6 +59,7 @@ _NARROW: Final = {
     **dict.fromkeys((29, 30, 31, 32), "fp8"),
 }
 _DAMAGED: Final = (EOFError, OSError, RuntimeError, ValueError)
+STORED: Final = "data/weights/model_weights_config.json"  # where parameters are stored, by name
 _NO_PROGRAM: Final = "models/model.json is not a program of torch.export"
 _Json = TypeVar("_Json", dict[str, Any], list[Any])
 _JSON: Final = {dict: "object", list: "array"}
@@ -90,6 +94,11 @@ def read_archive(path: Path) -> dict[str, Any]:
                     f" {MAX_JSON_VALUES:,}; export parts of the program"
                 )
             program = json.loads(text)
+            stored = [name for name in archive.namelist() if name.endswith(f"/{STORED}")]
+            if isinstance(program, dict) and stored:  # PyTorch 2.9 and later
+                if archive.getinfo(stored[0]).file_size > MAX_JSON_BYTES:
+                    raise InvalidSpecError(f"{path}: {STORED} is larger than the program may be")
+                program[STORED] = json.loads(archive.read(stored[0]))
     except (*_DAMAGED, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
         raise InvalidSpecError(
             f"{path} cannot be read as an archive of torch.export.save: {problem}"
@@ -118,11 +127,14 @@ def nodes_of_program(
     """
     graph = _part(program, "graph_module.graph", dict)
     reader = _Program(
-        values=_part(graph, "tensor_values", dict), ranges=program.get("range_constraints") or {}
+        values=_part(graph, "tensor_values", dict),
+        ranges=program.get("range_constraints") or {},
     )
     calls = _part(graph, "nodes", list)
-    where = "graph_module.signature"
+    where = STORED
     try:
+        reader.read_storage(program.get(STORED, {"config": {}})["config"])
+        where = "graph_module.signature"
         reader.read_signature(_part(program, where, dict))
         reader.name_sizes(dict(names or {}))
         for index, call in enumerate(calls):
@@ -136,14 +148,20 @@ def nodes_of_program(
         wrong = f"lacks {problem}" if isinstance(problem, KeyError) else "has values of other types"
         raise InvalidSpecError(f"{_NO_PROGRAM}: {where} {wrong}") from problem
     number_format, nodes = imports.with_formats(reader.nodes)
+    read = {reader.stored.get(name) for name in reader.readers}
+    unread = {name: size for name, size in reader.parameters.items() if name not in read}
+    most = max(unread, key=lambda name: unread[name], default="")
     return imports.Imported(
         nodes=nodes,
         format=number_format,
-        parameters=reader.parameters,
+        parameters=sum(reader.parameters.values()),
         sizes=reader.sizes,
         items=reader.items,
         unknown=dict(reader.unknown),
         limits=reader.limits,
+        notes=(f"no operator reads {sum(unread.values()):,} parameters, such as {most}",)
+        if unread
+        else (),
     )
 
 
@@ -180,6 +198,9 @@ class _Program:
         values: Sizes of tensors by name, as the program has them.
         ranges: Least and most of symbols, by symbol.
         limits: Values that sizes may have, by name.
+        tied: First parameter with the same values, by parameter.
+        parameters: Elements of parameters, those with the same values once.
+        stored: Key of `parameters` by tensor.
         weights: Tensors that are parameters, buffers or constants, and views of these.
         narrow: Width of weights that are stored in 8 bits, by name.
         dequantized: Activations that were in 8 bits.
@@ -192,6 +213,7 @@ class _Program:
 
     values: Mapping[str, Any]
     ranges: Mapping[str, Any]
+    tied: dict[str, str] = field(default_factory=dict)
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
     weights: set[str] = field(default_factory=set)
     narrow: dict[str, str] = field(default_factory=dict)
@@ -203,9 +225,18 @@ class _Program:
     nodes: list[Node] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     inputs: list[str] = field(default_factory=list)
-    parameters: int = 0
+    parameters: dict[str, int] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
     items: int = 0
     element_bytes: int = 16
+
+    def read_storage(self, rows: Mapping[str, Any]) -> None:
+        """Take which parameters are stored once, as those of an embedding and a tied head."""
+        first: dict[str, str] = {}
+        for name, row in rows.items():
+            meta = row.get("tensor_meta", {})
+            place = json.dumps([row["path_name"], meta.get("sizes"), meta.get("storage_offset")])
+            self.tied[name] = first.setdefault(place, name)
 
     def read_signature(self, signature: Mapping[str, Any]) -> None:
         """Take the weights and the inputs of the program."""
@@ -221,7 +252,9 @@ class _Program:
                 self.narrow |= {name: narrow} if narrow else {}
                 if kind == "parameter" or narrow:  # quantized weights may be buffers
                     sizes = self.values[name]["sizes"]
-                    self.parameters += math.prod(int(size["as_int"]) for size in sizes)
+                    key = str(value.get("parameter_name", name))
+                    self.stored[name] = key = self.tied.get(key, key)
+                    self.parameters[key] = math.prod(int(size["as_int"]) for size in sizes)
                 if kind == "parameter":
                     self.element_bytes = min(self.element_bytes, self._bytes(name))
 
@@ -391,6 +424,10 @@ class _Program:
             sizes = {"m": imports.Tensor(left.sizes[:-1]).elements(), "n": n, "k": k}
             return replace(imports.node("linear", sizes), format=self._format(first, second))
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
+        if "grouped" in name:
+            each = f"max(1, ({rows}) / {right.sizes[0]})"
+            sizes = {"m": each, "n": n, "k": k, "groups": right.sizes[0]}
+            return imports.node("matmul", sizes)
         groups = imports.Tensor(self.tensor(written).sizes[:-2]).elements()
         return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
@@ -399,11 +436,8 @@ class _Program:
             self.tensor(arguments[name]["name"]) for name in ("query", "key", "value")
         )
         *batch, heads, q_len, head_dim = query.sizes
-        if value.sizes[-1] != head_dim:
-            raise UnsupportedError(
-                f"attention with keys of {head_dim} and values of {value.sizes[-1]} elements is not"
-                " priced; export it with matrix products"
-            )
+        if value.sizes[-1] != head_dim:  # of latent attention: FLOP and bytes are those of the mean
+            head_dim = f"({head_dim} + {value.sizes[-1]}) / 2"
         sizes = {
             "sequences": imports.Tensor(tuple(batch)).elements(),
             "q_len": q_len,

@@ -8,13 +8,13 @@ from perfatlas.declarations import Command, Declaration
 
 DECLARATION: Final = Declaration(
     commands=(
-        Command(name="model", help="Networks from files of PyTorch, ONNX and JAX."),
+        Command(name="model", help="Networks from files of PyTorch, ONNX, JAX and transformers."),
         Command(
             name="model import",
-            help="Operators of an exported network as a TOML file that --model takes.",
+            help="An exported network, or a class of transformers, as a file that --model takes.",
             run="importing:importing",
-            needs="a file of torch.export.save (.pt2), of ONNX and the extra graph (.onnx), or of"
-            " StableHLO and the extra stablehlo (.mlir)",
+            needs="a file of torch.export.save (.pt2), of ONNX and the extra graph (.onnx), of"
+            " StableHLO and the extra stablehlo (.mlir), or a config.json and the extra hf (.json)",
         ),
     ),
     functions=("model_import",),
