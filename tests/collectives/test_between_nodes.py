@@ -15,6 +15,7 @@ from perfatlas.collectives.fabric import Fabric, ring_between_nodes_s
 from perfatlas.collectives.parameters import nic_share, unseen_fabric_tails
 from perfatlas.hardware import resolve_system
 from perfatlas.operators import FloatArray
+from perfatlas.quantities import InvalidSpecError
 
 SIZE = 2.0**32
 ALONE = "h100_sxm{node.devices=1, device.scale_up.domain_size=1}"
@@ -94,6 +95,61 @@ def test_a_leaf_hides_oversubscription_and_rings_cross_it_once() -> None:
     assert ratio == pytest.approx(4.0 * 32.0 / 63.0, rel=0.01)
     all_up = priced("h100_sxm{fabric.oversubscription=4, fabric.leaf_nodes=1}", "all_to_all", 512.0)
     assert all_up[0] > 3.9 * priced("h100_sxm", "all_to_all", 512.0)[0]
+
+
+def test_leaves_follow_the_ports_of_a_switch() -> None:
+    def leaf(changes: str) -> int:
+        return resolve_system(f"h100_sxm{{{changes}}}").fabric.leaf_nodes
+
+    assert leaf("fabric.radix=128") == 64  # half the ports of a leaf are downlinks, one per node
+    assert leaf("fabric.topology=fat_tree") == 4  # all 8 NICs of a node on one leaf of 32 downlinks
+    assert leaf("fabric.radix=64, fabric.oversubscription=3") == 48
+    assert leaf("fabric.radix=128, fabric.leaf_nodes=8") == 8  # as stated
+
+
+def test_exchanges_share_the_links_of_a_pod_with_its_other_nodes() -> None:
+    pods = "h100_sxm{fabric.pod_nodes=128, fabric.pod_oversubscription=7}"
+    for op in ("all_reduce", "all_to_all"):
+        assert priced(pods, op, 1024.0)[0] == priced("h100_sxm", op, 1024.0)[0]
+    # 256 nodes, 128 of 255 peers in other pods: 7 x 128/255; a ring leaves a pod once
+    ratio = priced(pods, "all_to_all", 2048.0)[0] / priced("h100_sxm", "all_to_all", 2048.0)[0]
+    assert ratio == pytest.approx(7.0 * 128.0 / 255.0, rel=0.01)
+    assert priced(pods, "all_reduce", 2048.0)[0] == priced("h100_sxm", "all_reduce", 2048.0)[0]
+
+
+def test_messages_pass_two_more_switches_per_tier() -> None:
+    def tiers(nodes: float) -> float:
+        system = "h100_sxm{fabric.pod_nodes=64, fabric.switch_latency=100us, fabric.latency=100us}"
+        plain = system.replace("switch_latency=100us", "switch_latency=0")
+        asked: dict[str, Any] = {"op": "all_to_all", "ranks": 8.0 * nodes, "size": 8.0}
+        more_s = priced(system, **asked)[0] - priced(plain, **asked)[0]
+        return more_s / math.log2(nodes) / 100e-6  # one cost for each doubling of the nodes
+
+    assert [tiers(nodes) for nodes in (32.0, 64.0, 256.0)] == pytest.approx([0.0, 2.0, 4.0])
+
+
+def test_leaves_count_servers_of_a_rack() -> None:
+    # a leaf of 36 trays is two racks of 18: 4 racks of GB300, 2 of 3 peers beyond
+    asked: dict[str, Any] = {"op": "all_to_all", "ranks": 288.0}
+    narrow = priced("gb300{fabric.leaf_nodes=36, fabric.oversubscription=4}", **asked)[0]
+    assert narrow / priced("gb300", **asked)[0] == pytest.approx(4.0 * 2.0 / 3.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ("fabric.leaf_nodes=64", "leaves no uplink"),
+        ("fabric.pod_nodes=100", "no multiple of fabric.leaf_nodes = 32"),
+        ("fabric.pod_oversubscription=2", "set fabric.pod_nodes"),
+        ("fabric.topology=dragonfly_plus", "set fabric.pod_nodes"),
+        ("fabric.topology=torus", "rail_optimized_fat_tree"),
+        ("fabric.radix=0", "positive number"),
+        ("fabric.oversubscription=-1", "positive number"),
+    ],
+)
+def test_contradictory_topologies_are_refused(changes: str, told: str) -> None:
+    with pytest.raises(InvalidSpecError, match=told):
+        resolve_system(f"h100_sxm{{{changes}}}")
 
 
 def test_rings_without_the_switch_are_those_of_integers() -> None:

@@ -157,13 +157,18 @@ ELSEWHERE = {  # where the base does not state or read them
     "device.vmem": ("tpu_v5p", "10 KB"),
     "device.matrix_side": ("tpu_v5e", "10000"),
     "device.wraparound_multiple": ("v5e-8", "2"),
+    "fabric.pod_nodes": ("mi250x", "32"),
+    "fabric.pod_oversubscription": ("mi250x", "4"),
+    "fabric.switch_latency": ("mi300a", "5us"),
     "node.topology": ("l40s", "two_switches_8"),
     "node.peer_access": ("l40s", "yes"),
 }
 CHANGED = [
     path for path in FIELDS if path != "device.kind"
 ]  # which fields there are follows from it
-WITH = {"fabric.leaf_nodes": "fabric.oversubscription=8, "}  # without it leaves do not matter
+WITH = dict.fromkeys(  # without it leaves do not matter
+    ("fabric.leaf_nodes", "fabric.radix", "fabric.topology"), "fabric.oversubscription=8, "
+)
 
 
 def bases(path: str) -> tuple[str, str]:

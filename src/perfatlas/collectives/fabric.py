@@ -27,6 +27,7 @@ from perfatlas.quantities import MICROSECOND_S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfatlas.collectives.placement import Group, Links
     from perfatlas.collectives.query import CollectiveQuery, LevelTimes
     from perfatlas.operators import FloatArray
 
@@ -120,6 +121,7 @@ def with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     crosses_U = nodes_U > 1.0
     if not np.any(crosses_U & (inner.match_U >= 0)):
         return inner
+    query = _with_switches(query)
     cells = fabric_cells(query.systems, FabricParameters)
     parameters = take_rows(cells.parameters_S, query.index_U)
     doubling_s_U = np.maximum(parameters.overhead_doubling_s, query.links.latency_s_LU[FABRIC])
@@ -172,7 +174,8 @@ def _between_nodes_s(
     shape = FabricShape(
         nodes=np.minimum(nodes_U, 2.0) if query.op == "send_recv" else nodes_U,
         wire_bytes=wire_U,
-        bandwidth=query.links.bandwidth_LU[FABRIC] / _slowdown(query),
+        bandwidth=query.links.bandwidth_LU[FABRIC]
+        / uplink_slowdown(query.op, query.group, query.links),
         inside_s=zero_U,
         passes=np.full_like(wire_U, PASSES.get(query.op, 1.0)),
     )
@@ -261,18 +264,29 @@ def _sums_between_nodes_s(
     return SumTimes(time_s_U, latency_s_U, np.array(trees)[fastest_U])
 
 
-def _slowdown(query: CollectiveQuery) -> FloatArray:
+def uplink_slowdown(op: str, group: Group, links: Links) -> FloatArray:
     """Return the slowdown of a node's traffic by oversubscribed uplinks, 1 within a leaf (U,).
 
-    In exchanges, all nodes of a leaf send their share for other leaves through its uplinks at the
+    In exchanges, all nodes of a leaf or pod send their share for others through its uplinks at the
     same time. A ring or tree ordered by leaf crosses an uplink once per leaf.
     """
+    nodes_U = group.ranks_LU[FABRIC]
+    slower_U: FloatArray = np.ones_like(nodes_U)
+    for tier_U, ratio_U in zip(links.unit_TU, links.oversubscription_TU, strict=True):
+        unit_U = np.minimum(tier_U, nodes_U)
+        beyond_U = (nodes_U - unit_U) / np.maximum(nodes_U - 1.0, 1.0)
+        crossing_U = beyond_U if exchanges(op) else (nodes_U > unit_U) / unit_U
+        np.maximum(slower_U, ratio_U * crossing_U, out=slower_U)
+    return slower_U
+
+
+def _with_switches(query: CollectiveQuery) -> CollectiveQuery:
+    """Return the query with the latency of two more switches for each tier that a group spans."""
     links, nodes_U = query.links, query.group.ranks_LU[FABRIC]
-    leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)
-    beyond_U = (nodes_U - leaf_U) / np.maximum(nodes_U - 1.0, 1.0)
-    crossing_U = beyond_U if exchanges(query.op) else 1.0 / leaf_U
-    slower_U = np.maximum(links.oversubscription_U * crossing_U, 1.0)
-    return np.where(nodes_U > leaf_U, slower_U, 1.0)
+    tiers_U = (nodes_U > links.unit_TU).sum(axis=0)
+    latency_s_LU = links.latency_s_LU.copy()
+    latency_s_LU[FABRIC] += 2.0 * tiers_U * links.switch_s_U
+    return with_fields(query, links=links._replace(latency_s_LU=latency_s_LU))
 
 
 def _fabric_bytes(query: CollectiveQuery) -> FloatArray:

@@ -1,6 +1,6 @@
 """Placement of a group of ranks: which members share a domain, a node, or only the fabric.
 
-Shape legend: U unique shapes, L levels (scale-up domain, node, fabric).
+Shape legend: U unique shapes, L levels (scale-up domain, node, fabric), T tiers of the fabric.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ class Links(NamedTuple):
     bandwidth_LU: FloatArray  # Bandwidth of one rank per direction (L, U) [bytes/s]
     latency_s_LU: FloatArray  # Latency of one hop (L, U) [s]
     in_network_U: FloatArray  # 1 where the switch of the domain reduces (U,)
-    oversubscription_U: FloatArray  # Oversubscription (downlink/uplink) of the fabric's leaves (U,)
-    leaf_nodes_U: FloatArray  # Nodes per leaf (U,)
+    # NICs below a leaf and a pod over their uplinks (T, U)
+    oversubscription_TU: FloatArray
+    unit_TU: (
+        FloatArray  # Nodes, or domains of several, per leaf and per pod; infinite without (T, U)
+    )
+    switch_s_U: FloatArray  # Latency of one more switch of the fabric (U,) [s]
     fabric_adds_U: FloatArray  # 1 where the switches of the fabric reduce (U,)
     direct_U: FloatArray  # Direct links of a device to other devices, 0 with a switch (U,)
     one_link_U: FloatArray  # 1 where all levels share the device's host link (PCIe) (U,)
@@ -74,6 +78,7 @@ def _links_of(system: System) -> Links:
         scale_up.bandwidth,
         device.host_link_bandwidth,
     )
+    servers = max(domain / node.devices, 1.0)  # of one domain
     if scale_up.kind == HOST_LINK:  # one link for both
         inner = min(inner, host)
     row: dict[str, Any] = {
@@ -81,8 +86,12 @@ def _links_of(system: System) -> Links:
         "bandwidth_LU": (inner, host, node.nics * node.nic_bandwidth / node.devices),
         "latency_s_LU": (scale_up.latency_s, scale_up.latency_s, fabric.latency_s),
         "in_network_U": scale_up.in_network_reduction,
-        "oversubscription_U": fabric.oversubscription,
-        "leaf_nodes_U": fabric.leaf_nodes,
+        "oversubscription_TU": (fabric.oversubscription, fabric.pod_oversubscription),
+        "unit_TU": (
+            max(fabric.leaf_nodes / servers, 1.0),
+            max(fabric.pod_nodes / servers, 1.0) if fabric.pod_nodes else np.inf,
+        ),
+        "switch_s_U": fabric.switch_latency_s,
         "fabric_adds_U": fabric.in_network_reduction,
         "direct_U": scale_up.links if scale_up.kind in POINT_TO_POINT else 0.0,
         "one_link_U": scale_up.kind == HOST_LINK,

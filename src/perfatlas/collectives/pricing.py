@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.collectives import direct_links, placement
-from perfatlas.collectives.codes import check_op
+from perfatlas.collectives.codes import EXCHANGES, check_op
+from perfatlas.collectives.fabric import uplink_slowdown
 from perfatlas.collectives.levels import level_times
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.topology import with_bridges
@@ -260,6 +261,8 @@ def _bound(shapes: CollectiveShapes, group: placement.Group, links: placement.Li
             links.fabric_adds_U > 0.0, once_U, least_LU[placement.FABRIC]
         )
     times = [each_U / rate_U for each_U, rate_U in zip(least_LU, links.bandwidth_LU, strict=True)]
+    if shapes.op in EXCHANGES:  # what leaves a leaf or pod has no other way
+        times[placement.FABRIC] *= uplink_slowdown(shapes.op, group, links)
     times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[placement.NODE])
     return _Bound(np.max(np.stack(times), axis=0), np.sum(least_LU, axis=0), _hop_s(group, links))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Entry
 from perfatlas.hardware.device_fields import FORMATS, MATRIX_FORMATS, DeviceKind
-from perfatlas.hardware.schema import FIELDS, kind_of
+from perfatlas.hardware.schema import FIELDS, RAILS, kind_of
 from perfatlas.hardware.spec import Spec, catalog_group, unknown_field
 from perfatlas.quantities import InvalidSpecError, Source, repr_for_error
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 OVERRIDE: Final = Source(kind="assumed", ref="user override")
 MAX_TEXT_LENGTH: Final = 8192  # characters of a system with its overrides
+LEAF: Final = "fabric.leaf_nodes"
+LEAF_FOLLOWS: Final = ("fabric.radix", "fabric.topology")  # unless it is set
 _SHAPE: Final = "name{field=value, field=value}"
 
 
@@ -101,6 +104,21 @@ def _rescale(
             new[width] = _scaled(new[width], ratio, "device.peak.bf16 changed")
 
 
+def ports_of_leaf(entries: Mapping[str, Entry]) -> int:
+    """Return the ports of one leaf switch that a node takes: one of each rail, or all its NICs."""
+    rails = entries["fabric.topology"].value == RAILS
+    return 1 if rails else int(number(entries, "node.nics"))
+
+
+def leaf_of_radix(entries: Mapping[str, Entry]) -> Entry:
+    """Return the nodes of a leaf switch whose ports are downlinks and uplinks."""
+    radix, ratio = number(entries, "fabric.radix"), number(entries, "fabric.oversubscription")
+    downlinks = math.floor(radix * ratio / (1.0 + ratio))
+    why = f"{downlinks} downlinks of {radix:g} ports, {ports_of_leaf(entries)} of each node"
+    source = Source(kind="derived", ref=entries["fabric.radix"].source.ref, note=why)
+    return Entry(max(downlinks // ports_of_leaf(entries), 1), source)
+
+
 def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> Spec:
     """Return a spec with some fields changed, and the derived fields updated.
 
@@ -110,13 +128,14 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
     new = dict(spec.entries)
     for section in ("node", "fabric"):
         if section in changes:
-            for path in ("topology", "peer_access"):  # of the replaced node
-                new.pop(f"{section}.{path}", None)
+            new = {path: entry for path, entry in new.items() if not path.startswith(f"{section}.")}
             new |= catalog_group(section, str(changes[section].value), spec.origin)
             new[section] = changes[section]
     new |= changes
     changed = frozenset(changes)
     _rescale(kind_of(new, spec.origin), spec.entries, new, changed)
+    if "fabric.radix" in new and LEAF not in changed and not changed.isdisjoint(LEAF_FOLLOWS):
+        new[LEAF] = leaf_of_radix(new)
     return replace(
         spec,
         name=name or spec.name,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Text
 from perfatlas.hardware.catalog import catalog_spec, system_names
-from perfatlas.hardware.changes import number
+from perfatlas.hardware.changes import number, ports_of_leaf
 from perfatlas.hardware.device_fields import FORMATS, DeviceKind
 from perfatlas.hardware.schema import KINDS, fields_of, kind_of, unit_of
 from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity
@@ -113,6 +113,34 @@ def _check_identity(spec: Spec, kind: DeviceKind) -> None:
         )
 
 
+def _check_fabric(spec: Spec) -> None:
+    """Check that leaves fit their switches, and pods consist of leaves."""
+    entries = spec.entries
+    ports, leaf = ports_of_leaf(entries), int(number(entries, "fabric.leaf_nodes"))
+    radix = int(number(entries, "fabric.radix")) if "fabric.radix" in entries else 0
+    if radix and leaf > 1 and leaf * ports >= radix:
+        raise InvalidSpecError(
+            f"{spec.origin}: fabric.leaf_nodes = {leaf}, {ports} ports of a switch each,"
+            f" leaves no uplink of fabric.radix = {radix}; set fabric.leaf_nodes to at most"
+            f" {max((radix - 1) // ports, 1)}, or leave it out"
+        )
+    if "fabric.pod_nodes" not in entries:
+        named = entries["fabric.topology"].value
+        for path in ("fabric.pod_oversubscription", "fabric.topology"):
+            if path in entries and (path != "fabric.topology" or named == "dragonfly_plus"):
+                raise InvalidSpecError(
+                    f"{spec.origin}: {path} = {entries[path].value} needs the nodes of a pod; set"
+                    " fabric.pod_nodes (of a dragonfly, the nodes of a group)"
+                )
+        return
+    pod = int(number(entries, "fabric.pod_nodes"))
+    if pod % leaf:
+        raise InvalidSpecError(
+            f"{spec.origin}: fabric.pod_nodes = {pod} is no multiple of fabric.leaf_nodes = {leaf};"
+            " a pod consists of whole leaves"
+        )
+
+
 def check_spec(spec: Spec) -> None:
     """Check that the spec is complete and physically consistent."""
     kind = kind_of(spec.entries, spec.origin)
@@ -138,6 +166,7 @@ def check_spec(spec: Spec) -> None:
     _check_order(spec, kind)
     _check_peaks(spec)
     _check_identity(spec, kind)
+    _check_fabric(spec)
 
 
 def peaks(entries: Mapping[str, Entry]) -> dict[str, float]:

@@ -107,11 +107,15 @@ class Fabric:
 
     name: str
     kind: str  # infiniband, ethernet, ici
-    topology: str  # rail_optimized_fat_tree, fat_tree, torus or none
+    topology: str  # rail_optimized_fat_tree, fat_tree, dragonfly or dragonfly_plus
     latency_s: float  # End-to-end latency between two NICs [s]
     oversubscription: float  # Downlink to uplink ratio of a leaf; 1 is full bisection bandwidth
     leaf_nodes: int  # Nodes below one leaf switch (or one set of rail leaves)
     in_network_reduction: bool  # Whether the switches reduce (SHARP)
+    radix: int = 0  # Ports of a switch at the rate of a NIC, 0 if unknown
+    pod_nodes: int = 0  # Nodes of a pod or a group of a dragonfly, 0 without
+    pod_oversubscription: float = 1.0  # NICs of a pod to its links to other pods
+    switch_latency_s: float = 0.0  # One more switch on the way [s]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.files import Entry, Number
 from perfatlas.hardware import catalog
 from perfatlas.hardware.catalog import RELATIVE, catalog_spec
-from perfatlas.hardware.changes import apply_changes, number, split_overrides
+from perfatlas.hardware.changes import LEAF, apply_changes, leaf_of_radix, number, split_overrides
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.paths import read_topology
@@ -69,6 +69,9 @@ def _with_defaults(spec: Spec) -> Spec:
             why = f"assumed: the default, as {spec.origin} does not state it"
             omitted = Source(kind="assumed", ref=why)
             entries[path] = Entry(field.default, omitted)
+    sized = ("fabric.radix", "fabric.topology", "fabric.oversubscription", "node.nics")
+    if LEAF not in entries and all(path in entries for path in sized):
+        entries[LEAF] = leaf_of_radix(entries)
     width, parts = kind.width, (kind.count, "device.clock.peak")
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
     if width not in entries and peak in entries and all(part in entries for part in parts):

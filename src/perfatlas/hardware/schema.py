@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_KIND: Final = "gpu"  # of a device that states none
 FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici", "c2c")
-TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "dragonfly", "none")
+RAILS: Final = "rail_optimized_fat_tree"  # NIC r of every node is on leaf switch r of its leaf
+DRAGONFLIES: Final = ("dragonfly", "dragonfly_plus")  # whose pods are groups, linked all to all
+TOPOLOGIES: Final = (RAILS, "fat_tree", *DRAGONFLIES)
 # Fields of nodes and fabrics.
 NODE_FIELDS: Final[Mapping[str, device_fields.SpecField]] = {
     "node": device_fields.text(
@@ -50,14 +52,46 @@ NODE_FIELDS: Final[Mapping[str, device_fields.SpecField]] = {
         read_by=device_fields.BETWEEN,
     ),
     "fabric.kind": device_fields.text("kind of network between nodes", *FABRIC_KINDS),
-    "fabric.topology": device_fields.text("topology between nodes", *TOPOLOGIES),
+    "fabric.topology": device_fields.text(
+        "topology between nodes", *TOPOLOGIES, read_by=device_fields.BETWEEN
+    ),
+    "fabric.radix": device_fields.optional(
+        device_fields.number(
+            "ports of a switch at the rate of a NIC; nodes of a leaf follow unless they are set",
+            ("whole", ""),
+            (2, 1e6),
+            *device_fields.BETWEEN,
+        )
+    ),
     "fabric.latency": device_fields.latency(
         "latency of one message between NICs", *device_fields.BETWEEN, into="latency_s"
     ),
     "fabric.oversubscription": device_fields.ratio(
         "bandwidth of leaf ports relative to their uplinks", (0.01, 1e3), *device_fields.BETWEEN
     ),
-    "fabric.leaf_nodes": device_fields.count("nodes of one leaf switch", *device_fields.BETWEEN),
+    "fabric.leaf_nodes": device_fields.count(
+        "nodes of one leaf switch, or of one set of rail leaves", *device_fields.BETWEEN
+    ),
+    "fabric.pod_nodes": device_fields.optional(
+        device_fields.count(
+            "nodes of one pod of leaves and spines, or of one group of a dragonfly",
+            *device_fields.BETWEEN,
+        )
+    ),
+    "fabric.pod_oversubscription": device_fields.optional(
+        device_fields.ratio(
+            "bandwidth of the NICs of a pod relative to its links to other pods",
+            (0.01, 1e3),
+            *device_fields.BETWEEN,
+        )
+    ),
+    "fabric.switch_latency": device_fields.optional(
+        device_fields.latency(
+            "latency of one more switch, of which a message passes two for each tier above leaves",
+            *device_fields.BETWEEN,
+            into="switch_latency_s",
+        )
+    ),
     "fabric.in_network_reduction": device_fields.flag(
         "whether switches between nodes reduce", *device_fields.BETWEEN
     ),
