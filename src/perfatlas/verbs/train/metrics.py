@@ -54,6 +54,7 @@ ENERGY: Final = {
     "bubble": "pipeline bubble",
     "waiting": "waiting for host, input, offloads and slowest rank",
 }
+TRACED: Final = {"trace_duration_s": 60.0, "trace_limit_w": 1e6}
 FAILURES: Final = {
     "objective": "effective_step_time_s",
     "node_mtbf_s": 1e6,
@@ -215,6 +216,59 @@ METRICS: Final = declare_metrics(
                 "Time to read a checkpoint back, on this or on another layout.",
             ),
         )
+    ),
+    Metric(
+        name="power_over_time",
+        label="power over time",
+        holds="rows",
+        verbs=TRAIN,
+        asked_with=TRACED,
+        description="AC power of the first rack, of the job and, with several jobs, of the site.",
+    ),
+    *(
+        Metric(
+            name=f"power_over_time.{name}",
+            label=label,
+            shown=shown,
+            has_interval=has_interval,
+            verbs=TRAIN,
+            asked_with=TRACED,
+            description=description,
+        )
+        for name, label, shown, has_interval, description in (
+            ("mean_power_w", "mean power", "", True, "Mean over the horizon."),
+            ("peak_power_w", "peak power", "", True, "Largest sample."),
+            ("least_power_w", "least power", "", True, "Smallest sample."),
+            (
+                "ramp_w_per_s",
+                "largest ramp",
+                "scaled",
+                True,
+                "Largest change over `ramp_window_s`, up or down.",
+            ),
+            (
+                "critical_band_share",
+                "fluctuations at 0.1-20 Hz",
+                "share",
+                False,
+                "Share of the energy of fluctuations at 0.1 to 20 Hz, which utilities limit.",
+            ),
+            (
+                "above_limit_share",
+                "time above the limit",
+                "share",
+                False,
+                "Share of the samples of all jobs above `trace_limit_w`.",
+            ),
+        )
+    ),
+    Metric(
+        name="power_over_time.scale",
+        label="scale",
+        holds="text",
+        verbs=TRAIN,
+        asked_with=TRACED,
+        description="What draws the power: rack, job or site.",
     ),
     Metric(
         name="memory.gradients_bytes",
