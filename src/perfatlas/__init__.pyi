@@ -5021,6 +5021,11 @@ def train(
     trace_limit_w: float | str | None = None,
     rack_gpus: int | str | None = None,
     equal_jobs: int | str = 1,
+    power_floor_w: float | str | None = None,
+    floor_hold_s: float | str | None = None,
+    ramp_up_w_per_s: float | str | None = None,
+    ramp_down_w_per_s: float | str | None = None,
+    storage_j: float | str | None = None,
     checkpoint_interval_s: float | str | None = None,
     mtti_s: float | str | None = None,
     detection_s: float | str = 0.0,
@@ -5164,6 +5169,16 @@ def train(
         rack_gpus: GPUs of a rack. Default: those of a scale-up domain. Needs trace_duration_s.
         equal_jobs: Jobs like this one on the site, at independent phases of their steps. Default:
             1. Needs trace_duration_s.
+        power_floor_w: Power smoothing: power that a GPU board draws at least while its job runs
+            [W]. Default: none. Needs trace_duration_s.
+        floor_hold_s: Time for which the floor holds after the last kernel [s]. Default: without
+            limit. Needs trace_duration_s and power_floor_w.
+        ramp_up_w_per_s: Largest rise of the power of a GPU board [W/s]. Default: no limit. Needs
+            trace_duration_s.
+        ramp_down_w_per_s: Largest fall of the power of a GPU board [W/s]. Default: no limit. Needs
+            trace_duration_s.
+        storage_j: Energy storage of the power shelves for each GPU board [J], which the grid sees
+            as a low pass. Default: none. Needs trace_duration_s.
         checkpoint_interval_s: Work time between checkpoints [s]. Default: no checkpoints. Needs
             trace_duration_s and checkpoint_bytes_per_s.
         mtti_s: Mean time to interruption of the job by exponential failures [s]. Default: no

@@ -14,10 +14,12 @@ from perfatlas.cli import main
 from perfatlas.energy import (
     JobCourse,
     PowerCourse,
+    Smoothing,
     critical_share,
     largest_ramp_w_per_s,
     node_power,
     running_periods,
+    smoothed_power,
 )
 from perfatlas.files import read_table
 from perfatlas.hardware import resolve_system
@@ -150,3 +152,67 @@ def test_the_command_writes_the_samples(tmp_path: Path) -> None:
     assert table.cells("time_s")[:3] == [0.0, 0.01, 0.02]
     assert max(table.cells("job_power_w")) <= 8498
     assert main(["train", *words, "--power-trace", str(path)]) == 2
+
+
+SQUARE: Final = np.tile(np.repeat([[700.0], [100.0]], [30, 10], axis=0), (20, 1))
+
+
+def test_a_floor_costs_what_it_adds() -> None:
+    # 10 of 40 samples at 100 W draw 400 W: 3,000 over 30 x 700 + 10 x 100 = 22,000
+    found = smoothed_power(SQUARE, 0.01, Smoothing(floor_w=400.0), 100.0, 700.0)
+    assert found.added_share == pytest.approx(3 / 22)
+    assert found.withheld_share == 0.0
+    assert (found.grid_w_TB.min(), found.grid_w_TB.max()) == (400.0, 700.0)
+    # held for 5 samples, it falls at 1 kW/s: 390, 380, ... W; then up at 2 kW/s: 20 W a sample
+    ramps = Smoothing(floor_w=400.0, hold_s=0.05, up_w_per_s=2e3, down_w_per_s=1e3)
+    first = smoothed_power(SQUARE, 0.01, ramps, 100.0, 700.0)
+    assert first.grid_w_TB[30:42, 0].tolist() == pytest.approx(
+        [690, 680, 670, 660, 650, 640, 630, 620, 610, 600, 620, 640]
+    )
+    assert first.withheld_share > 0.0
+
+
+@given(st.floats(1.0, 1e3), st.floats(1e2, 1e6), st.floats(100.0, 700.0))
+def test_smoothing_keeps_its_limits(storage_j: float, ramp: float, floor_w: float) -> None:
+    asked = Smoothing(floor_w=floor_w, up_w_per_s=ramp, down_w_per_s=ramp)
+    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0).grid_w_TB
+    assert np.abs(np.diff(boards[:, 0])).max() <= ramp * 0.01 + 1e-9
+    assert boards.min() >= floor_w - 1e-9
+    stored = smoothed_power(SQUARE, 0.01, asked._replace(storage_j=storage_j), 100.0, 700.0)
+    held_j = np.cumsum(boards[:, 0] - stored.grid_w_TB[:, 0]) * 0.01
+    assert held_j.max() - held_j.min() <= storage_j * (1 + 1e-9)
+    assert np.ptp(stored.grid_w_TB) <= np.ptp(boards) + 1e-9
+
+
+def test_smoothing_narrows_the_swing_of_a_job() -> None:
+    asked = JOB | {"system": "gb200", "gpus": 4, "pp": 2, "trace_duration_s": 20}
+    plain = train(**asked).results["power_over_time"][-1]
+    floor = {"power_floor_w": 960, "ramp_up_w_per_s": 2000, "storage_j": 65}
+    smooth = train(**asked, **floor).results
+    row = smooth["power_over_time"][-1]
+    assert row["least_power_w"] > plain["least_power_w"]
+    assert row["ramp_w_per_s"] < plain["ramp_w_per_s"]
+    assert smooth["smoothing_energy_share"] > 0.0
+    # from the idle power and 144 W of an awake board at 2 kW/s
+    assert 0.3 < smooth["floor_reached_s"] < 0.5
+    coarse = train(**asked, **floor, trace_resolution_s=1).results["power_over_time"][-1]
+    assert coarse["mean_power_w"] == pytest.approx(row["mean_power_w"], rel=1e-9)
+    assert coarse["peak_power_w"] <= row["peak_power_w"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "words"),
+    [
+        ("gb200", {"power_floor_w": 1100}, "power_floor_w = 1100 is not between .* 1080 W"),
+        ("gb200", {"power_floor_w": 150}, "not between"),
+        ("h100_sxm", {"power_floor_w": 100}, "set power_floor_w = 123"),
+        ("h100_sxm", {"power_floor_w": 701}, "set power_floor_w = 700"),
+        ("h100_sxm", {"ramp_up_w_per_s": -1}, "greater than 0"),
+        ("h100_sxm", {"floor_hold_s": 1}, "power_floor_w"),
+        ("h100_sxm", {"power_floor_w": 400, "trace_duration_s": 1e6}, "raise trace_resolution_s"),
+    ],
+)
+def test_a_wrong_floor_is_refused(system: str, changes: dict[str, Any], words: str) -> None:
+    asked = JOB | {"system": system, "gpus": 8, "trace_duration_s": 60, "trace_resolution_s": 0.01}
+    with pytest.raises(InvalidSpecError, match=words):
+        train(**asked | changes)

@@ -19,5 +19,6 @@ if TYPE_CHECKING:
     from perfatlas.energy.operators import (
         NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, with_energy,
     )
+    from perfatlas.energy.smoothing import Smoothing, check_smoothing, smoothed_power
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

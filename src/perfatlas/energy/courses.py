@@ -50,7 +50,7 @@ class PowerCourse:
         )
         return until_j
 
-    def energy_j(self, time_s: FloatArray | float) -> FloatArray:
+    def energy_j(self, time_s: FloatArray) -> FloatArray:
         """Return the energy from the start until some times (T,) [J]."""
         found: FloatArray = np.interp(time_s, self.edge_s, self._until_j)
         return found
@@ -93,15 +93,14 @@ class JobCourse:
 
     def _running_j(self, time_s: FloatArray) -> FloatArray:
         """Return the energy of steps and checkpoints over times without a failure (T,) [J]."""
-        step_s, checkpoints, run_s, stalled_s = self.step.duration_s, 0.0, time_s, 0.0
+        step_s, run_s, saved_s, stalled_s = self.step.duration_s, time_s, 0.0 * time_s, 0.0 * time_s
         if np.isfinite(self.steps_per_checkpoint):
             steps_s = self.steps_per_checkpoint * step_s
-            checkpoints, rest_s = np.divmod(time_s, steps_s + self.stall_s)
+            saves, rest_s = np.divmod(time_s, steps_s + self.stall_s)
             run_s = np.minimum(rest_s, steps_s)
-            stalled_s = rest_s - run_s + checkpoints * self.stall_s
-            checkpoints = checkpoints * self.steps_per_checkpoint
+            saved_s, stalled_s = saves * steps_s, saves * self.stall_s + rest_s - run_s
         steps, part_s = np.divmod(run_s, step_s)
-        steps_j = (checkpoints + steps) * self.step.energy_j(step_s)
+        steps_j = (saved_s / step_s + steps) * self.step.energy_j(np.array(step_s))
         energy_j: FloatArray = steps_j + self.step.energy_j(part_s) + self.waiting_w * stalled_s
         return energy_j
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps.priced_step import TrainingStep
+    from perfatlas.scenario.training_steps.recipe import TrainInputs
     from perfatlas.training.step import StepTimeline
 
 MAX_SAMPLES: Final = 2e7  # of all jobs together
 MAX_FAILURES: Final = 1e6
+SMOOTHED_S: Final = 0.01  # longest sample of boards that are smoothed [s]
+ROUNDING: Final = 1e-6
 RACK, JOB, SITE = "rack", "job", "site"
 FIRST: Final = 3.0  # steps of a picture
 OF_TRACE: Final = (
@@ -40,7 +43,10 @@ class PowerOverTime:
     resolution_s: float  # Time between two samples [s]
     watts: Mapping[str, FloatArray]  # Mean power of each sample by scale (T,) [W]
     step_s: float  # Time of a step [s]
-    rows: Sequence[Mapping[str, Any]]  # Statistics by scale, as `train` answers them
+    results: Mapping[
+        str, Any
+    ]  # Statistics by scale and costs of smoothing, as `train` answers them
+    notes: tuple[str, ...]  # What it rests on
 
     def columns(self) -> dict[str, list[float]]:
         """Return the samples as columns: start [s], and power by scale [W]."""
@@ -58,38 +64,39 @@ class PowerOverTime:
         """Return peak, mean and least power of equal parts of the horizon, with their starts."""
         parts = np.array_split(self.watts[scale], min(self.watts[scale].size, most))
         start_s = self.resolution_s * np.cumsum([0, *(part.size for part in parts[:-1])])
-        named = {"peak": np.max, "mean": np.mean, "least": np.min}
+        named: dict[str, Any] = {"peak": np.max, "mean": np.mean, "least": np.min}
         return {
             name: (start_s.tolist(), [float(of(part)) for part in parts])
             for name, of in named.items()
         }
 
 
-@dataclass(frozen=True)
-class _Meter:
-    """AC power of some boards from the power of a mean one, with the ends of its interval."""
+class _Meter(NamedTuple):
+    """AC power of some boards as a line over that of a mean one."""
 
-    step: TrainingStep
-    gpus: float
+    gpus: int
+    fixed_w: float  # Power that does not depend on the boards [W]
+    per_board: float  # Change by a watt of each board
+    factor: float  # Power of boards over the predicted one
+    cap_w: float  # Their power limit [W]
 
-    def watts(self, board_w: FloatArray | float, end: str = "value") -> Any:  # noqa: ANN401 - as given
-        """Return the AC power [W], or an end of its interval."""
-        node = self._node(end)
-        return self.gpus / node.devices * node.node_w(self._board(board_w, end))  # type: ignore[arg-type]
-
-    def change_w(self, board_w: float, end: str = "value") -> float:
-        """Return the change of AC power by one of the boards [W]."""
-        return self.gpus * self._node(end).factor * float(self._board(board_w, end))
-
-    def _node(self, end: str) -> energy.NodePower:
-        return energy.node_power(self.step.question.systems[0].node, end)
-
-    def _board(self, board_w: FloatArray | float, end: str) -> FloatArray | float:
-        power = self.step.steps.power
+    @classmethod
+    def of(cls, step: TrainingStep, gpus: int, end: str = "value") -> _Meter:
+        """Return the meter of some GPUs of a job, or of an end of its interval."""
+        power, node = step.steps.power, energy.node_power(step.question.systems[0].node, end)
         limits, width = power.power, power.width_j_C / power.step_j()
         low, high = energy.power_interval(limits.low, limits.high, width)
         factor = {"value": 1.0, "low": float(low[0]), "high": float(high[0])}[end]
-        return np.minimum(factor * board_w, float(limits.cap_w[0]))
+        fixed_w, whole_w = (gpus / node.devices * node.node_w(watts) for watts in (0.0, 1.0))
+        return cls(gpus, fixed_w, whole_w - fixed_w, factor, float(limits.cap_w[0]))
+
+    def watts(self, board_w: FloatArray) -> FloatArray:
+        """Return the AC power [W]."""
+        return self.fixed_w + self.per_board * np.minimum(self.factor * board_w, self.cap_w)
+
+    def change_w(self, board_w: float) -> float:
+        """Return the change of AC power by a change of each board [W]."""
+        return self.per_board * min(self.factor * board_w, self.cap_w)
 
 
 def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime:
@@ -100,12 +107,12 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
         timeline: Its course.
 
     Raises:
-        InvalidSpecError: Samples, window, rack or failures do not suit each other.
+        InvalidSpecError: Samples, window, rack, failures or floor do not suit each other.
         UnsupportedError: The power of the device or of its nodes is not known.
     """
     inputs, system = step.inputs, step.question.systems[0]
-    resolution_s, count = _samples(step)
-    if math.isnan(float(step.steps.power.on_w_C[0]) * energy.node_power(system.node).factor):
+    on_w = float(step.steps.power.on_w_C[0])
+    if math.isnan(on_w * energy.node_power(system.node).factor):
         raise UnsupportedError(
             f"trace_duration_s: the power of {system.name} over time is not predicted: no energies"
             " of its device or no power of its nodes are known; leave out trace_duration_s"
@@ -117,53 +124,93 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
             f"rack_gpus = {rack_gpus:,} exceeds the {gpus:,} GPUs of the job; set rack_gpus ="
             f" {gpus} or less, or raise gpus"
         )
-    held = range(math.ceil(rack_gpus * ranks / gpus))
-    of_rack, of_job = rank_courses(step.steps, timeline, [held, range(ranks)])
-    rng = np.random.default_rng(inputs.seed)
-    first = _periods(step, rng)
-    boards = {
-        RACK: _job(step, of_rack, first).sampled_w(count, resolution_s),
-        JOB: _job(step, of_job, first).sampled_w(count, resolution_s),
+    held = math.ceil(rack_gpus * ranks / gpus)
+    smoothing, cap_w = _smoothing(inputs), float(step.steps.power.power.cap_w[0])
+    notes, costs = [OF_TRACE], []
+    groups: list[Sequence[int]] = [range(held), range(ranks)]
+    if smoothing.is_set:  # which every board does by itself
+        notes.append(energy.check_smoothing(system.device, smoothing, on_w, cap_w))
+        groups = [[rank] for rank in range(ranks)]
+    count, fine, resolution_s = _samples(step, len(groups) if smoothing.is_set else 1)
+    courses = rank_courses(step.steps, timeline, groups)
+    rng, boards = np.random.default_rng(inputs.seed), {}
+    for number in range(inputs.equal_jobs):
+        phase_s = rng.random() * timeline.step_s if number else 0.0
+        periods = _periods(step, rng, phase_s)
+        drawn_TB = np.stack(
+            [
+                _job(step, one, periods).sampled_w(count * fine, resolution_s / fine)
+                for one in courses
+            ],
+            axis=1,
+        )
+        if smoothing.is_set:
+            found = energy.smoothed_power(drawn_TB, resolution_s / fine, smoothing, on_w, cap_w)
+            costs.append((found.added_share, found.withheld_share))
+            drawn_TB = found.grid_w_TB
+            drawn_TB = np.stack([drawn_TB[:, :held].mean(axis=1), drawn_TB.mean(axis=1)], axis=1)
+        drawn_TB = drawn_TB.reshape(count, fine, 2).mean(axis=1)
+        if not number:
+            boards = {RACK: drawn_TB[:, 0], JOB: drawn_TB[:, 1]}
+        if inputs.equal_jobs > 1:
+            boards[SITE] = boards.get(SITE, 0.0) + drawn_TB[:, 1] / inputs.equal_jobs
+    gpus_of = {RACK: rack_gpus, JOB: gpus, SITE: inputs.equal_jobs * gpus}
+    rows = [_row(step, name, gpus_of[name], board_T) for name, board_T in boards.items()]
+    watts = {
+        name: _Meter.of(step, gpus_of[name]).watts(board_T) for name, board_T in boards.items()
     }
-    gpus_of = {RACK: rack_gpus, JOB: gpus}
-    if inputs.equal_jobs > 1:
-        total_T = boards[JOB].copy()
-        for _ in range(inputs.equal_jobs - 1):
-            periods = _periods(step, rng, phase_s=rng.random() * of_job.duration_s)
-            total_T += _job(step, of_job, periods).sampled_w(count, resolution_s)
-        boards[SITE], gpus_of[SITE] = total_T / inputs.equal_jobs, inputs.equal_jobs * gpus
-    meters = {name: _Meter(step, size) for name, size in gpus_of.items()}
-    watts = {name: meters[name].watts(board_T) for name, board_T in boards.items()}
-    rows = [_row(step, name, meters[name], board_T) for name, board_T in boards.items()]
     if inputs.trace_limit_w is not None:
         largest = rows[-1]["scale"]
         rows[-1]["above_limit_share"] = float((watts[largest] > inputs.trace_limit_w).mean())
-    return PowerOverTime(resolution_s, watts, of_job.duration_s, rows)
+    results: dict[str, Any] = {"power_over_time": rows}
+    if costs:
+        added, withheld = np.mean(costs, axis=0).tolist()
+        results |= {"smoothing_energy_share": added, "smoothing_withheld_share": withheld}
+        if inputs.power_floor_w is not None and inputs.ramp_up_w_per_s is not None:
+            results["floor_reached_s"] = (inputs.power_floor_w - on_w) / inputs.ramp_up_w_per_s
+    return PowerOverTime(resolution_s, watts, timeline.step_s, results, tuple(notes))
 
 
-def _samples(step: TrainingStep) -> tuple[float, int]:
-    """Return the time between samples [s] and their number."""
+def _smoothing(inputs: TrainInputs) -> energy.Smoothing:
+    """Return the settings of power smoothing that are given."""
+    given = {
+        "floor_w": inputs.power_floor_w,
+        "hold_s": inputs.floor_hold_s,
+        "up_w_per_s": inputs.ramp_up_w_per_s,
+        "down_w_per_s": inputs.ramp_down_w_per_s,
+        "storage_j": inputs.storage_j,
+    }
+    return energy.Smoothing(**{name: value for name, value in given.items() if value is not None})
+
+
+def _samples(step: TrainingStep, boards: int) -> tuple[int, int, float]:
+    """Return the number of samples, the parts of each, and the time between them [s].
+
+    Args:
+        boards: Boards that are smoothed one by one.
+    """
     inputs = step.inputs
     duration_s, resolution_s = float(inputs.trace_duration_s or 0.0), inputs.trace_resolution_s
-    count = round(duration_s / resolution_s)
-    most = MAX_SAMPLES / inputs.equal_jobs
+    count, fine = round(duration_s / resolution_s), 1
+    if boards > 1 or _smoothing(inputs).is_set:
+        fine = max(math.ceil(resolution_s / SMOOTHED_S - ROUNDING), 1)
+    most = MAX_SAMPLES / inputs.equal_jobs / boards / fine
     if not 2 <= count <= most:
+        change = "lower" if count < 2 else "raise"
+        other = "raise trace_duration_s" if count < 2 else "lower trace_duration_s or equal_jobs"
         raise InvalidSpecError(
             f"trace_duration_s = {duration_s:g} has {count:,} samples of trace_resolution_s ="
-            f" {resolution_s:g}"
-            + (" of each job" if inputs.equal_jobs > 1 else "")
-            + f"; 2 to {most:,.0f} are answered: "
-            + ("lower" if count < most else "raise")
-            + " trace_resolution_s"
+            f" {resolution_s:g}; 2 to {most:,.0f} of this job are answered: {change}"
+            f" trace_resolution_s, or {other}"
         )
     windows = inputs.ramp_window_s / resolution_s
-    if abs(windows - round(windows)) > 1e-6 * windows or not 1 <= round(windows) < count:
+    if abs(windows - round(windows)) > ROUNDING * windows or not 1 <= round(windows) < count:
         raise InvalidSpecError(
             f"ramp_window_s = {inputs.ramp_window_s:g} must be a multiple of trace_resolution_s ="
             f" {resolution_s:g}, and shorter than trace_duration_s = {duration_s:g}; set"
             f" ramp_window_s = {resolution_s:g}"
         )
-    return resolution_s, count
+    return count, fine, resolution_s
 
 
 def _periods(
@@ -200,16 +247,16 @@ def _job(
     )
 
 
-def _row(step: TrainingStep, scale: str, meter: _Meter, board_T: FloatArray) -> dict[str, Any]:
+def _row(step: TrainingStep, scale: str, gpus: int, board_T: FloatArray) -> dict[str, Any]:
     """Return the statistics of the power of a scale."""
-    inputs = step.inputs
+    inputs, row = step.inputs, {"scale": scale, "gpus": gpus}
     resolution_s = inputs.trace_resolution_s
-    levels = {"mean": board_T.mean(), "peak": board_T.max(), "least": board_T.min()}
+    levels = np.array([board_T.mean(), board_T.max(), board_T.min()])
     ramp = energy.largest_ramp_w_per_s(board_T, resolution_s, inputs.ramp_window_s)
-    row: dict[str, Any] = {"scale": scale, "gpus": int(meter.gpus)}
     for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-        for name, board_w in levels.items():
-            row[f"{name}_power_w{suffix}"] = float(meter.watts(float(board_w), end))
-        row[f"ramp_w_per_s{suffix}"] = meter.change_w(ramp, end)
+        meter = _Meter.of(step, gpus, end)
+        for name, watts in zip(("mean", "peak", "least"), meter.watts(levels), strict=True):
+            row[f"{name}_power_w{suffix}"] = float(watts)
+        row[f"ramp_w_per_s{suffix}"] = meter.change_w(ramp)
     row["critical_band_share"] = energy.critical_share(board_T, resolution_s)
     return row | {"above_limit_share": None}

@@ -17,7 +17,6 @@ from perfatlas.scenario.fields import (
 from perfatlas.scenario.training_steps import (
     FACILITY,
     OF_LANGUAGE_MODELS,
-    OF_TRACE,
     RANKS,
     SIZES,
     STORAGE,
@@ -74,8 +73,9 @@ def _train(fields: Mapping[str, Any]) -> Answer:
     step = training_step(fields)
     results, evidence = dict(step.results), step.evidence()
     if step.inputs.trace_duration_s is not None:
-        results["power_over_time"] = power_over_time(step, _timeline(step.question)).rows
-        evidence = replace(evidence, assumptions=(*evidence.assumptions, OF_TRACE))
+        power = power_over_time(step, _timeline(step.question))
+        results |= power.results
+        evidence = replace(evidence, assumptions=(*evidence.assumptions, *power.notes))
     return Answer(
         command="train",
         scenario=_scenario(step.inputs, step.question),

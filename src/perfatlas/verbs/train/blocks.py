@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+SMOOTHING: Final = ("smoothing_energy_share", "smoothing_withheld_share", "floor_reached_s")
 CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
 POWER: Final = (
     *("power_w", "energy_per_token_j", "energy_per_item_j", "facility_power_w"),
@@ -89,8 +90,8 @@ def training_page(
         ]
 
     hfu = ("hfu",) if results["hfu"] != results["mfu"] else ()
-    shown = pages.key_values(results, (*FIRST, "hfu", *POWER, *CHECKPOINT))
-    brief = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT))
+    shown = pages.key_values(results, (*FIRST, "hfu", *POWER, *CHECKPOINT, *SMOOTHING))
+    brief = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT, *SMOOTHING))
     memory = results["memory"]
     used, capacity = (
         text.format_value(f"memory.{name}", memory[name])

@@ -229,36 +229,58 @@ METRICS: Final = declare_metrics(
         Metric(
             name=f"power_over_time.{name}",
             label=label,
-            shown=shown,
-            has_interval=has_interval,
+            shown="share" if name.endswith("share") else "",
+            has_interval=not name.endswith("share"),
             verbs=TRAIN,
             asked_with=TRACED,
             description=description,
         )
-        for name, label, shown, has_interval, description in (
-            ("mean_power_w", "mean power", "", True, "Mean over the horizon."),
-            ("peak_power_w", "peak power", "", True, "Largest sample."),
-            ("least_power_w", "least power", "", True, "Smallest sample."),
-            (
-                "ramp_w_per_s",
-                "largest ramp",
-                "scaled",
-                True,
-                "Largest change over `ramp_window_s`, up or down.",
-            ),
+        for name, label, description in (
+            ("mean_power_w", "mean power", "Mean over the horizon."),
+            ("peak_power_w", "peak power", "Largest sample."),
+            ("least_power_w", "least power", "Smallest sample."),
+            ("ramp_w_per_s", "largest ramp", "Largest change over `ramp_window_s`, up or down."),
             (
                 "critical_band_share",
                 "fluctuations at 0.1-20 Hz",
-                "share",
-                False,
                 "Share of the energy of fluctuations at 0.1 to 20 Hz, which utilities limit.",
             ),
             (
                 "above_limit_share",
                 "time above the limit",
-                "share",
-                False,
                 "Share of the samples of all jobs above `trace_limit_w`.",
+            ),
+        )
+    ),
+    *(
+        Metric(
+            name=name,
+            label=label,
+            short=short,
+            shown="share" if name.endswith("share") else "",
+            better="lower",
+            verbs=TRAIN,
+            asked_with=TRACED | {"power_floor_w": 400.0, "ramp_up_w_per_s": 1e4},
+            description=description,
+        )
+        for name, label, short, description in (
+            (
+                "smoothing_energy_share",
+                "energy of power smoothing",
+                "smoothing energy",
+                "Energy that the power floor and slow ramps add over that of the boards.",
+            ),
+            (
+                "smoothing_withheld_share",
+                "power withheld by ramps",
+                "withheld by ramps",
+                "Dynamic energy that limits of ramps withhold: steps take longer by at least it.",
+            ),
+            (
+                "floor_reached_s",
+                "time to the power floor",
+                "time to the floor",
+                "Time from the power without kernels to the power floor.",
             ),
         )
     ),

@@ -14,6 +14,8 @@ TRACED: Final = AnySet("trace_duration_s", example="60")
 FAILING: Final = AllOf(TRACED, AnySet("mtti_s", example="10800"))
 Resolution = Annotated[float, Number(unit="s", at_least=1e-3, at_most=86_400.0)]
 LimitW = Annotated[float, Number(unit="W", above=0.0, at_most=1e11)]
+BoardW = Annotated[float, Number(unit="W", above=0.0, at_most=1e5)]
+RampW = Annotated[float, Number(above=0.0, at_most=1e9)]
 
 
 @group("Power over time", 8)
@@ -26,6 +28,13 @@ class PowerTrace:
     trace_limit_w: Annotated[LimitW | None, TRACED] = None
     rack_gpus: Annotated[Count | None, TRACED] = None
     equal_jobs: Annotated[Annotated[int, Number(at_least=1, at_most=1000)], TRACED] = 1
+    power_floor_w: Annotated[BoardW | None, TRACED] = None
+    floor_hold_s: Annotated[
+        clusters.Pause | None, AllOf(TRACED, AnySet("power_floor_w", example="600"))
+    ] = None
+    ramp_up_w_per_s: Annotated[RampW | None, TRACED] = None
+    ramp_down_w_per_s: Annotated[RampW | None, TRACED] = None
+    storage_j: Annotated[Annotated[float, Number(above=0.0, at_most=1e9)] | None, TRACED] = None
     checkpoint_interval_s: Annotated[
         clusters.Duration | None,
         replace(
