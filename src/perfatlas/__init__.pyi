@@ -5015,6 +5015,22 @@ def train(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
     gco2_per_kwh: float | str | None = None,
+    trace_duration_s: float | str | None = None,
+    trace_resolution_s: float | str = 0.01,
+    ramp_window_s: float | str = 1.0,
+    trace_limit_w: float | str | None = None,
+    rack_gpus: int | str | None = None,
+    equal_jobs: int | str = 1,
+    power_floor_w: float | str | None = None,
+    floor_hold_s: float | str | None = None,
+    ramp_up_w_per_s: float | str | None = None,
+    ramp_down_w_per_s: float | str | None = None,
+    storage_j: float | str | None = None,
+    checkpoint_interval_s: float | str | None = None,
+    mtti_s: float | str | None = None,
+    detection_s: float | str = 0.0,
+    restart_s: float | str = 0.0,
+    seed: int | str = 0,
 ) -> Answer:
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -5142,6 +5158,36 @@ def train(
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
+        trace_duration_s: Time over which power is answered, such as 1h [s]. Default: no power over
+            time.
+        trace_resolution_s: Time between two samples of the power [s]. Default: 0.01. Needs
+            trace_duration_s.
+        ramp_window_s: Time over which changes of power are taken; a multiple of trace_resolution_s
+            [s]. Default: 1. Needs trace_duration_s.
+        trace_limit_w: AC power of all jobs above which time is counted [W], such as 2MW. Default:
+            none. Needs trace_duration_s.
+        rack_gpus: GPUs of a rack. Default: those of a scale-up domain. Needs trace_duration_s.
+        equal_jobs: Jobs like this one on the site, at independent phases of their steps. Default:
+            1. Needs trace_duration_s.
+        power_floor_w: Power smoothing: power that a GPU board draws at least while its job runs
+            [W]. Default: none. Needs trace_duration_s.
+        floor_hold_s: Time for which the floor holds after the last kernel [s]. Default: without
+            limit. Needs trace_duration_s and power_floor_w.
+        ramp_up_w_per_s: Largest rise of the power of a GPU board [W/s]. Default: no limit. Needs
+            trace_duration_s.
+        ramp_down_w_per_s: Largest fall of the power of a GPU board [W/s]. Default: no limit. Needs
+            trace_duration_s.
+        storage_j: Energy storage of the power shelves for each GPU board [J], which the grid sees
+            as a low pass. Default: none. Needs trace_duration_s.
+        checkpoint_interval_s: Work time between checkpoints [s]. Default: no checkpoints. Needs
+            trace_duration_s and checkpoint_bytes_per_s.
+        mtti_s: Mean time to interruption of the job by exponential failures [s]. Default: no
+            failures. Needs trace_duration_s.
+        detection_s: Time until a failure is detected [s]. Default: 0. Needs trace_duration_s and
+            mtti_s.
+        restart_s: Restart time from detection to resumed work; a failure during restart starts it
+            over [s]. Default: 0. Needs trace_duration_s and mtti_s.
+        seed: Seed of random draws. Default: 0. Needs trace_duration_s and (mtti_s or equal_jobs).
 
     Raises:
         InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not

@@ -10,7 +10,16 @@ from perfatlas.declarations import declared_metrics
 from perfatlas.vocabulary import metrics
 
 MAX_LABEL_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
-SCALED = ("s", "B", "B/s", "FLOP", "FLOP/s", "W", "J")  # SI prefixes are written before these
+SCALED = (
+    "s",
+    "B",
+    "B/s",
+    "FLOP",
+    "FLOP/s",
+    "W",
+    "J",
+    "W/s",
+)  # SI prefixes are written before these
 UNIT_OF_SHOWN = {"duration": ("s",), "share": ("1",), "scaled": SCALED}
 ENDINGS = {
     end: one.unit

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
         CappedClock, StepEnergy, capped_clock_ratio, energy_share, energy_width, locked_ratio,
         sustained_clock,
     )
+    from perfatlas.energy.courses import (
+        JobCourse, PowerCourse, critical_share, largest_ramp_w_per_s, running_periods,
+    )
     from perfatlas.energy.operators import (
         NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, with_energy,
     )
+    from perfatlas.energy.smoothing import Smoothing, check_smoothing, smoothed_power
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -75,6 +75,8 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Passes of the pipeline",
         "Passes of the pipeline, beginning of the step",
         "Passes of the pipeline, end of the step",
+        "Power over the first steps",
+        "Power over time",
     ),
 }
 

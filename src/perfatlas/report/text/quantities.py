@@ -19,6 +19,7 @@ SUFFIX_UNITS: Final = (
     ("_per_s_per_gpu", ""),
     ("_per_s_per_user", ""),
     ("requests_per_s", ""),
+    ("_w_per_s", "W/s"),
     ("_per_s", "/s"),
     ("_bytes", "B"),
     ("_flop", "FLOP"),
@@ -27,7 +28,7 @@ SUFFIX_UNITS: Final = (
     ("_w", "W"),
     ("_j", "J"),
 )
-SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
+SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J", "W/s"))
 # words of a key that make its value a fraction, printed in percent
 FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)

@@ -18,5 +18,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.recipe import TrainInputs, schedule_of
     from perfatlas.scenario.training_steps.results import STORAGE, training_results
     from perfatlas.scenario.training_steps.rules import OF_LANGUAGE_MODELS, refused_by_recipe
+    from perfatlas.scenario.training_steps.traced_power import PowerOverTime, power_over_time
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -25,6 +25,7 @@ FP8_DEFAULT: Final = "fp8_dynamic"
 # groups in reverse order: Python collects annotations from the last base on
 class TrainInputs(
     InputFields,
+    fields.PowerTrace,
     fields.TrainingPower,
     fields.TrainingCheckpoints,
     fields.TrainingRecipe,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.memory import TrainingMemory
     from perfatlas.training.step.pairs import pair_of_layers
     from perfatlas.training.step.power import ENERGY_PARTS
+    from perfatlas.training.step.power_courses import rank_courses
     from perfatlas.training.step.question import PRICED_AS, TRAINED_FORMATS, TrainingQuestion
     from perfatlas.training.step.run import (
         FLOP_CONVENTION, WATERFALL, TrainingSteps, layers_of_busiest, training_steps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, flat_results
@@ -21,6 +22,7 @@ from perfatlas.scenario.training_steps import (
     STORAGE,
     TrainInputs,
     data_parallel,
+    power_over_time,
     question_of,
     read_training,
     schedule_of,
@@ -35,6 +37,7 @@ from perfatlas.verbs.train.metrics import PARTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.scenario.training_steps import PowerOverTime
     from perfatlas.training.step import TrainingQuestion
 
 __all__ = ["PARTS", "train", "train_columns"]
@@ -68,13 +71,18 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
 
 def _train(fields: Mapping[str, Any]) -> Answer:
     step = training_step(fields)
+    results, evidence = dict(step.results), step.evidence()
+    if step.inputs.trace_duration_s is not None:
+        power = power_over_time(step, _timeline(step.question))
+        results |= power.results
+        evidence = replace(evidence, assumptions=(*evidence.assumptions, *power.notes))
     return Answer(
         command="train",
         scenario=_scenario(step.inputs, step.question),
-        results=step.results,
+        results=results,
         breakdown=training_breakdown(step.question, step.steps),
         warnings=step.warnings,
-        evidence=step.evidence(),
+        evidence=evidence,
     )
 
 
@@ -94,6 +102,11 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _rows(inputs: Sequence[TrainInputs]) -> Answered:
     """Return the answers of questions of one schedule that differ in `VARYING` alone."""
+    if inputs[0].trace_duration_s is not None:
+        raise InvalidSpecError(
+            "trace_duration_s cannot be answered for rows of a table; leave it out, and ask for the"
+            " power over time of one step"
+        )
     return Answered.of(
         [
             step
@@ -148,7 +161,10 @@ def training_timeline(**fields: Any) -> StepTimeline:  # noqa: ANN401 - fields o
         >>> abs(training_timeline(**fields).step_s / step_s - 1) < 1e-9
         True
     """
-    question = question_of([read_training(fields)])
+    return _timeline(question_of([read_training(fields)]))
+
+
+def _timeline(question: TrainingQuestion) -> StepTimeline:
     layouts = question.layouts
     kinds = 3 if find_schedule(question.schedule).splits_backward else 2
     count = kinds * float((layouts.pp * layouts.vpp * layouts.micro_batches)[0])
@@ -158,3 +174,27 @@ def training_timeline(**fields: Any) -> StepTimeline:  # noqa: ANN401 - fields o
             " written; lower global_batch, as passes repeat from one micro-batch to the next"
         )
     return step_timeline(question, training_steps(question))
+
+
+def training_power(**fields: Any) -> PowerOverTime:  # noqa: ANN401 - fields of `train`
+    """Return the AC power of the first rack, of the job and of the site over time.
+
+    Args:
+        **fields: Fields of `perfatlas train`, with `trace_duration_s`.
+
+    Raises:
+        InvalidSpecError: The fields are not those of a training step, or trace_duration_s is
+            missing.
+        UnsupportedError: The power of the device or of its nodes is not known.
+
+    Example:
+        >>> from perfatlas.verbs.train import training_power
+        >>> power = training_power(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8,
+        ...     tp=2, sequence_length=4096, global_batch=64, trace_duration_s=10)
+        >>> sorted(power.watts), len(power.columns()["job_power_w"])
+        (['job', 'rack'], 1000)
+    """
+    if fields.get("trace_duration_s") is None:
+        raise InvalidSpecError("trace_duration_s is missing; set it, such as trace_duration_s = 60")
+    step = training_step(fields)
+    return power_over_time(step, _timeline(step.question))

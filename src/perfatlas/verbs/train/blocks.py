@@ -9,7 +9,7 @@ from perfatlas.declarations import verb_fields, without_defaults
 from perfatlas.quantities import counted
 from perfatlas.report import charts, pages, text
 from perfatlas.studies import rejected_text
-from perfatlas.verbs.train.answer import training_timeline
+from perfatlas.verbs.train.answer import training_power, training_timeline
 from perfatlas.verbs.train.metrics import ENERGY, OF_GRAPHS, PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+SMOOTHING: Final = ("smoothing_energy_share", "smoothing_withheld_share", "floor_reached_s")
 CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
 POWER: Final = (
     *("power_w", "energy_per_token_j", "energy_per_item_j", "facility_power_w"),
@@ -39,6 +40,20 @@ VALUES: Final = (
 MAX_PARTS: Final = 6
 MAX_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
 MAX_ROWS: Final = 40
+FIRST_STEPS: Final = "Power over the first steps"
+POWER_SPREAD: Final = "Power over time"
+MAX_BINS: Final = 500  # of the power over the horizon
+POWER_COLUMNS: Final[Mapping[str, Any]] = {
+    "scale": "scale",
+    "GPUs": "gpus",
+    "mean": "mean_power_w",
+    "peak": "peak_power_w",
+    "least": "least_power_w",
+    "ramp": "ramp_w_per_s",
+    "above limit": "above_limit_share",
+}
+LIMIT: Final = "above limit"
+ENDS: Final = ("least", "peak", "ramp")
 OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "operator": "name",
     "part": "phase",
@@ -71,11 +86,12 @@ def training_page(
             pages.memory_section(of_gpu, memory),
             pages.Section(title="Memory over the step", blocks=_memory_over_step(memory, course)),
             pages.Section(title="Passes of the pipeline", blocks=_pipeline(course)),
+            *_power_charts(scenario, results),
         ]
 
     hfu = ("hfu",) if results["hfu"] != results["mfu"] else ()
-    shown = pages.key_values(results, (*FIRST, "hfu", *POWER, *CHECKPOINT))
-    brief = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT))
+    shown = pages.key_values(results, (*FIRST, "hfu", *POWER, *CHECKPOINT, *SMOOTHING))
+    brief = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT, *SMOOTHING))
     memory = results["memory"]
     used, capacity = (
         text.format_value(f"memory.{name}", memory[name])
@@ -88,6 +104,7 @@ def training_page(
         [
             pages.Section(blocks=[pages.Values(all=shown, brief=brief)], on="terminal"),
             *_wholes(results),
+            *_power_over_time(results),
             _operators(answer),
             pages.Section(blocks=[f"memory of the fullest GPU: {used} of {capacity}"], on="brief"),
             pages.Section(
@@ -210,6 +227,48 @@ def _pipeline(timeline: StepTimeline) -> list[pages.Block]:
             for name, some in ends
         ),
     ]
+
+
+def _power_over_time(results: Row) -> list[pages.Section]:
+    """Return the statistics of the power over time, empty where it is not set."""
+    rows = results.get("power_over_time")
+    if not rows:
+        return []
+    last = rows[-1]
+    limited = last["above_limit_share"] is not None
+    columns = {name: key for name, key in POWER_COLUMNS.items() if name != LIMIT or limited}
+    least, peak, ramp = (text.format_value(POWER_COLUMNS[n], last[POWER_COLUMNS[n]]) for n in ENDS)
+    line = f"power of the {last['scale']} over time: {least} to {peak}, ramps of {ramp}"
+    if limited:
+        line += f", {text.share_text(last['above_limit_share'])} of the time above the limit"
+    table = pages.Table.of(rows, columns, ("scale",))
+    return [
+        pages.Section(blocks=[line], on="brief"),
+        pages.Section(title="Power over time", blocks=[table], on="terminal", is_detail=True),
+        pages.Section(title="Power over time", blocks=[table], on="page"),
+    ]
+
+
+def _power_charts(scenario: Row, results: Row) -> list[pages.Section]:
+    """Return the power of the first steps and of the horizon, empty where it is not set."""
+    if "power_over_time" not in results:
+        return []
+    power = training_power(**scenario)
+    name = results["power_over_time"][-1]["scale"]
+    axes = charts.Axis("time", "s"), charts.Axis(f"AC power of the {name}", "W")
+    drawn = {
+        FIRST_STEPS: {name: power.first_steps(name, MAX_PASSES)},
+        POWER_SPREAD: power.spread(name, MAX_BINS),
+    }
+    found = []
+    for title, curves in drawn.items():
+        lines = [
+            charts.Line(label, *points, colour, "step")
+            for (label, points), colour in zip(curves.items(), charts.COLOURS, strict=False)
+        ]
+        figure = charts.LineChart(lines, *axes)
+        found.append(pages.Section.charted(title, figure))
+    return found
 
 
 def _operators(answer: Row) -> pages.Section:

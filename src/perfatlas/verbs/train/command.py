@@ -48,16 +48,20 @@ class TrainFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         page: HTML page of the answer.
         trace: Write a Chrome trace of the passes of the pipeline (JSON, for ui.perfetto.dev).
+        power_trace: Write the power over time (CSV, Parquet or JSON Lines); needs
+            --trace-duration-s.
     """
 
     scenario: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
     trace: File | None = None
+    power_trace: File | None = None
 
     def files(self) -> dict[str, File]:
         """Return the output files, by flag."""
-        trace = {} if self.trace is None else {"--trace": self.trace}
-        return {**self.page.files(), **trace}
+        named = {"--trace": self.trace, "--power-trace": self.power_trace}
+        given = {flag: path for flag, path in named.items() if path is not None}
+        return {**self.page.files(), **given}
 
 
 @takes_fields("train")
@@ -68,8 +72,8 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         extra: Further files.
 
     Raises:
-        UsageError: A required field is missing, --html or --trace is combined with --table, or both
-            name the same file.
+        UsageError: A required field is missing, a file is combined with --table, two files are the
+            same, or --power-trace has no trace_duration_s.
     """
     from perfatlas.verbs.train.answer import train as train_answer
 
@@ -87,9 +91,15 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         check_writable(path)
     if len({path.resolve() for path in files.values()}) < len(files):
         raise UsageError(f"{' and '.join(files)} name the same file")
+    if extra.power_trace is not None:
+        if "trace_duration_s" not in set_fields:
+            raise UsageError("--power-trace needs --trace-duration-s, such as 1h")
+        from perfatlas.files import table_format
+
+        table_format(str(extra.power_trace))
     answer = train_answer(**set_fields).to_dict()
     page = None
-    if files:
+    if files.keys() - {"--power-trace"}:
         from perfatlas.verbs.train.answer import training_timeline
         from perfatlas.verbs.train.blocks import training_page
 
@@ -104,6 +114,13 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         later_s = {PARTS[name]: seconds for name, seconds in timeline.later_s.items()}
         write_atomic(extra.trace, pipeline_trace_text(timeline.passes, later_s))
         sys.stderr.write(printable(f"perfatlas: --trace written to {extra.trace}\n"))
+    if extra.power_trace is not None:
+        from perfatlas.files import write_table
+        from perfatlas.verbs.train.answer import training_power
+
+        sys.stdout.flush()
+        write_table(str(extra.power_trace), training_power(**set_fields).columns())
+        sys.stderr.write(printable(f"perfatlas: --power-trace written to {extra.power_trace}\n"))
     return code
 
 

@@ -32,6 +32,7 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         fields.TrainingRecipe,
         fields.TrainingCheckpoints,
         fields.TrainingPower,
+        fields.PowerTrace,
     ),
     "search training": (
         fields.ModelChoice,

@@ -54,6 +54,7 @@ ENERGY: Final = {
     "bubble": "pipeline bubble",
     "waiting": "waiting for host, input, offloads and slowest rank",
 }
+TRACED: Final = {"trace_duration_s": 60.0, "trace_limit_w": 1e6}
 FAILURES: Final = {
     "objective": "effective_step_time_s",
     "node_mtbf_s": 1e6,
@@ -215,6 +216,81 @@ METRICS: Final = declare_metrics(
                 "Time to read a checkpoint back, on this or on another layout.",
             ),
         )
+    ),
+    Metric(
+        name="power_over_time",
+        label="power over time",
+        holds="rows",
+        verbs=TRAIN,
+        asked_with=TRACED,
+        description="AC power of the first rack, of the job and, with several jobs, of the site.",
+    ),
+    *(
+        Metric(
+            name=f"power_over_time.{name}",
+            label=label,
+            shown="share" if name.endswith("share") else "",
+            has_interval=not name.endswith("share"),
+            verbs=TRAIN,
+            asked_with=TRACED,
+            description=description,
+        )
+        for name, label, description in (
+            ("mean_power_w", "mean power", "Mean over the horizon."),
+            ("peak_power_w", "peak power", "Largest sample."),
+            ("least_power_w", "least power", "Smallest sample."),
+            ("ramp_w_per_s", "largest ramp", "Largest change over `ramp_window_s`, up or down."),
+            (
+                "critical_band_share",
+                "fluctuations at 0.1-20 Hz",
+                "Share of the energy of fluctuations at 0.1 to 20 Hz, which utilities limit.",
+            ),
+            (
+                "above_limit_share",
+                "time above the limit",
+                "Share of the samples of all jobs above `trace_limit_w`.",
+            ),
+        )
+    ),
+    *(
+        Metric(
+            name=name,
+            label=label,
+            short=short,
+            shown="share" if name.endswith("share") else "",
+            better="lower",
+            verbs=TRAIN,
+            asked_with=TRACED | {"power_floor_w": 400.0, "ramp_up_w_per_s": 1e4},
+            description=description,
+        )
+        for name, label, short, description in (
+            (
+                "smoothing_energy_share",
+                "energy of power smoothing",
+                "smoothing energy",
+                "Energy that the power floor and slow ramps add over that of the boards.",
+            ),
+            (
+                "smoothing_withheld_share",
+                "power withheld by ramps",
+                "withheld by ramps",
+                "Dynamic energy that limits of ramps withhold: steps take longer by at least it.",
+            ),
+            (
+                "floor_reached_s",
+                "time to the power floor",
+                "time to the floor",
+                "Time from the power without kernels to the power floor.",
+            ),
+        )
+    ),
+    Metric(
+        name="power_over_time.scale",
+        label="scale",
+        holds="text",
+        verbs=TRAIN,
+        asked_with=TRACED,
+        description="What draws the power: rack, job or site.",
     ),
     Metric(
         name="memory.gradients_bytes",

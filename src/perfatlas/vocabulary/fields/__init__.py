@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         CollectiveShape, ConvShape, DesignedAttention, ElementwiseShape, EmbeddingShape, GemmShape,
         KernelChoice, MeasuredProduct, MoeShape, NormShape, RowShape, TileChoice,
     )
+    from perfatlas.vocabulary.fields.power_traces import PowerTrace
     from perfatlas.vocabulary.fields.prices import (
         PRICE_KINDS, PRICES_BY_SYSTEM, GpuPrices, read_gpu_price,
     )

@@ -25,10 +25,10 @@ UNITS: Final = (
     *("USD/useful GPU-hour", "USD/million input tokens"),
     *("1/s", "1/s/GPU", "USD/million items", "gCO2/million items"),
     "USD/million cached input tokens",
-    "mm2",
+    *("mm2", "W/s"),
     *("gCO2", "gCO2/hour", "gCO2/million tokens", "gCO2/million output tokens"),
 )
-SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s")  # shown with SI prefixes
+SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s", "W/s")  # shown with SI prefixes
 # words in names of units whose word is not their symbol in lower case
 UNIT_WORDS: Final = {"B": "bytes", "GPU-hours": "gpu_hours"}
 PER_WORDS: Final = {"B": "byte", "GPU-hour": "gpu_hour", "d": "day"}  # after a slash

@@ -1,0 +1,218 @@
+"""Power of a job over time: steps, checkpoints, failures, racks and sites."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from perfatlas.cli import main
+from perfatlas.energy import (
+    JobCourse,
+    PowerCourse,
+    Smoothing,
+    critical_share,
+    largest_ramp_w_per_s,
+    node_power,
+    running_periods,
+    smoothed_power,
+)
+from perfatlas.files import read_table
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.verbs.train import train, train_columns, training_power
+
+JOB: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "gpus": 8,
+    "tp": 2,
+    "pp": 4,
+    "sequence_length": 4096,
+    "global_batch": 32,
+}
+STEP: Final = PowerCourse(np.array([0.0, 3.0, 4.0]), np.array([700.0, 100.0]))
+
+
+def job_course(**changes: Any) -> JobCourse:  # noqa: ANN401 - fields of several types
+    """Return a job that runs without checkpoints and failures, but for changes."""
+    alone = {"steps_per_checkpoint": math.inf, "stall_s": 0.0}
+    ends = {"start_s_U": np.array([0.0]), "end_s_U": np.array([np.inf])}
+    return JobCourse(step=STEP, **{"waiting_w": 120.0, **alone, **ends, **changes})
+
+
+def test_checkpoints_and_failures_stop_steps() -> None:
+    # two steps of 3 s at 700 W and 1 s at 100 W, then a stall of 2 s at 120 W
+    saved = job_course(steps_per_checkpoint=2, stall_s=2.0).sampled_w(12, 1.0)
+    assert saved.tolist() == pytest.approx([700, 700, 700, 100] * 2 + [120, 120, 700, 700])
+    # a failure in the middle of the first exchange; after 2.5 s the step starts over
+    failed = job_course(start_s_U=np.array([0.0, 6.0]), end_s_U=np.array([3.5, np.inf]))
+    assert failed.sampled_w(9, 1.0).tolist() == pytest.approx(
+        [700, 700, 700, 110, 120, 120, 700, 700, 700]
+    )
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.floats(0.0, 3.0))
+def test_samples_keep_the_energy(count: int, parts: int, stall_s: float) -> None:
+    course = job_course(steps_per_checkpoint=3, stall_s=stall_s)
+    coarse, fine = course.sampled_w(count, 1.7), course.sampled_w(count * parts, 1.7 / parts)
+    assert fine.reshape(count, parts).mean(axis=1) == pytest.approx(coarse, rel=1e-6)
+
+
+def test_failures_come_at_their_rate() -> None:
+    start_s, end_s = running_periods(1e6, 900.0, 100.0, np.random.default_rng(3))
+    assert start_s[0] == 0.0
+    assert start_s[1:] - end_s[:-1] == pytest.approx(100.0)
+    # 1e6 s / (900 + 100) s, within four standard deviations of 28.5
+    assert abs(start_s.size - 1000) < 4 * 0.9 * math.sqrt(1000)
+
+
+def test_ramps_and_bands() -> None:
+    watts = np.array([100.0, 100.0, 700.0, 700.0, 500.0, 500.0])
+    assert largest_ramp_w_per_s(watts, 0.1, 0.1) == pytest.approx(6000.0)
+    assert largest_ramp_w_per_s(watts, 0.1, 0.2) == pytest.approx(3000.0)
+    assert critical_share(np.full(100, 3.0), 0.01) == 0.0
+
+
+@pytest.mark.parametrize("schedule", [{}, {"vpp": 2}, {"pipeline_schedule": "zb_h1"}])
+def test_steps_have_the_energy_of_the_answer(schedule: dict[str, Any]) -> None:
+    asked = JOB | schedule | {"tp": 4, "pp": 2}
+    alone = train(**asked).results
+    step_s, node = alone["step_time_s"], node_power(resolve_system("h100_sxm").node)
+    whole = {"trace_duration_s": 8 * step_s, "trace_resolution_s": step_s / 64}
+    answer = train(**asked, **whole, ramp_window_s=step_s / 64)
+    rack, job = answer.results["power_over_time"]
+    assert job["gpus"] == rack["gpus"] == 8
+    assert job["mean_power_w"] == pytest.approx(node.node_w(alone["power_w"]), rel=1e-3)
+    # between steps no kernel runs: 122.2 W on each board
+    assert job["least_power_w"] >= node.node_w(122.2) * (1 - 1e-4)
+    for name in ("mean_power_w", "peak_power_w", "least_power_w", "ramp_w_per_s"):
+        assert job[f"{name}_low"] < job[name] <= job[f"{name}_high"], name
+
+
+def test_jobs_at_other_phases_swing_less() -> None:
+    asked = JOB | {"trace_duration_s": 60, "equal_jobs": 16, "rack_gpus": 4, "seed": 1}
+    rack, job, site = train(**asked).results["power_over_time"]
+    assert [row["gpus"] for row in (rack, job, site)] == [4, 8, 128]
+    swing = {row["scale"]: (row["peak_power_w"] - row["least_power_w"]) / row["gpus"]
+        for row in (job, site)}  # fmt: skip
+    assert swing["site"] < swing["job"]
+    assert site["mean_power_w"] == pytest.approx(16 * job["mean_power_w"], rel=0.02)
+    assert site["ramp_w_per_s"] < 16 * job["ramp_w_per_s"]
+
+
+def test_failures_and_limits_count() -> None:
+    traced = JOB | {"trace_duration_s": 7200, "trace_resolution_s": 1, "trace_limit_w": 6000}
+    quiet = train(**traced).results["power_over_time"][-1]
+    failing = {"mtti_s": 900, "detection_s": 120, "restart_s": 480}
+    stopped = train(**traced, **failing).results["power_over_time"][-1]
+    assert stopped["mean_power_w"] < quiet["mean_power_w"]
+    assert 0.0 < stopped["above_limit_share"] < quiet["above_limit_share"] <= 1.0
+    saved = {"checkpoint_bytes_per_s": 1e9, "async_checkpoint": False}
+    stalled = train(**traced, **saved, checkpoint_interval_s=300).results["power_over_time"][-1]
+    assert stalled["mean_power_w"] < quiet["mean_power_w"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"trace_resolution_s": 60}, "2 to"),
+        ({"trace_duration_s": 1e9}, "raise trace_resolution_s"),
+        ({"ramp_window_s": 0.015}, "multiple of trace_resolution_s"),
+        ({"rack_gpus": 72}, "exceeds the 8 GPUs"),
+        ({"mtti_s": 1e-6}, "raise mtti_s"),
+        ({"trace_limit_w": 0}, "greater than 0"),
+        ({"checkpoint_interval_s": 60}, "checkpoint_bytes_per_s"),
+        ({"restart_s": 60}, "mtti_s"),
+    ],
+)
+def test_what_does_not_suit_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSpecError, match=words):
+        train(**JOB | {"trace_duration_s": 60} | changes)
+
+
+def test_what_is_not_known_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="no power of its nodes"):
+        train(**JOB | {"system": "mi300x", "trace_duration_s": 60})
+    with pytest.raises(InvalidSpecError, match="trace_duration_s is missing"):
+        training_power(**JOB)
+    row = train_columns({name: [value] for name, value in JOB.items()} | {"trace_duration_s": [9]})
+    assert "rows of a table" in row["error"][0]
+
+
+def test_the_command_writes_the_samples(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in JOB.items()]
+    assert main(["train", *words, "--trace-duration-s", "30", "--power-trace", str(path)]) == 0
+    table = read_table(str(path))
+    assert table.cells("time_s")[:3] == [0.0, 0.01, 0.02]
+    assert max(table.cells("job_power_w")) <= 8498
+    assert main(["train", *words, "--power-trace", str(path)]) == 2
+
+
+SQUARE: Final = np.tile(np.repeat([[700.0], [100.0]], [30, 10], axis=0), (20, 1))
+
+
+def test_a_floor_costs_what_it_adds() -> None:
+    # 10 of 40 samples at 100 W draw 400 W: 3,000 over 30 x 700 + 10 x 100 = 22,000
+    found = smoothed_power(SQUARE, 0.01, Smoothing(floor_w=400.0), 100.0, 700.0)
+    assert found.added_share == pytest.approx(3 / 22)
+    assert found.withheld_share == 0.0
+    assert (found.grid_w_TB.min(), found.grid_w_TB.max()) == (400.0, 700.0)
+    # held for 5 samples, it falls at 1 kW/s: 390, 380, ... W; then up at 2 kW/s: 20 W a sample
+    ramps = Smoothing(floor_w=400.0, hold_s=0.05, up_w_per_s=2e3, down_w_per_s=1e3)
+    first = smoothed_power(SQUARE, 0.01, ramps, 100.0, 700.0)
+    assert first.grid_w_TB[30:42, 0].tolist() == pytest.approx(
+        [690, 680, 670, 660, 650, 640, 630, 620, 610, 600, 620, 640]
+    )
+    assert first.withheld_share > 0.0
+
+
+@given(st.floats(1.0, 1e3), st.floats(1e2, 1e6), st.floats(100.0, 700.0))
+def test_smoothing_keeps_its_limits(storage_j: float, ramp: float, floor_w: float) -> None:
+    asked = Smoothing(floor_w=floor_w, up_w_per_s=ramp, down_w_per_s=ramp)
+    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0).grid_w_TB
+    assert np.abs(np.diff(boards[:, 0])).max() <= ramp * 0.01 + 1e-9
+    assert boards.min() >= floor_w - 1e-9
+    stored = smoothed_power(SQUARE, 0.01, asked._replace(storage_j=storage_j), 100.0, 700.0)
+    held_j = np.cumsum(boards[:, 0] - stored.grid_w_TB[:, 0]) * 0.01
+    assert held_j.max() - held_j.min() <= storage_j * (1 + 1e-9)
+    assert np.ptp(stored.grid_w_TB) <= np.ptp(boards) + 1e-9
+
+
+def test_smoothing_narrows_the_swing_of_a_job() -> None:
+    asked = JOB | {"system": "gb200", "gpus": 4, "pp": 2, "trace_duration_s": 20}
+    plain = train(**asked).results["power_over_time"][-1]
+    floor = {"power_floor_w": 960, "ramp_up_w_per_s": 2000, "storage_j": 65}
+    smooth = train(**asked, **floor).results
+    row = smooth["power_over_time"][-1]
+    assert row["least_power_w"] > plain["least_power_w"]
+    assert row["ramp_w_per_s"] < plain["ramp_w_per_s"]
+    assert smooth["smoothing_energy_share"] > 0.0
+    # from the idle power and 144 W of an awake board at 2 kW/s
+    assert 0.3 < smooth["floor_reached_s"] < 0.5
+    coarse = train(**asked, **floor, trace_resolution_s=1).results["power_over_time"][-1]
+    assert coarse["mean_power_w"] == pytest.approx(row["mean_power_w"], rel=1e-9)
+    assert coarse["peak_power_w"] <= row["peak_power_w"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "words"),
+    [
+        ("gb200", {"power_floor_w": 1100}, "power_floor_w = 1100 is not between .* 1080 W"),
+        ("gb200", {"power_floor_w": 150}, "not between"),
+        ("h100_sxm", {"power_floor_w": 100}, "set power_floor_w = 123"),
+        ("h100_sxm", {"power_floor_w": 701}, "set power_floor_w = 700"),
+        ("h100_sxm", {"ramp_up_w_per_s": -1}, "greater than 0"),
+        ("h100_sxm", {"floor_hold_s": 1}, "power_floor_w"),
+        ("h100_sxm", {"power_floor_w": 400, "trace_duration_s": 1e6}, "raise trace_resolution_s"),
+    ],
+)
+def test_a_wrong_floor_is_refused(system: str, changes: dict[str, Any], words: str) -> None:
+    asked = JOB | {"system": system, "gpus": 8, "trace_duration_s": 60, "trace_resolution_s": 0.01}
+    with pytest.raises(InvalidSpecError, match=words):
+        train(**asked | changes)
