@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfatlas.files import write_atomic
 from perfatlas.networks.graphs import Imported, Node, graph_text
+from perfatlas.networks.hf_config import read_network
 from perfatlas.networks.torch_export import nodes_of_program
 from perfatlas.quantities import Expression
 from validation.networks import diffusion, sequences, videos, vision
@@ -129,6 +130,25 @@ def write(name: str) -> None:
     write_atomic(FOLDER / f"{name}.toml", graph_text(head, nodes, decoder).encode())
 
 
+def write_by_config(name: str) -> None:
+    """Write the file of a network that the row of its model_type describes."""
+    source, config = sequences.CONFIGS[name]
+    network = read_network(config, name)
+    head = {
+        "name": name,
+        "item": network.item,
+        "source": source,
+        "notes": list(network.notes),
+        "denoiser": network.denoiser,
+        "parameters": network.parameters().total,
+        "live_elements": network.live.text,
+        "sizes": dict(network.sizes),
+        "lengths": {length: size.text for length, size in network.lengths.items()},
+        "limits": {size: {"most": limit.most} for size, limit in network.limits.items()},
+    }
+    write_atomic(FOLDER / f"{name}.toml", graph_text(head, network.nodes).encode())
+
+
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or ROWS:
-        write(wanted)
+    for wanted in sys.argv[1:] or (*ROWS, *sequences.CONFIGS):
+        (write_by_config if wanted in sequences.CONFIGS else write)(wanted)

@@ -145,8 +145,8 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
             continue
         source, batch = SCENARIOS[row["scenario"]]
         value, gpus = float(row["value"]), int(row["gpus"])
-        if batch > 1 and gpus > 1:  # several GPUs may share a query
-            continue
+        if (batch > 1 and gpus > 1) or (batch and name in known["mlperf_lengths"]):
+            continue  # several GPUs may share a query, and its samples may differ
         tokens = default_osl(name) if row["unit"] == "Tokens/s" else 1
         speed = batch / (value / 1e3) if batch else value / gpus / tokens
         of_query = {"batch": batch} if batch else {}

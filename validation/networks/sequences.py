@@ -214,3 +214,35 @@ ROWS: Final[Mapping[str, Row]] = {
         sizes={},
     ),
 }
+_CACHE: Final = "block cache: DualCache of Fast-dLLM (arXiv 2505.22618)"
+# Diffusion language models: source, and what their config.json states.
+CONFIGS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "llada-8b": (
+        f"LLaDA (arXiv 2502.09992); GSAI-ML/LLaDA-8B-Base config.json and generate.py; {_CACHE}",
+        {
+            "model_type": "llada",
+            "d_model": 4096,
+            "n_heads": 32,
+            "n_kv_heads": 32,
+            "n_layers": 32,
+            "mlp_hidden_size": 12288,
+            "embedding_size": 126464,
+            "max_sequence_length": 4096,
+            "weight_tying": False,
+        },
+    ),
+    "dream-7b": (
+        f"Dream 7B (arXiv 2508.15487); Dream-org/Dream-v0-Base-7B config.json; {_CACHE}",
+        {
+            "model_type": "Dream",
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_attention_heads": 28,
+            "num_hidden_layers": 28,
+            "num_key_value_heads": 4,
+            "max_position_embeddings": 131072,
+            "vocab_size": 152064,
+            "tie_word_embeddings": False,
+        },
+    ),
+}

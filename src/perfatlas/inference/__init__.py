@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from perfatlas.inference.request_mix import RequestClasses, evaluate_mix, with_lengths
     from perfatlas.inference.results import (
         ITEM_NAMES, PER_KWH, common_nodes, energy_columns, memory_columns, metered_nodes,
-        number_cells, one_column, pass_results, plain_results, result_columns, unused_meter,
-        unused_meter_note,
+        number_cells, one_column, pass_results, plain_results, result_columns, token_results,
+        unused_meter, unused_meter_note,
     )
     from perfatlas.inference.shared_steps import LoadResults
     from perfatlas.inference.split_layers import SPLIT_RULES, SplitLayers, SplitLoad, hidden_link_s

@@ -89,6 +89,25 @@ def pass_results(columns: Mapping[str, FloatArray], osl: FloatArray) -> dict[str
     return results
 
 
+def token_results(
+    columns: Mapping[str, FloatArray], reported: Mapping[str, FloatArray], tokens: FloatArray
+) -> dict[str, FloatArray]:
+    """Return the results of tokens where one pass generates several of each item (C,).
+
+    Args:
+        columns: Results of passes by name, as of one token.
+        reported: What they replace in these rows.
+        tokens: Tokens that a pass generates of an item, 0 for none (C,).
+    """
+    results: dict[str, FloatArray] = {}
+    for name, values_C in columns.items() if np.any(tokens > 0.0) else ():
+        if (stem := metrics.stem_of(name)) in ITEM_NAMES:
+            many_C = np.maximum(tokens, 1.0)
+            of_token_C = values_C * (many_C if "per_s" in stem else 1.0 / many_C)
+            results[name] = np.where(tokens > 0.0, of_token_C, reported.get(name, np.nan))
+    return results
+
+
 def _of_item(stem: str, end: str, columns: Mapping[str, FloatArray], osl: FloatArray) -> FloatArray:
     """Return a result of `PASS_NAMES` for an item with all its tokens (C,)."""
     values_C = columns[f"{stem}{end}"]

@@ -528,6 +528,11 @@ class Network(ABC):
         return (Phase.PREFILL, Phase.DECODE)
 
     @property
+    def pass_tokens(self) -> FloatArray | float:
+        """Tokens that one pass generates of each item, 0 where it generates none."""
+        return 0.0
+
+    @property
     def default_osl(self) -> int:
         """Output tokens of an item of a graph of operators where none are given."""
         return 1

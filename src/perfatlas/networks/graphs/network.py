@@ -16,7 +16,15 @@ import numpy as np
 
 from perfatlas.networks import contract
 from perfatlas.networks.graphs import training
-from perfatlas.networks.graphs.nodes import BATCH, COUNTED, KV_LENGTH, LEAST, LOOKUPS, TARGET
+from perfatlas.networks.graphs.nodes import (
+    BATCH,
+    COUNTED,
+    KV_LENGTH,
+    LEAST,
+    LOOKUPS,
+    OUTPUT,
+    TARGET,
+)
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.sequence import sequence_nodes
 from perfatlas.operators import Gemm, Phase, Streaming, with_fields
@@ -121,7 +129,7 @@ class GraphNetwork(contract.Network):
     # Values that sizes may have, by name; others may have any
     limits: Mapping[str, Limit] = field(default_factory=dict)
     weight_count: int  # Parameters
-    live: float = 0.0  # Most elements of an item that are live at once
+    live: Expression | None = None  # Most elements of an item that are live at once
     # Items that the denoiser of a diffusion pipeline runs for each of a batch, in each of `steps`:
     # 2 with guidance, by a prompt and without; 0 for other networks
     denoiser: int = 0
@@ -167,6 +175,12 @@ class GraphNetwork(contract.Network):
         for name, length in self.lengths.items():
             names |= {name} if names & set(length.names) else set()
         return frozenset(names)
+
+    @property
+    def pass_tokens(self) -> FloatArray | float:
+        """Tokens that one pass generates of each item, which a diffusion language model does."""
+        tokens: FloatArray | float = self.columns(1.0).get(OUTPUT, 0.0)
+        return tokens
 
     @property
     def default_osl(self) -> int:
@@ -303,9 +317,11 @@ class GraphNetwork(contract.Network):
         """
         part = self
         if self.denoiser:
-            nodes = tuple(node for node in self.nodes if training.STEPS in node.count.names)
             sizes, share = {**self.sizes, training.STEPS: 1}, 1.0 / self.denoiser
-            part = replace(self, nodes=nodes, sizes=sizes, batch_share=share, live=0.0)
+            part = replace(self, sizes=sizes, batch_share=share, live=None)
+            once = part.columns(1.0)
+            nodes = [node for node in self.nodes if training.STEPS in node.count.names]
+            part = replace(part, nodes=tuple(node for node in nodes if node.count.of(once) > 0.0))
         columns = part.columns(1.0)
         weights = training.weights_of_products(part.nodes, columns)
         lookups = [node.values(columns) for node in part.nodes if node.kind in LOOKUPS]
@@ -388,7 +404,7 @@ class GraphNetwork(contract.Network):
         of_one, of_two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
         fixed: FloatArray | float = 0.0
         divided: FloatArray | float = 0.0
-        whole: FloatArray | float = self.live
+        whole: FloatArray | float = self.live.of(self.columns(1.0)) if self.live else 0.0
         for index, (first, second) in enumerate(zip(of_one, of_two, strict=True)):
             fixed = np.maximum(fixed, np.where(second == first, first, 0.0))
             if index in self._tokens:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = "batch"
 TARGET: Final = "target_length"  # output tokens that a decoder runs at once, as in training
+OUTPUT: Final = "output_length"  # tokens that a pass without a decoder generates of an item
 KV_LENGTH: Final = "kv_length"  # keys of a decoder that generates one token, with its own
 PRODUCTS: Final = ("linear", "conv", "matmul")
 # Kinds that are limited by memory bandwidth: what they read and write, in elements.

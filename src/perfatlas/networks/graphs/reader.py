@@ -123,7 +123,7 @@ FIELDS: Final[Mapping[str, files.Field[Any]]] = {
         files.Whole(least=0, most=MAX_PARAMETERS), required=True, into="weight_count"
     ),
     "format": files.Field(files.Text(empty=False)),
-    "live_elements": files.Field(files.Number(least=0.0), into="live"),
+    "live_elements": files.Field(_Size(), into="live"),
     "denoiser": files.Field(files.Whole(least=1, most=MAX_SIZE)),
     "sizes": files.Field(files.Named(of=files.Whole(least=1))),
     "lengths": files.Field(files.Named(of=_Size())),
@@ -173,6 +173,8 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
         for number, node in enumerate(nodes, 1):
             for expression in (node.count, *node.sizes.values()):
                 _check_names(expression, allowed, f"{origin}: {key}[{number}]")
+    if network.live:
+        _check_names(network.live, names, f"{origin}: live_elements")
     if network.decoder:
         _check_decoder(network, names, origin)
     if network.denoiser:

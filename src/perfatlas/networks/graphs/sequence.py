@@ -38,9 +38,8 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
     if not attentions or sum(images) > columns[STEPS]:
         return ()
     tokens = max(attention["q_len"] for attention in attentions)
-    texts = {
-        attention["kv_len"] for attention in attentions if attention["kv_len"] != attention["q_len"]
-    }
+    texts = {attention["kv_len"] for attention in attentions}
+    texts -= {attention["q_len"] for attention in attentions}
     indexes = []
     for index, size in sizes.items():
         rows = size.get("m", 0.0) / attentions[0]["sequences"]

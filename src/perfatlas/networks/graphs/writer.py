@@ -42,6 +42,7 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node], decoder: Iterable
     lists = {"operators": both[: len(first)], "decoder": both[len(first) :]}
     plain = {name: value for name, value in head.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in head.items() if isinstance(value, dict) and value}
+    lengths = {**head.get("lengths", {}), **lengths}
     tables |= {"lengths": lengths} if lengths else {}
     rows = [f"{name} = [\n{_rows(some)}]\n" for name, some in lists.items() if some]
     # tables follow: a key after a table would belong to it

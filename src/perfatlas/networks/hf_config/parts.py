@@ -145,7 +145,7 @@ class Counted:
     unpriced: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, count: int, *, generating: bool = False, **sizes: object) -> None:
-        """Add an operator."""
+        """Add an operator; `times` is how often each runs, 1 where it is left out."""
         key = (("kind", kind), *((name, size) for name, size in sizes.items() if size != ""))
         rows = self.decoder if generating else self.once
         if count:
@@ -154,7 +154,11 @@ class Counted:
     def operators(self, *, generating: bool = False) -> list[Row]:
         """Return the operators as rows of a graph."""
         rows = self.decoder if generating else self.once
-        return [{**dict(key), "count": count} for key, count in rows.items()]
+        nodes: list[Row] = [{**dict(key), "count": count} for key, count in rows.items()]
+        for node in nodes:
+            if times := node.pop("times", ""):
+                node["count"] = f"{node['count']} * {times}"
+        return nodes
 
 
 def count_parts(row: Row, scope: Scope, counted: Counted) -> None:
@@ -193,23 +197,33 @@ def _nested(fields: Fields, path: str) -> Fields | None:
     return found
 
 
-def _passes(part: Row, scope: Scope) -> Iterator[tuple[bool, str, str]]:
-    """Yield whether a pass generates one token, its queries and its keys; nothing if unpriced."""
+def _passes(part: Row, scope: Scope) -> Iterator[tuple[Row, str, str]]:
+    """Yield what tells a pass from others, its queries and its keys; nothing if unpriced.
+
+    Of a diffusion language model every `refresh_interval`-th step runs over all tokens, and the
+    others over a block, whose queries attend to cached keys.
+
+    Source: LLaDA (arXiv 2502.09992) section 2.4; DualCache of Fast-dLLM (arXiv 2505.22618).
+    """
     if part.get("generates"):
-        yield False, "target_length", "target_length"
-        yield True, "1", "kv_length"
+        yield {}, "target_length", "target_length"
+        yield {"generating": True}, "1", "kv_length"
+    elif part.get("denoises"):
+        tokens, full = "(prompt_length + output_length)", "((steps - 1) // refresh_interval + 1)"
+        yield {"times": full}, tokens, tokens
+        yield {"times": f"(steps - {full})"}, "block_length", tokens
     elif "length" in part:
         length = f"({scope.size(part['length'])})"
-        yield False, length, length
+        yield {}, length, length
 
 
 def _table(part: Row, scope: Scope, counted: Counted) -> None:
     """Add a table of embeddings, and its look-up where it states a length."""
     width, count = scope.value(part["width"]), scope.value(part.get("count", 1))
     counted.parameters.append(scope.value(part.get("rows", 0)) * width * count)
-    for generating, queries, _ in _passes(part, scope) if width and count else ():
+    for once, queries, _ in _passes(part, scope) if width and count else ():
         rows = f"batch * {queries}"
-        counted.add("embedding", count, generating=generating, rows=rows, width=width)
+        counted.add("embedding", count, **once, rows=rows, width=width)
 
 
 def _linear(part: Row, scope: Scope, counted: Counted) -> None:
@@ -218,23 +232,23 @@ def _linear(part: Row, scope: Scope, counted: Counted) -> None:
     count, bias = scope.value(part.get("count", 1)), scope.value(part.get("bias", 1))
     distinct = scope.value(part.get("distinct", count))
     counted.parameters.append(distinct * n * (bias + (0 if part.get("tied") else k)))
-    for generating, queries, _ in _passes(part, scope) if n and k else ():
+    for once, queries, _ in _passes(part, scope) if n and k else ():
         rows = f"batch * {queries}"
         if (taps := scope.value(part.get("taps", 1))) > 1:
             stride = scope.value(part.get("stride", 1))
             read = f"{max(k * stride // taps, 1)} * {rows}"
-            counted.add("conv", count, generating=generating, m=rows, n=n, k=k, read=read)
+            counted.add("conv", count, **once, m=rows, n=n, k=k, read=read)
         else:
-            counted.add("linear", count, generating=generating, m=rows, n=n, k=k)
+            counted.add("linear", count, **once, m=rows, n=n, k=k)
 
 
 def _norm(part: Row, scope: Scope, counted: Counted) -> None:
     """Add norms of a width."""
     width, count = scope.value(part["width"]), scope.value(part.get("count", 1))
     counted.parameters.append(width * count * (1 + scope.value(part.get("bias", 1))))
-    for generating, queries, _ in _passes(part, scope) if width else ():
+    for once, queries, _ in _passes(part, scope) if width else ():
         read = f"{width} * batch * {queries}"
-        counted.add("norm", count, generating=generating, read=read, row=width)
+        counted.add("norm", count, **once, read=read, row=width)
 
 
 def _weights(part: Row, scope: Scope, counted: Counted) -> None:
@@ -250,9 +264,9 @@ def _depthwise(part: Row, scope: Scope, counted: Counted) -> None:
     width, taps = scope.value(part["width"]), scope.value(part["taps"])
     count, bias = scope.value(part.get("count", 1)), scope.value(part.get("bias", 1))
     counted.parameters.append(count * width * (taps + bias))
-    for generating, queries, _ in _passes(part, scope):
+    for once, queries, _ in _passes(part, scope):
         read = f"{width} * batch * {queries}"
-        counted.add("depthwise_conv", count, generating=generating, read=read, taps=taps)
+        counted.add("depthwise_conv", count, **once, read=read, taps=taps)
 
 
 def _convolutions(part: Row, scope: Scope, counted: Counted) -> None:
@@ -277,12 +291,13 @@ def _convolutions(part: Row, scope: Scope, counted: Counted) -> None:
 
 
 def _operator(part: Row, scope: Scope, counted: Counted) -> None:
-    """Add an operator without parameters of its own."""
+    """Add an operator without parameters of its own; `tokens` are those of a denoising pass."""
     sizes = {name: size for name, size in part.items() if name not in _OF_PARTS}
     count = scope.value(part.get("count", 1))
     named: Row = {name: scope.size(size) for name, size in sizes.items()}
-    if count:
-        counted.add(part["kind"], count, **named)
+    for once, tokens, _ in _passes(part, scope) if part.get("denoises") else (({}, "", ""),):
+        of_pass = {name: size.replace("tokens", tokens) for name, size in named.items()}
+        counted.add(part["kind"], count, **once, **of_pass)
 
 
 def _layers(part: Row, scope: Scope, counted: Counted) -> None:
@@ -324,8 +339,8 @@ def _layers(part: Row, scope: Scope, counted: Counted) -> None:
     per_layer += norms * width * (1 + read("norm_bias", 1)) + read("extra", 0)
     counted.parameters.append(read("distinct", depth) * per_layer)
     window = scope.value(part["window"]) if "window" in part else 0
-    for generating, queries, seen in _passes(part, scope):
-        rows, once = f"batch * {queries}", {"generating": generating}
+    for once, queries, seen in _passes(part, scope):
+        rows, generating = f"batch * {queries}", once.get("generating", False)
         shape: Row = {"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim}
         for name, n in columns.items():
             counted.add("linear", depth, **once, m=rows, n=n, k=inputs[name])
@@ -361,7 +376,7 @@ _PARTS: Final = {
     "convolutions": _convolutions,
     "operator": _operator,
 }
-_OF_PARTS: Final = frozenset(("part", "kind", "count", "when"))
+_OF_PARTS: Final = frozenset(("part", "kind", "count", "when", "denoises"))
 
 
 def count_encoders(fields: Fields) -> tuple[int, str]:
@@ -428,6 +443,8 @@ def read_parts(fields: Fields) -> GraphNetwork:
             "parameters": sum(counted.parameters),
             "sizes": sizes,
             "limits": limits,
+            **{name: row[name] for name in ("denoiser", "lengths", "notes") if name in row},
+            **({"live_elements": scope.size(row["live"])} if "live" in row else {}),
             "operators": counted.operators(),
             **({"decoder": generating} if generating else {}),
         },

@@ -20,7 +20,8 @@ NAME: Final = re.compile(r"[A-Za-z_][\w.]*(?!\()\b(?!\()")
 SYMBOLS: Final = frozenset(
     (
         *("batch", "sequence_length", "source_length", "target_length", "frames", "patches"),
-        "queries",
+        *("queries", "prompt_length", "output_length", "block_length", "steps"),
+        *("refresh_interval", "tokens"),
     )
 )
 DEEPEST: Final = 4  # nested objects that expressions read

@@ -382,13 +382,14 @@ def row_warnings(found: EstimatedRows) -> list[tuple[str, ...]]:
 
 
 def reported(
-    columns: Mapping[str, FloatArray], graph_N: BoolArray, osl_N: FloatArray
+    columns: Mapping[str, FloatArray], graph_N: BoolArray, osl_N: FloatArray, tokens_N: FloatArray
 ) -> Mapping[str, FloatArray]:
     """Return results by the names of their rows, each (N,): items of graphs, and tokens.
 
     Args:
         graph_N: Rows whose model is a graph of operators (N,).
         osl_N: Output tokens (N,).
+        tokens_N: Output tokens that one pass of a graph generates of an item, 0 for none (N,).
     """
     if not graph_N.any():
         return columns
@@ -400,7 +401,8 @@ def reported(
             own[name] = np.where(hidden_N, np.nan, v_N)
     of_graphs = {name: np.where(graph_N, v_N, np.nan) for name, v_N in passes.items()}
     both = own.keys() & of_graphs.keys()
-    return own | of_graphs | {name: columns[name] for name in both}
+    found = own | of_graphs | {name: columns[name] for name in both}
+    return found | inference.token_results(columns, found, tokens_N)
 
 
 def row_results(found: EstimatedRows, osl: float) -> dict[str, Any]:
@@ -409,9 +411,10 @@ def row_results(found: EstimatedRows, osl: float) -> dict[str, Any]:
     Args:
         osl: Its output tokens.
     """
-    graph_1 = np.array([bool(found.pools[0].candidates.model.network.item)])
+    network = found.pools[0].candidates.model.network
+    graph_1, tokens_1 = np.array([bool(network.item)]), np.ravel(network.pass_tokens)[:1]
     one = {name: values_C[:1] for name, values_C in found.columns.items()}
-    results = inference.plain_results(reported(one, graph_1, np.array([osl])))
+    results = inference.plain_results(reported(one, graph_1, np.array([osl]), tokens_1))
     if found.simulated_C[0]:
         results.pop(CHUNKS, None)
     memory = memory_of(results)
@@ -431,6 +434,7 @@ def table_cells(
     """
     columns: dict[str, FloatArray] = {}
     graph_N: BoolArray = np.zeros(table.size, np.bool_)
+    tokens_N = np.zeros(table.size)
     codes = {name: np.full(table.size, -1) for name in ("tier", *(f"{p}_bound" for p in PHASES))}
     texts = {name: [""] * table.size for name in ("warnings", "error_code", "error")}
     counts = dict.fromkeys(("operators_priced", "distinct_shapes"), 0)
@@ -443,7 +447,8 @@ def table_cells(
 
     for found in estimate_rows(table, progress):
         for pool in found.evaluated:
-            graph_N[pool.rows_C] = bool(pool.candidates.model.network.item)
+            network = pool.candidates.model.network
+            graph_N[pool.rows_C], tokens_N[pool.rows_C] = bool(network.item), network.pass_tokens
             for name, number in _counts(pool.evaluation).items():
                 counts[name] += number
         if found.pools and found.rates is None:  # rows that do not fit have their memory
@@ -457,9 +462,10 @@ def table_cells(
     for row in table.refusals.rows():
         error = table.refusals.error(row)
         texts["error_code"][row], texts["error"][row] = error.error_code, str(error)
+    osl_N = table.columns.numbers("osl")
     cells: dict[str, Sequence[Any]] = {
         name: inference.number_cells(name, values_N)
-        for name, values_N in reported(columns, graph_N, table.columns.numbers("osl")).items()
+        for name, values_N in reported(columns, graph_N, osl_N, tokens_N).items()
     }
     for name, codes_N in codes.items():
         tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))

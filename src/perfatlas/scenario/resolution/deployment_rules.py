@@ -113,6 +113,8 @@ def _output_message(d: Deployed, row: int) -> str:
     why = (
         f"generates at most {most:,} tokens; set osl = {most} or less"
         if d.model.network.decodes
+        else "generates its output_length in one pass; set this size of the model, and osl = 1"
+        if np.any(d.model.network.pass_tokens)
         else "runs one pass per request and decodes nothing; set osl = 1"
     )
     return f"osl = {d.workers.load.osl[row]:g}: {d.model.name} {why}"
