@@ -216,6 +216,8 @@ def compare(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -285,6 +287,10 @@ def compare(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -383,6 +389,10 @@ def compare(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -485,6 +495,14 @@ def compare(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -577,6 +595,8 @@ def estimate(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -646,6 +666,10 @@ def estimate(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -737,6 +761,10 @@ def estimate(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -839,6 +867,14 @@ def estimate(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -927,6 +963,8 @@ def explain(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -996,6 +1034,10 @@ def explain(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -1091,6 +1133,10 @@ def explain(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1193,6 +1239,14 @@ def explain(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -1432,6 +1486,8 @@ def frontier(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1501,6 +1557,10 @@ def frontier(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -1600,6 +1660,10 @@ def frontier(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1702,6 +1766,14 @@ def frontier(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -2533,6 +2605,8 @@ def max_request_rate(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2592,6 +2666,10 @@ def max_request_rate(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -2804,6 +2882,10 @@ def max_request_rate(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2890,6 +2972,14 @@ def max_request_rate(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -3044,6 +3134,8 @@ def max_sessions(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -3103,6 +3195,10 @@ def max_sessions(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -3312,6 +3408,10 @@ def max_sessions(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -3398,6 +3498,14 @@ def max_sessions(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -3544,6 +3652,8 @@ def required_replicas(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -3603,6 +3713,10 @@ def required_replicas(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -3818,6 +3932,10 @@ def required_replicas(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -3904,6 +4022,14 @@ def required_replicas(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -4026,6 +4152,8 @@ def search(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -4080,8 +4208,9 @@ def search(
             Needs a language model and no kv_format.
         choices: Values to search of other fields, such as
             tp=2:4,engine=vllm:sglang,redundant_experts=0:32: sizes of the plan, engine,
-            expert_exchange, batch_overlap, redundant_experts, max_num_batched_tokens,
-            speculative_depth. Default: all sizes and the values that are set.
+            expert_exchange, batch_overlap, redundant_experts, weight_offload, kv_offload,
+            max_num_batched_tokens, speculative_depth. Default: all sizes and the values that are
+            set.
         objective: Metric that ranks the deployments that meet all SLOs:
             output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens,
             energy_per_output_token_j or accuracy_delta; two to four of them, divided by commas,
@@ -4199,6 +4328,10 @@ def search(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -4553,6 +4686,8 @@ def simulate(
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     sampling_penalties: bool = False,
+    weight_offload: float | str = 0.0,
+    kv_offload: float | str = 0.0,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -4612,6 +4747,10 @@ def simulate(
         "quantized_all_gather",
     ]
     | None = None,
+    prefill_weight_offload: float | str | None = None,
+    decode_weight_offload: float | str | None = None,
+    prefill_kv_offload: float | str | None = None,
+    decode_kv_offload: float | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     feed_forward_system: str | None = None,
@@ -4825,6 +4964,10 @@ def simulate(
         sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
             vLLM reads all output tokens of its sequences on the host in every step. Default:
             false.
+        weight_offload: Share of the weights in the second memory of each GPU (LPDDR, flash, or
+            memory of its host), which kernels read in place [fraction]. Default: 0.
+        kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
+            in place [fraction]. Default: 0.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -4911,6 +5054,14 @@ def simulate(
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
             decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
             model and attention_dp above 1).
+        prefill_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of
+            each prefill worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        decode_weight_offload: Share of the weights in the second memory of each GPU (LPDDR of each
+            decode worker [fraction]. Default: as weight_offload. Needs mode = disaggregated.
+        prefill_kv_offload: Share of the KV cache in the second memory of each GPU of each prefill
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
+        decode_kv_offload: Share of the KV cache in the second memory of each GPU of each decode
+            worker [fraction]. Default: as kv_offload. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:

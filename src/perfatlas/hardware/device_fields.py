@@ -200,6 +200,30 @@ BOARD: Final[Mapping[str, SpecField]] = {
             into="memory_bandwidth",
         )
     ),
+    "device.second_memory.capacity": number(
+        "second memory of one device, such as LPDDR or high-bandwidth flash, 0 for none",
+        *(("bytes", "B"), (0.0, 1e16), *MEMORY),
+        into="second_memory_bytes",
+        default=0.0,
+    ),
+    "device.second_memory.bandwidth": number(
+        "read bandwidth of the second memory, 0 for that of the host link",
+        *(("bytes_per_s", "B/s"), (0.0, 1e18), *KERNELS),
+        into="second_memory_bandwidth",
+        default=0.0,
+    ),
+    "device.second_memory.latency": number(
+        "latency of a read of the second memory",
+        *(("s", "s"), (0.0, 1.0), *KERNELS),
+        into="second_memory_latency_s",
+        default=0.0,
+    ),
+    "device.second_memory.energy_per_byte": number(
+        "energy of a byte that is read from the second memory, 0 for that of the first",
+        *(("j", "J"), (0.0, 1e-6), *POWER),
+        into="second_memory_j_per_byte",
+        default=0.0,
+    ),
     "device.scale_up.domain_size": primary(
         count("devices of a scale-up domain, such as one NVLink domain", *BETWEEN)
     ),

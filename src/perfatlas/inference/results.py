@@ -38,6 +38,7 @@ MEMORY: Final = tuple(
     for name, metric in metrics.METRICS.items()
     if name.startswith("memory.") and "estimate" in metric.verbs
 )
+SECOND: Final = "second_"  # of a second memory
 # What items of a graph of operators report, by the result of output tokens.
 ITEM_NAMES: Final = {
     "output_tokens_per_s_per_gpu": "throughput_per_s_per_gpu",
@@ -260,4 +261,5 @@ def unused_meter_note(node: Node, rates: Mapping[str, float | None]) -> str:
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:
     """Return memory results of the rank with the highest usage, each (C,)."""
-    return {name: getattr(memory, name) for name in MEMORY}
+    offloaded = np.any(memory.second_weights_bytes) or np.any(memory.second_kv_bytes)
+    return {name: getattr(memory, name) for name in MEMORY if offloaded or SECOND not in name}

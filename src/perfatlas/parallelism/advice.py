@@ -76,8 +76,21 @@ def shortfall_advice(
         *_smaller_cache(memory_inputs, accepts),
         *_fewer_sequences(memory_inputs, footprint, accepts),
         *_larger_device(memory_inputs, devices or {}, accepts),
+        *_second_memory(memory_inputs, accepts),
     ]
     return sentences + (changes or _everything(memory_inputs, accepts, states_gpus=states_gpus))
+
+
+def _second_memory(question: MemoryInputs, accepts: Accepts) -> list[str]:
+    """Advise the least share of the weights, in steps of 5%, that a second memory must hold."""
+    if not np.isfinite(question.second_bytes).all():
+        return []
+    shares = np.arange(1, 21) / 20.0
+    variants = replace(_repeat(question, shares.size), weight_offload=shares)
+    for share, fits in zip(shares.tolist(), memory_footprint(variants).fits.tolist(), strict=True):
+        if fits and accepts({"weight_offload": share}):
+            return [f"weight_offload = {share:g} fits, with the rest in the second memory."]
+    return []
 
 
 def _fewer_blocks(question: MemoryInputs, footprint: MemoryColumns) -> list[str]:
@@ -112,6 +125,12 @@ def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
         return (
             f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}),"
             f" with {usable}."
+        )
+    second = float(footprint.second_weights_bytes[0] + footprint.second_kv_bytes[0])
+    if second > (capacity := float(footprint.second_capacity_bytes[0])):
+        return (
+            f"the load does not fit: weight_offload and kv_offload leave {_bytes(second)} to the"
+            f" second memory of a GPU, which has {_bytes(capacity)}."
         )
     most = float(footprint.max_blocks[0])
     if float(load.kv_blocks[0]) > most:

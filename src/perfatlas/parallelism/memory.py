@@ -136,6 +136,10 @@ class MemoryInputs:
     memory_bytes: FloatArray  # Memory of the device (C,)
     # Whether weights are spread evenly over all stages, not as whole layers (C,)
     spread_weights: NDArray[np.bool_]
+    # Shares of the weights and of the cache in a second memory, scalar or (C,)
+    weight_offload: FloatArray | float = 0.0
+    kv_offload: FloatArray | float = 0.0
+    second_bytes: FloatArray | float = np.inf  # That memory, inf if unknown, scalar or (C,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +154,9 @@ class MemoryColumns:
     capacity_bytes: FloatArray  # Memory that the engine may use
     kv_capacity_tokens: FloatArray  # Cache capacity of one replica [tokens]
     max_sequences: FloatArray  # Sequences of the load's length that fit on one attention-DP rank
+    second_weights_bytes: FloatArray  # Weights in a second memory
+    second_kv_bytes: FloatArray  # Cache of the load in a second memory
+    second_capacity_bytes: FloatArray  # That memory, inf if unknown
     max_blocks: FloatArray  # Blocks that the device of a rank can hold beside everything else
     fits: NDArray[np.bool_]  # Whether the load fits, with its cache rounded up to whole blocks
 
@@ -177,7 +184,8 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     """
     load, plan = question.load, question.plan
     network = question.network
-    weights = _weights_bytes(question)
+    stored = _weights_bytes(question)
+    weights = stored * (1.0 - question.weight_offload)
     activations = activation_bytes(
         network,
         plan,
@@ -191,8 +199,10 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     exact = _sequence_bytes(question, load.tokens_per_sequence)
     fixed = weights + activations + other
     capacity = _capacity(question, fixed, activations + other, outside)
-    room = _cache_room(question, fixed, capacity)
-    kv_bytes = load.sequences * exact.each + exact.in_flight
+    second = np.broadcast_to(question.second_bytes, weights.shape) - (stored - weights)
+    room = _cache_room(question, fixed, capacity, second)
+    cache_bytes = load.sequences * exact.each + exact.in_flight
+    kv_bytes = cache_bytes * (1.0 - question.kv_offload)
     return MemoryColumns(
         weights_bytes=weights,
         kv_bytes=kv_bytes,
@@ -202,8 +212,13 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         capacity_bytes=capacity,
         kv_capacity_tokens=room.tokens,
         max_sequences=room.sequences,
+        second_weights_bytes=stored - weights,
+        second_kv_bytes=cache_bytes - kv_bytes,
+        second_capacity_bytes=np.broadcast_to(question.second_bytes, weights.shape),
         max_blocks=room.most_blocks,
-        fits=(fixed + kv_bytes <= capacity) & (load.sequences <= room.sequences),
+        fits=(fixed + kv_bytes <= capacity)
+        & (cache_bytes - kv_bytes <= second)
+        & (load.sequences <= room.sequences),
     )
 
 
@@ -282,7 +297,10 @@ class _Room:
 
 
 def _cache_room(
-    question: MemoryInputs, fixed_bytes: FloatArray, capacity_bytes: FloatArray
+    question: MemoryInputs,
+    fixed_bytes: FloatArray,
+    capacity_bytes: FloatArray,
+    second_bytes: FloatArray,
 ) -> _Room:
     """Return the capacity of the cache beside everything else, in whole blocks."""
     load, plan = question.load, question.plan
@@ -291,10 +309,17 @@ def _cache_room(
     rounded = blocks_each * block
     each_bytes, in_flight = _sequence_bytes(question, rounded)
     # A model without a cache has no limit here; the smallest unit is one byte.
-    blocks_per_byte = blocks_each / np.maximum(each_bytes, 1.0)
-    room = capacity_bytes - fixed_bytes - in_flight
-    derived = np.floor(np.maximum(room, 0.0) * blocks_per_byte)
+    first = 1.0 - question.kv_offload
+    blocks_per_byte = blocks_each / np.maximum(each_bytes * first, 1.0)
+    beside = np.floor(
+        np.maximum(second_bytes - in_flight * question.kv_offload, 0.0)
+        * blocks_each
+        / np.maximum(each_bytes * question.kv_offload, 1e-9)
+    )
+    room = capacity_bytes - fixed_bytes - in_flight * first
+    derived = np.minimum(np.floor(np.maximum(room, 0.0) * blocks_per_byte), beside)
     most = np.floor(np.maximum(question.memory_bytes - fixed_bytes, 0.0) * blocks_per_byte)
+    most = np.minimum(most, beside)
     allocated = np.where((load.kv_blocks <= most) & (derived > 0.0), load.kv_blocks, 0.0)
     blocks = np.where(np.isnan(load.kv_blocks), derived, allocated)
     return _Room(

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
 
 # of a placement
-OPTIONAL: Final = ("clock_ratio_C", "power_cap_w_C", "by_node_C", "higher_limit_w_C", "zeros_C")
+OPTIONAL: Final = (
+    *("clock_ratio_C", "power_cap_w_C", "by_node_C", "higher_limit_w_C", "zeros_C"),
+    *("weight_offload_C", "kv_offload_C"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,9 @@ class Placement:
     # none; None if no candidate has both
     higher_limit_w_C: FloatArray | None = None
     zeros_C: NDArray[np.bool_] | None = None  # Whether all tensors hold zeros (C,); None if none do
+    # Shares of the weights and of the KV cache in the second memory (C,); None if none are
+    weight_offload_C: FloatArray | None = None
+    kv_offload_C: FloatArray | None = None
 
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""

@@ -39,6 +39,11 @@ from perfatlas.pricing import (
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
+from perfatlas.step.second_memory import (
+    offloaded_bytes,
+    with_second_energy,
+    with_second_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.machines import ClockPrices, DeviceColumns, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
-    from perfatlas.step.context import StepContext
+    from perfatlas.step.context import Placement, StepContext
 
 
 _DATA: Final = "data/expert_tiles.toml"
@@ -296,7 +301,20 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         moved=price_links(list(chain(*links)), context),
         contends=context.tier != "bound",
         zeros_C=context.placement.zeros_C,
+        second=_offloaded(operators, context.placement),
     )
+
+
+def _offloaded(
+    operators: Sequence[Sequence[Operator]], placement: Placement
+) -> tuple[FloatArray, ...]:
+    """Return what the operators of each step read from the second memory; () if nothing."""
+    weight_C, kv_C = placement.weight_offload_C, placement.kv_offload_C
+    if weight_C is None and kv_C is None:
+        return ()
+    none_C = np.zeros(placement.index_C.size)
+    shares = (none_C if weight_C is None else weight_C, none_C if kv_C is None else kv_C)
+    return tuple(offloaded_bytes(step, *shares) for step in operators)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +330,8 @@ class GatheredSteps:
     moved: PricedOperators  # Prices of the collectives of all steps
     contends: bool  # Whether streams slow each other down
     zeros_C: NDArray[np.bool_] | None  # Whether all tensors hold zeros (C,); None if none do
+    # Bytes that each operator of each step reads from a second memory (S), each (C, O); () for none
+    second: tuple[FloatArray, ...] = ()
 
     @property
     def one_family(self) -> bool:
@@ -350,6 +370,7 @@ class GatheredSteps:
             moved=take(self.moved, some_X),
             contends=self.contends,
             zeros_C=None if self.zeros_C is None else self.zeros_C[some_X],
+            second=tuple(second_CO[some_X] for second_CO in self.second),
         )
 
     def _widths(self) -> list[tuple[int, int]]:
@@ -401,10 +422,15 @@ class GatheredSteps:
             prices = with_attention_speed(prices, operators, self.profile, self.devices)
             prices = with_graph_kernels(prices, operators, self.profile, self.devices)
             prices = with_encoder_attention(prices, operators, self.devices)
+        if self.second:
+            prices = with_second_memory(prices, self.second[index], self.devices)
+        prices = with_energy(operators, prices, self.devices, zeros_C)
+        if self.second:
+            prices = with_second_energy(prices, self.second[index], self.devices)
         return PricedStep(
             operators=operators,
             count_CO=self.counts[index],
-            prices=with_energy(operators, prices, self.devices, zeros_C),
+            prices=prices,
             step=self.steps[index],
             devices=self.devices,
             contends=self.contends,

@@ -29,7 +29,8 @@ SPREAD: Final = "data/memory_spread.toml"
 def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
     """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
-    devices = question.placement.devices()
+    placement, devices = question.placement, question.placement.devices()
+    second = devices.gather("second_memory_bytes")
     return parallelism.MemoryInputs(
         network=question.model.network.with_drafter()
         if question.drafts
@@ -61,6 +62,9 @@ def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
         ),
         memory_bytes=devices.gather("memory_bytes"),
         spread_weights=spreads_weights(devices),
+        weight_offload=0.0 if placement.weight_offload_C is None else placement.weight_offload_C,
+        kv_offload=0.0 if placement.kv_offload_C is None else placement.kv_offload_C,
+        second_bytes=np.where(second > 0.0, second, np.inf),
     )
 
 
@@ -100,9 +104,18 @@ def candidate_memory(question: Candidates) -> parallelism.MemoryColumns:
         question.aggregated_C, np.clip(memory.max_sequences, 1.0, sequences), sequences
     )
     kv_bytes = memory.kv_bytes * (queued / sequences)
+    second_kv_bytes = memory.second_kv_bytes * (queued / sequences)
     total_bytes = memory.total_bytes - memory.kv_bytes + kv_bytes
+    second_bytes = memory.second_weights_bytes + second_kv_bytes
     fits = (total_bytes <= memory.capacity_bytes) & (queued <= memory.max_sequences)
-    return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
+    fits &= second_bytes <= memory.second_capacity_bytes
+    return replace(
+        memory,
+        kv_bytes=kv_bytes,
+        second_kv_bytes=second_kv_bytes,
+        total_bytes=total_bytes,
+        fits=fits,
+    )
 
 
 def cache_limits(question: Candidates, memory: parallelism.MemoryColumns) -> dict[str, FloatArray]:

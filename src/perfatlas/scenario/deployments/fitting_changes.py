@@ -56,7 +56,8 @@ def _is_answered(
         pooled: Whether it is a worker of a prefill or decode pool.
     """
     fields: dict[str, Any] = {
-        name: int(value) if isinstance(value, float) else value for name, value in change.items()
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in change.items()
     }
     if scenario.gpus is None:
         fields.pop("gpus", None)

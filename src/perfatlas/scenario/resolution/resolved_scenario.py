@@ -163,6 +163,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
     node_w_C = default_limits.gpu_limits_w(workers.columns, rows_C, systems)
     limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
     higher_w_C = np.maximum(own_w_C, node_w_C)
+    weights_C, kv_C = (share_N[rows_C] for share_N in workers.offload_N)
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
     return Placement(
@@ -173,6 +174,8 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
         by_node_C=None if np.all(np.isinf(node_w_C)) else node_w_C < own_w_C,
         higher_limit_w_C=None if np.all(np.isinf(higher_w_C)) else higher_w_C,
         zeros_C=zeros_C if zeros_C.any() else None,
+        weight_offload_C=weights_C if weights_C.any() else None,
+        kv_offload_C=kv_C if kv_C.any() else None,
     )
 
 

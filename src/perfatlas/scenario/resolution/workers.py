@@ -38,6 +38,7 @@ class Workers:
     limits: EngineLimits  # Engine limits, NaN if unset
     clock_ratio_N: FloatArray  # Clock over the sustained clock (N,)
     power_cap_w_N: FloatArray  # Power limit of a GPU (N,) [W], inf for none
+    offload_N: tuple[FloatArray, FloatArray]  # Shares of weights and KV in the second memory (N,)
     zeros_N: BoolArray  # Whether all tensors hold zeros (N,)
     aggregated_N: BoolArray  # Whether batching is continuous (N,)
     pooled: bool  # Whether they are workers of a prefill or decode pool
@@ -68,6 +69,7 @@ def workers_of(
         limits=EngineLimits(**{name: columns.numbers(name) for name in LIMITS}),
         clock_ratio_N=columns.numbers("clock_ratio"),
         power_cap_w_N=columns.numbers("power_cap_w", np.inf),
+        offload_N=(columns.numbers("weight_offload"), columns.numbers("kv_offload")),
         zeros_N=columns.equals("input_distribution", ZEROS),
         aggregated_N=columns.equals("mode", "aggregated"),
         pooled=pooled,

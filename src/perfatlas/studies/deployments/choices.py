@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import Limits, Plan, Subject, fields_of
 
@@ -23,8 +25,9 @@ SIZES: Final = (
 EXCHANGE: Final = ("expert_exchange", "batch_overlap")
 TOKENS: Final = "max_num_batched_tokens"
 DEPTH: Final = "speculative_depth"
+OFFLOADS: Final = ("weight_offload", "kv_offload")  # shares in a second memory
 # fields that candidates of one family share
-SETTINGS: Final = ("engine", *EXCHANGE, "redundant_experts")
+SETTINGS: Final = ("engine", *EXCHANGE, "redundant_experts", *OFFLOADS)
 LISTED: Final = (*SIZES, *SETTINGS, TOKENS, DEPTH)
 
 Choices = dict[str, tuple[Any, ...]]
@@ -56,7 +59,7 @@ def read_choices(listed: tuple[str, ...] | None) -> Choices:
     return choices
 
 
-def _value(field: Field, text: str, whole: str) -> str | int:
+def _value(field: Field, text: str, whole: str) -> str | float:
     """Return one listed value of a field."""
     message = f"choices = {repr_for_error(whole)}: {repr_for_error(text)}"
     if field.number is None:
@@ -66,11 +69,13 @@ def _value(field: Field, text: str, whole: str) -> str | int:
             raise InvalidSpecError(f"{message} is not {valid}{did_you_mean(word, field.choices)}")
         return word
     least = field.number.at_least or 0
+    whole_number = field.name not in OFFLOADS
     try:
-        number = int(text)
+        number = int(text) if whole_number else float(text)
     except ValueError:
-        raise InvalidSpecError(f"{message} is not a whole number") from None
-    if number < least or (field.number.at_most is not None and number > field.number.at_most):
+        kind = "whole number" if whole_number else "number"
+        raise InvalidSpecError(f"{message} is not a {kind}") from None
+    if not least <= number <= (np.inf if field.number.at_most is None else field.number.at_most):
         most = "" if field.number.at_most is None else f", at most {field.number.at_most:,.0f}"
         valid = f"{least:g} or more{most}"
         raise InvalidSpecError(f"{message} is outside the values of {field.name}: {valid}")

@@ -28,6 +28,8 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "expert_exchange": None,
     "batch_overlap": "none",
     "redundant_experts": 0,
+    "weight_offload": 0.0,
+    "kv_offload": 0.0,
     "speculative_depth": 0,
     "prefix_caching": True,
 }

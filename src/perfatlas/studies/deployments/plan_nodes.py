@@ -134,6 +134,9 @@ def _common_text(plan: Mapping[str, Any]) -> list[str]:
         words.append(f"{copies} redundant")
     if drafts := plan.get("speculative_depth"):
         words.append(f"{drafts} drafts")
+    for name, of in (("weight_offload", "weights"), ("kv_offload", "KV")):
+        if share := plan.get(name):
+            words.append(f"{share:.0%} of {of} offloaded")
     if plan.get("prefix_caching") is False:
         words.append("no prefix caching")
     return words

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer import tier_names
 from perfatlas.parallelism import DEGREES
-from perfatlas.studies.deployments.choices import EXCHANGE
+from perfatlas.studies.deployments.choices import EXCHANGE, OFFLOADS
 from perfatlas.studies.deployments.find import LIMITS, PLAN, reported
 from perfatlas.studies.deployments.launch import ROLES
 from perfatlas.studies.deployments.limits import HIGHER
@@ -157,6 +157,7 @@ def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
         named["engine"] = base.profile.id
     if copies := fields.get("redundant_experts", 0):
         named["redundant_experts"] = copies
+    named |= {name: share for name in OFFLOADS if (share := fields.get(name))}
     if inputs.prefix:
         named["prefix_caching"] = family.prefix > 0
     named["gemm_format"] = base.formats.gemm

@@ -221,6 +221,7 @@ class Number:
         return value_V.astype(np.int64 if whole else np.float64).tolist(), {}
 
 
+Share = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 Count = Annotated[int, Number(at_least=1, at_most=MAX_COUNT)]
 CountOrZero = Annotated[int, Number(at_least=0, at_most=MAX_COUNT)]
 # tokens, or a dimension of a tensor: 4K is 4,096

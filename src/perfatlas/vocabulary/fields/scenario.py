@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.vocabulary.fields import conditions
-from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number, Size, SizeOrZero
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number, Share, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import (
     POOLS,
     Checked,
@@ -153,6 +153,8 @@ class Plan:
         Literal["none", "two_batch", "single_batch"] | None, conditions.Fact("overlapped exchange")
     ] = None
     sampling_penalties: bool = False
+    weight_offload: Share = 0.0
+    kv_offload: Share = 0.0
 
 
 @group("Formats", 4)

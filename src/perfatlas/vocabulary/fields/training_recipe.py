@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.vocabulary.fields.clusters import Duration
 from perfatlas.vocabulary.fields.conditions import AnySet, Equals, Fact, Noted, NotEqual, NotSet
-from perfatlas.vocabulary.fields.numbers import Count, Number
+from perfatlas.vocabulary.fields.numbers import Count, Number, Share
 from perfatlas.vocabulary.fields.rows import Checked, Text, group
 
 # Parts of a layer that the backward pass can run again.
@@ -22,7 +22,6 @@ RECOMPUTE_MODULES: Final[tuple[str, ...]] = (
     "moe_act",
     "shared_experts",
 )
-Share = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 
 
 def _modules(text: str) -> str:

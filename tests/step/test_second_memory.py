@@ -1,0 +1,125 @@
+"""A second memory: shares of weights and KV cache, their times, capacities and energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas import estimate, search, simulate
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+
+MODEL = "meta-llama/Llama-3.3-70B-Instruct"
+FLASH = {"capacity": "512GB", "bandwidth": "1.6TB/s", "latency": "10us"}
+# gate and up of 28,672 x 8,192 elements of 2 bytes in 80 layers
+GATE_UP_BYTES = 2 * 28_672 * 8_192 * 2
+
+
+def _system(name: str = "h100_sxm", **changed: str) -> str:
+    values = ",".join(f"device.second_memory.{key}={v}" for key, v in (FLASH | changed).items())
+    return f"{name}{{{values}}}"
+
+
+def _asked(system: str = "", **fields: Any) -> dict[str, Any]:
+    results: dict[str, Any] = estimate(**_fields(system, **fields)).results
+    return results
+
+
+def _fields(system: str = "", **fields: Any) -> dict[str, Any]:
+    return {"model": MODEL, "system": system or _system(), "gpus": 2, **fields}
+
+
+def _decode_s(system: str = "", **fields: Any) -> float:
+    """Return the time of the gate and up projections in a decode step [s]."""
+    rows = estimate(**_fields(system, **fields)).breakdown
+    named = [row for row in rows if (row["phase"], row["name"]) == ("decode", "gate_up_projection")]
+    return sum(float(row["time_s"]) for row in named)
+
+
+def test_a_product_takes_the_bytes_over_the_second_bandwidth() -> None:
+    found = _decode_s(gpus=1, weight_offload=1.0)
+    assert found == pytest.approx(80 * (GATE_UP_BYTES / 1.6e12 + 10e-6), rel=1e-9)
+
+
+def test_memories_of_equal_bandwidth_halve_the_time_of_what_memory_bounds() -> None:
+    equal = _system(bandwidth="3.35TB/s", latency="0s")
+    whole, half = (_decode_s(equal, tp=2, weight_offload=share) for share in (0.0, 0.5))
+    assert half == pytest.approx(whole / 2, rel=0.05)
+
+
+def test_without_a_second_memory_the_host_link_is_read() -> None:
+    link_s = 80 * 0.5 * GATE_UP_BYTES / 64e9
+    asked = {"gpus": 1, "weight_offload": 0.5}
+    assert _decode_s("h100_sxm", **asked) == pytest.approx(link_s, rel=1e-9)
+    assert _asked("h100_sxm", **asked)["memory"]["second_capacity_bytes"] is None
+
+
+def test_shares_divide_the_memory_and_add_cache() -> None:
+    whole, split = _asked()["memory"], _asked(weight_offload=0.25, kv_offload=0.5)["memory"]
+    assert "second_weights_bytes" not in whole
+    assert split["second_weights_bytes"] == pytest.approx(0.25 * whole["weights_bytes"])
+    assert split["weights_bytes"] == pytest.approx(0.75 * whole["weights_bytes"])
+    assert split["kv_bytes"] == split["second_kv_bytes"] == pytest.approx(0.5 * whole["kv_bytes"])
+    freed = 0.25 * whole["weights_bytes"]
+    each = whole["kv_bytes"] / (1024 + 128)
+    room = whole["kv_capacity_tokens"] * each + freed
+    assert split["kv_capacity_tokens"] == pytest.approx(room / (0.5 * each), rel=1e-3)
+
+
+def test_the_second_memory_limits_weights_and_cache() -> None:
+    with pytest.raises(InfeasibleError, match="second memory of a GPU, which has 20 GB"):
+        _asked(_system(capacity="20GB"), weight_offload=0.5)
+    small = _system(capacity="40GB")
+    tokens = _asked(small, weight_offload=0.5, kv_offload=0.9)["memory"]["kv_capacity_tokens"]
+    each = _asked()["memory"]["kv_bytes"] / (1024 + 128)
+    left = 40e9 - 0.5 * _asked()["memory"]["weights_bytes"]
+    assert tokens == pytest.approx(left / (0.9 * each), rel=1e-3)
+
+
+def test_what_does_not_fit_is_told_the_share_that_would() -> None:
+    with pytest.raises(InfeasibleError) as raised:
+        _asked(gpus=1)
+    assert any("weight_offload = 0.5" in text for text in raised.value.advice)
+
+
+def test_energy_follows_the_bytes() -> None:
+    cheap, dear = (
+        _asked(_system(energy_per_byte=each), weight_offload=1.0)["energy_per_output_token_j"]
+        for each in ("1e-11", "1.1e-10")
+    )
+    # decode steps read all weights but the embedding; the prompt reads them once for 128 tokens
+    weights = _asked(weight_offload=1.0)["memory"]["second_weights_bytes"]
+    assert dear - cheap == pytest.approx(100e-12 * weights, rel=0.05)
+
+
+def test_simulations_and_searches_take_shares() -> None:
+    load = {"request_rate": 0.05, "num_requests": 20, "isl": 1024, "osl": 128}
+    slow, fast = (
+        simulate(model=MODEL, system=_system(), gpus=2, weight_offload=share, **load).results
+        for share in (1.0, 0.0)
+    )
+    assert slow["tpot_s"]["mean"] > 1.5 * fast["tpot_s"]["mean"]
+    plans = search(
+        model=MODEL, system=_system(), gpus=2, isl=1024, osl=128, choices=["weight_offload=0:0.5"]
+    ).results["plans"]
+    assert plans[0]["weight_offload"] == 0.5  # more cache, and so more requests in flight
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"weight_offload": 1.5},
+        {"kv_offload": -0.1},
+        {"system": _system(capacity="-1GB")},
+        {"system": _system(bandwidth="fast")},
+    ],
+)
+def test_wrong_shares_and_memories_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpecError):
+        _asked(**fields)
+
+
+@pytest.mark.parametrize("text", ["weight_offload=0:2", "kv_offload=some"])
+def test_wrong_choices_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSpecError, match="choices"):
+        search(model=MODEL, system=_system(), gpus=2, isl=1024, osl=128, choices=[text])
