@@ -75,6 +75,11 @@ def offloaded(system: str) -> Any:  # noqa: ANN401 - results
     ).answer.results["ttft_s"]
 
 
+def second(system: str) -> Any:  # noqa: ANN401 - results
+    found = perfatlas.estimate(model=LLAMA, system=system, weight_offload=0.5).results
+    return {"joules": found["energy_per_output_token_j"], **found["memory"], "s": found["tpot_s"]}
+
+
 def board(system: str) -> Any:  # noqa: ANN401 - energies and powers, without the note
     found = vars(board_energy(resolve_system(system).device))
     return {name: value for name, value in found.items() if name != "notes"}
@@ -124,11 +129,16 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
         lambda s: reduced(s, 16, "all_gather", 2**20),
     ),
     "KV cache offloading": (offloaded,),
+    "weight_offload and kv_offload": (second,),
     "power and energy": (board,),
     "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
 }
 WATTS = [metric.name for metric in METRICS.values() if metric.unit in ("W", "J")]
-WHOLE = ("KV cache offloading", "rules of engines")  # whole steps, which read all the rest too
+WHOLE = (
+    "KV cache offloading",
+    "rules of engines",
+    "weight_offload and kv_offload",
+)  # whole steps, which read all the rest too
 FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
 OTHER = {
     "device.vendor": "AMD",

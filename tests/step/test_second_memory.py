@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas import estimate, search, simulate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MODEL = "meta-llama/Llama-3.3-70B-Instruct"
 FLASH = {"capacity": "512GB", "bandwidth": "1.6TB/s", "latency": "10us"}
@@ -20,16 +23,15 @@ def _system(name: str = "h100_sxm", **changed: str) -> str:
     return f"{name}{{{values}}}"
 
 
-def _asked(system: str = "", **fields: Any) -> dict[str, Any]:
-    results: dict[str, Any] = estimate(**_fields(system, **fields)).results
-    return results
+def _asked(system: str = "", **fields: float | str) -> Mapping[str, Any]:
+    return estimate(**_fields(system, **fields)).results
 
 
-def _fields(system: str = "", **fields: Any) -> dict[str, Any]:
+def _fields(system: str = "", **fields: float | str) -> dict[str, Any]:
     return {"model": MODEL, "system": system or _system(), "gpus": 2, **fields}
 
 
-def _decode_s(system: str = "", **fields: Any) -> float:
+def _decode_s(system: str = "", **fields: float | str) -> float:
     """Return the time of the gate and up projections in a decode step [s]."""
     rows = estimate(**_fields(system, **fields)).breakdown
     named = [row for row in rows if (row["phase"], row["name"]) == ("decode", "gate_up_projection")]
@@ -93,7 +95,7 @@ def test_energy_follows_the_bytes() -> None:
 
 
 def test_simulations_and_searches_take_shares() -> None:
-    load = {"request_rate": 0.05, "num_requests": 20, "isl": 1024, "osl": 128}
+    load: dict[str, Any] = {"request_rate": 0.05, "num_requests": 20, "isl": 1024, "osl": 128}
     slow, fast = (
         simulate(model=MODEL, system=_system(), gpus=2, weight_offload=share, **load).results
         for share in (1.0, 0.0)

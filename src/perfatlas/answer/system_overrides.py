@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 POWER: Final = "power and energy"
 OFFLOADING: Final = "KV cache offloading"
+SECOND_MEMORY: Final = "weight_offload and kv_offload"
 IN_DOMAIN: Final = "collectives inside a scale-up domain"
 BETWEEN_NODES: Final = "collectives between nodes"
 PRODUCTS: Final = "matrix products"
@@ -108,6 +109,8 @@ def unread_of_steps(question: Candidates, further: Iterable[str] = ()) -> list[S
         return [()] * question.size
     gpus_C = np.full(question.size, np.inf) if question.pooled else question.plan.gpus_per_replica
     readers = {*STEPS, *further, *format_readers(*formats.names)}
+    if placement.offloads:
+        readers.add(SECOND_MEMORY)
 
     @cache
     def unread(index: int, gpus: float) -> list[str]:

@@ -26,6 +26,7 @@ BETWEEN: Final = ("collectives between nodes",)
 COLLECTIVES: Final = (*INSIDE, *BETWEEN)
 MEMORY: Final = ("KV cache capacity",)
 OFFLOADING: Final = ("KV cache offloading",)
+SECOND: Final = ("weight_offload and kv_offload",)
 RULES: Final = ("rules of engines",)
 POWER: Final = ("power and energy",)
 ATTENTION_DESIGN: Final = ("attention under design",)
@@ -202,25 +203,25 @@ BOARD: Final[Mapping[str, SpecField]] = {
     ),
     "device.second_memory.capacity": number(
         "second memory of one device, such as LPDDR or high-bandwidth flash, 0 for none",
-        *(("bytes", "B"), (0.0, 1e16), *MEMORY),
+        *(("bytes", "B"), (0.0, 1e16), *SECOND),
         into="second_memory_bytes",
         default=0.0,
     ),
     "device.second_memory.bandwidth": number(
         "read bandwidth of the second memory, 0 for that of the host link",
-        *(("bytes_per_s", "B/s"), (0.0, 1e18), *KERNELS),
+        *(("bytes_per_s", "B/s"), (0.0, 1e18), *SECOND),
         into="second_memory_bandwidth",
         default=0.0,
     ),
     "device.second_memory.latency": number(
         "latency of a read of the second memory",
-        *(("s", "s"), (0.0, 1.0), *KERNELS),
+        *(("s", "s"), (0.0, 1.0), *SECOND),
         into="second_memory_latency_s",
         default=0.0,
     ),
     "device.second_memory.energy_per_byte": number(
         "energy of a byte that is read from the second memory, 0 for that of the first",
-        *(("j", "J"), (0.0, 1e-6), *POWER),
+        *(("j", "J"), (0.0, 1e-6), *SECOND),
         into="second_memory_j_per_byte",
         default=0.0,
     ),
@@ -248,7 +249,7 @@ BOARD: Final[Mapping[str, SpecField]] = {
         "kind of scale-up link", *LINK_KINDS, read_by=(*COLLECTIVES, *POWER)
     ),
     "device.host_link.bandwidth": rate(
-        "bandwidth to the host, per direction", *OFFLOADING, into="host_link_bandwidth"
+        "bandwidth to the host, per direction", *OFFLOADING, *SECOND, into="host_link_bandwidth"
     ),
     "device.overhead_ratio": number(
         "fixed costs of kernels relative to those of the borrowed ones",

@@ -54,6 +54,11 @@ class Placement:
     weight_offload_C: FloatArray | None = None
     kv_offload_C: FloatArray | None = None
 
+    @property
+    def offloads(self) -> bool:
+        """Whether a second memory holds weights or a KV cache."""
+        return self.weight_offload_C is not None or self.kv_offload_C is not None
+
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""
         return self._devices

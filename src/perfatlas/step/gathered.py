@@ -309,12 +309,12 @@ def _offloaded(
     operators: Sequence[Sequence[Operator]], placement: Placement
 ) -> tuple[FloatArray, ...]:
     """Return what the operators of each step read from the second memory; () if nothing."""
-    weight_C, kv_C = placement.weight_offload_C, placement.kv_offload_C
-    if weight_C is None and kv_C is None:
+    if not placement.offloads:
         return ()
     none_C = np.zeros(placement.index_C.size)
-    shares = (none_C if weight_C is None else weight_C, none_C if kv_C is None else kv_C)
-    return tuple(offloaded_bytes(step, *shares) for step in operators)
+    given = (placement.weight_offload_C, placement.kv_offload_C)
+    weight_C, kv_C = (none_C if share_C is None else share_C for share_C in given)
+    return tuple(offloaded_bytes(step, weight_C, kv_C) for step in operators)
 
 
 @dataclass(frozen=True, kw_only=True)
