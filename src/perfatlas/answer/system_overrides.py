@@ -22,6 +22,7 @@ POWER: Final = "power and energy"
 OFFLOADING: Final = "KV cache offloading"
 IN_DOMAIN: Final = "collectives inside a scale-up domain"
 BETWEEN_NODES: Final = "collectives between nodes"
+ROUTES: Final = "routes of flows between nodes"
 PRODUCTS: Final = "matrix products"
 # Numbers of the calibrations of products that contain a field.
 CONTAINED: Final = {
