@@ -20,7 +20,7 @@ from perfatlas.collectives.direct_links import (
     direct_algorithm,
 )
 from perfatlas.collectives.max_min import max_min_rates
-from perfatlas.collectives.routes import count_flows, count_ring_exchange
+from perfatlas.collectives.routes import MOST_LINKS, count_flows, count_ring_exchange
 from perfatlas.collectives.switches import (
     GROUP_TIERS,
     POD_UP,
@@ -130,9 +130,10 @@ def _of_switches(system: System, op: str, units: int, traffic: Traffic) -> Conge
         if traffic.routing != ECMP:
             net = spread(net)
         count_JL = np.zeros((jobs, net.bandwidth_L.size))
-        lost = 0
+        lost, path_P = 0, np.empty(MOST_LINKS, np.int64)
         for unit_U, count_L in zip(unit_JU, count_JL, strict=False):
-            lost += count_flows(net, unit_U, servers, exchange, pairs, traffic.seed, count_L)
+            how = (servers, exchange, pairs, traffic.seed)
+            lost += count_flows(net, unit_U, *how, path_P, count_L)
         if lost:
             raise InvalidSpecError(
                 f"failed_links = {traffic.failed_links} cuts off {lost:,} flows of the collective:"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.collectives.switches import Switches
     from perfatlas.operators import FloatArray, IntArray
 
+MOST_LINKS: Final = 6  # of a route
 REHASHES: Final = 16  # after which a route takes the first link that is up
 
 
@@ -44,16 +45,16 @@ def _hashed(
 
 
 @part
-def _passed(
+def _route(
     net: Switches,
-    count_L: Any,  # noqa: ANN401 - compiled
+    path_P: Any,  # noqa: ANN401 - compiled
     seed: int,
     source: int,
     target: int,
     nic: int,
     pair: int,
 ) -> int:
-    """Add a flow between equal NICs of two nodes to the links that it passes; return 0, or 1."""
+    """Write the links of a flow between equal NICs of two nodes; return how many, -1 if cut off."""
     bandwidth_L, first_T = net.bandwidth_L, net.first_T
     port_up = first_T[NIC_UP] + (source * net.nics + nic) * net.planes
     port_down = first_T[NIC_DOWN] + (target * net.nics + nic) * net.planes
@@ -61,47 +62,37 @@ def _passed(
     while bandwidth_L[port_up + plane] == 0.0 or bandwidth_L[port_down + plane] == 0.0:
         plane, tried = (plane + 1) % net.planes, tried + 1
         if tried == net.planes:
-            return 1
-    rail = nic % net.rails
+            return -1
+    path_P[0], path_P[1] = port_up + plane, port_down + plane
     from_set, to_set = source // net.leaf_nodes, target // net.leaf_nodes
-    from_leaf = ((from_set * net.rails + rail) * net.planes + plane) * net.uplinks
-    to_leaf = ((to_set * net.rails + rail) * net.planes + plane) * net.uplinks
+    if from_set == to_set:
+        return 2
+    rail = nic % net.rails
+    up = first_T[LEAF_UP]
+    up += ((from_set * net.rails + rail) * net.planes + plane) * net.uplinks
+    down = first_T[LEAF_DOWN]
+    down += ((to_set * net.rails + rail) * net.planes + plane) * net.uplinks
     from_pod, to_pod = from_set // net.pod_leaves, to_set // net.pod_leaves
-    up, down = first_T[LEAF_UP] + from_leaf, first_T[LEAF_DOWN] + to_leaf
     flow = ((source * net.nics + nic) * (1 << 20) + target) * 64 + pair
-    if from_set != to_set:
-        if from_pod != to_pod and net.dragonfly:
-            across = ((from_pod * net.pods + to_pod) * net.planes + plane) * net.cores
-            across += first_T[POD_UP]
-            out = _hashed(bandwidth_L, up, up, net.uplinks, seed, flow, 1)
-            link = _hashed(bandwidth_L, across, across, net.cores, seed, flow, 2)
-            into = _hashed(bandwidth_L, down, down, net.uplinks, seed, flow, 3)
-            if out < 0 or link < 0 or into < 0:
-                return 1
-            count_L[across + link] += 1.0
-            count_L[up + out] += 1.0
-            count_L[down + into] += 1.0
-        else:
-            spine = _hashed(bandwidth_L, up, down, net.uplinks, seed, flow, 1)
-            if spine < 0:
-                return 1
-            if from_pod != to_pod:
-                ways = first_T[POD_UP] + ((from_pod * net.planes + plane) * net.uplinks + spine) * (
-                    net.cores
-                )
-                back = first_T[POD_DOWN] + ((to_pod * net.planes + plane) * net.uplinks + spine) * (
-                    net.cores
-                )
-                core = _hashed(bandwidth_L, ways, back, net.cores, seed, flow, 2)
-                if core < 0:
-                    return 1
-                count_L[ways + core] += 1.0
-                count_L[back + core] += 1.0
-            count_L[up + spine] += 1.0
-            count_L[down + spine] += 1.0
-    count_L[port_up + plane] += 1.0
-    count_L[port_down + plane] += 1.0
-    return 0
+    if from_pod != to_pod and net.dragonfly:
+        across = first_T[POD_UP]
+        across += ((from_pod * net.pods + to_pod) * net.planes + plane) * net.cores
+        out = _hashed(bandwidth_L, up, up, net.uplinks, seed, flow, 1)
+        link = _hashed(bandwidth_L, across, across, net.cores, seed, flow, 2)
+        into = _hashed(bandwidth_L, down, down, net.uplinks, seed, flow, 3)
+        path_P[2], path_P[3], path_P[4] = up + out, down + into, across + link
+        return 5 if min(out, link, into) >= 0 else -1
+    spine = _hashed(bandwidth_L, up, down, net.uplinks, seed, flow, 1)
+    path_P[2], path_P[3] = up + spine, down + spine
+    if spine < 0 or from_pod == to_pod:
+        return 4 if spine >= 0 else -1
+    up = first_T[POD_UP]
+    up += ((from_pod * net.planes + plane) * net.uplinks + spine) * net.cores
+    down = first_T[POD_DOWN]
+    down += ((to_pod * net.planes + plane) * net.uplinks + spine) * net.cores
+    core = _hashed(bandwidth_L, up, down, net.cores, seed, flow, 2)
+    path_P[4], path_P[5] = up + core, down + core
+    return 6 if core >= 0 else -1
 
 
 @entry
@@ -112,6 +103,7 @@ def count_flows(
     exchange: bool,  # noqa: FBT001 - compiled
     pairs: int,
     seed: int,
+    path_P: IntArray,
     count_L: FloatArray,
 ) -> int:
     """Add the flows of a collective to the links; return how many have no route.
@@ -124,17 +116,47 @@ def count_flows(
         unit_U: Units of the group, in the order of its ring (U,).
         servers: Nodes of a unit.
         pairs: Queue pairs of a connection, each with a route of its own, over all planes.
+        path_P: Room for a route (`MOST_LINKS`,).
     """
     lost, count = 0, unit_U.shape[0]
     for at in range(count):
         for step in range(1, count if exchange else 2):
             to = (at + step) % count
             for server in range(servers):
+                source, target = unit_U[at] * servers + server, unit_U[to] * servers + server
                 for nic in range(net.nics):
                     for pair in range(pairs):
-                        source = unit_U[at] * servers + server
-                        target = unit_U[to] * servers + server
-                        lost += _passed(net, count_L, seed, source, target, nic, pair)
+                        links = _route(net, path_P, seed, source, target, nic, pair)
+                        lost += links < 0
+                        for hop in range(links):
+                            count_L[path_P[hop]] += 1.0
+    return lost
+
+
+@entry
+def route_sends(
+    net: Switches,
+    send_F3: IntArray,
+    pairs: int,
+    seed: int,
+    path_P: IntArray,
+    link_FQP: IntArray,
+) -> int:
+    """Write the links of sends between nodes, of each queue pair; return how many have no route.
+
+    Args:
+        send_F3: Node, other node and NIC of each send (F, 3).
+        path_P: Room for a route (`MOST_LINKS`,).
+        link_FQP: Result: links, -1 after the last (F, Q, P).
+    """
+    lost = 0
+    for send in range(send_F3.shape[0]):
+        source, target, nic = send_F3[send, 0], send_F3[send, 1], send_F3[send, 2]
+        for pair in range(pairs):
+            links = _route(net, path_P, seed, source, target, nic, pair)
+            lost += links < 0
+            for hop in range(links):
+                link_FQP[send, pair, hop] = path_P[hop]
     return lost
 
 
