@@ -137,6 +137,13 @@ def collective(
     nodes: int | str | None = None,
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
+    fabric_routing: Literal["ecmp", "adaptive"] | None = None,
+    queue_pairs: int | str = 1,
+    concurrent_jobs: int | str = 1,
+    job_placement: Literal["packed", "scattered"] = "packed",
+    failed_links: int | str = 0,
+    link_failure: Literal["down", "flapping"] = "down",
+    seed: int | str = 0,
     kernel_family: str | None = None,
 ) -> Answer:
     """Return the time of one collective.
@@ -156,6 +163,22 @@ def collective(
         silicon_version: Engine version of the measured tables of all-reduce kernels. Default: the
             version of the calibrations. Needs tier = measured, op = all_reduce and kernel_family
             other than nccl.
+        fabric_routing: Routing of flows between nodes: ecmp (a hash of each queue pair chooses
+            among parallel links) or adaptive (every packet chooses, so that parallel links are
+            shared evenly). Default: closed forms without collisions.
+        queue_pairs: Queue pairs of a connection in each plane, each with a hash of its own.
+            Default: 1. Needs fabric_routing = ecmp.
+        concurrent_jobs: Equal collectives that run at the same time on GPUs of their own, this one
+            included. Default: 1. Needs fabric_routing = ecmp or adaptive.
+        job_placement: Nodes of concurrent jobs: consecutive (packed), or drawn at random from
+            those of all (scattered). Default: packed. Needs concurrent_jobs other than 1.
+        failed_links: Cables between leaf switches of the collective and their spines, or of a TPU
+            slice, that are down, drawn at random. Default: 0. Needs fabric_routing = ecmp or
+            adaptive.
+        link_failure: Whether failed links were down before, or flap while the collective runs,
+            which waits for the transport to resend. Default: down. Needs failed_links other than
+            0.
+        seed: Seed of random draws. Default: 0. Needs fabric_routing = ecmp or adaptive.
         kernel_family: Library that provides the collective: nccl, or the all-reduce kernels of an
             engine such as vllm. Default: the fastest for all_reduce, nccl for other operations.
             Needs op = all_reduce or dispatch or combine or kernel_family = nccl.

@@ -37,6 +37,11 @@ def reduced(system: str, gpus: int, op: str = "all_reduce", size: int = 2**26) -
     return perfatlas.collective(system=system, **fields).results
 
 
+def routed(system: str) -> Any:  # noqa: ANN401 - results
+    asked: dict[str, Any] = {"op": "all_to_all", "bytes": 2**26, "gpus": 4096}
+    return perfatlas.collective(system=system, **asked, fabric_routing="ecmp").results
+
+
 def designed(ask: Callable[..., Any], system: str, **fields: Any) -> Any:  # noqa: ANN401 - results
     try:
         results = ask(system=system, **fields).results
@@ -128,17 +133,23 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
         lambda s: reduced(s, 64, "all_gather", 2**20),
         lambda s: reduced(s, 16, "all_gather", 2**20),
     ),
+    "routes of flows between nodes": (routed,),
     "KV cache offloading": (offloaded,),
     "weight_offload and kv_offload": (second,),
     "power and energy": (board,),
     "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
 }
 WATTS = [metric.name for metric in METRICS.values() if metric.unit in ("W", "J")]
+<<<<<<< HEAD
 WHOLE = (
     "KV cache offloading",
     "rules of engines",
     "weight_offload and kv_offload",
 )  # whole steps, which read all the rest too
+=======
+# whole steps and collectives, which read all the rest too
+WHOLE = ("KV cache offloading", "rules of engines", "routes of flows between nodes")
+>>>>>>> topo
 FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
 OTHER = {
     "device.vendor": "AMD",
@@ -170,6 +181,8 @@ ELSEWHERE = {  # where the base does not state or read them
     "fabric.pod_nodes": ("mi250x", "32"),
     "fabric.pod_oversubscription": ("mi250x", "4"),
     "fabric.switch_latency": ("mi300a", "5us"),
+    "fabric.pods": ("mi300a", "100"),
+    "fabric.planes": ("b200_sxm", "2"),
     "node.topology": ("l40s", "two_switches_8"),
     "node.peer_access": ("l40s", "yes"),
 }

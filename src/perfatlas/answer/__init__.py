@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.answer.repetitions import averaged, half_widths
     from perfatlas.answer.system_overrides import (
-        OFFLOADING, POWER, STEPS, collective_readers, format_readers, unread_of_steps,
+        OFFLOADING, POWER, ROUTES, STEPS, collective_readers, format_readers, unread_of_steps,
         unread_overrides,
     )
     from perfatlas.answer.tiers import (

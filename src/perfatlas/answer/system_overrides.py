@@ -23,6 +23,7 @@ OFFLOADING: Final = "KV cache offloading"
 SECOND_MEMORY: Final = "weight_offload and kv_offload"
 IN_DOMAIN: Final = "collectives inside a scale-up domain"
 BETWEEN_NODES: Final = "collectives between nodes"
+ROUTES: Final = "routes of flows between nodes"
 PRODUCTS: Final = "matrix products"
 # Numbers of the calibrations of products that contain a field.
 CONTAINED: Final = {

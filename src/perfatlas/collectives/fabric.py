@@ -171,11 +171,13 @@ def _between_nodes_s(
     """Return time and latency of the fabric, where a tree is used, and hops (U,) [s]."""
     nodes_U, wire_U = query.group.ranks_LU[FABRIC], _fabric_bytes(query)
     crosses_U, zero_U = nodes_U > 1.0, np.zeros_like(wire_U)
+    slower_U = query.slowdown_U
+    if slower_U is None:
+        slower_U = uplink_slowdown(query.op, query.group, query.links)
     shape = FabricShape(
         nodes=np.minimum(nodes_U, 2.0) if query.op == "send_recv" else nodes_U,
         wire_bytes=wire_U,
-        bandwidth=query.links.bandwidth_LU[FABRIC]
-        / uplink_slowdown(query.op, query.group, query.links),
+        bandwidth=query.links.bandwidth_LU[FABRIC] / slower_U,
         inside_s=zero_U,
         passes=np.full_like(wire_U, PASSES.get(query.op, 1.0)),
     )

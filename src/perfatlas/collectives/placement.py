@@ -138,6 +138,13 @@ def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Grou
     return Group(ranks_LU=ranks_LU, inside_LU=inside_LU, ranks_U=ranks_U)
 
 
+def fabric_units(system: System, ranks: float) -> int:
+    """Return the nodes, or scale-up domains of several, of a group of consecutive ranks."""
+    one = np.zeros(1, np.int64)
+    group = place_group(np.array([ranks]), np.ones(1), link_columns([system], one))
+    return int(group.ranks_LU[FABRIC, 0])
+
+
 def talking_group(op: str, group: Group) -> Group:
     """Return the members that communicate at once; a send has two ends in any group."""
     if op != "send_recv":

@@ -42,6 +42,8 @@ class CollectiveShapes:
     ranks: FloatArray  # Size of the group (U,)
     stride: FloatArray  # Distance between neighbours in the global rank order (U,)
     format_name: str = "bf16"  # Number format of the elements; used only by reductions
+    # Slowdown by flows that share links between nodes, or of a torus (U,); None for closed forms
+    slowdown: FloatArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,8 @@ def price_collectives(
             some_X = np.flatnonzero(direct_U == direct)
             used, index_X = np.unique(system_index_U[some_X], return_inverse=True)
             columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
+            if shapes.slowdown is not None:
+                columns["slowdown"] = shapes.slowdown[some_X]
             priced = price_collectives(
                 with_fields(shapes, **columns),
                 systems=[systems[index] for index in used.tolist()],
@@ -167,6 +171,7 @@ def price_collectives(
         pcie_groups=implementation.over_pcie(implementation.family),
         format_name=shapes.format_name,
         version=implementation.silicon_version if tier == "measured" else None,
+        slowdown_U=shapes.slowdown,
     )
     # Without an engine, kernels reduce groups of any size: what engines refuse was not compiled.
     sizes = tuple(sorted({int(size) for size in group.ranks_LU[placement.DOMAIN].tolist()}))
@@ -328,6 +333,7 @@ def _direct(
     ]
     speed_U = np.array([*speeds, 1.0])[match_S[system_index_U]]  # the last without a calibration
     latency_U, moving_U = (each_LU.sum(axis=0) / speed_U for each_LU in levels)
+    moving_U = moving_U if shapes.slowdown is None else moving_U * shapes.slowdown
     time_U = np.maximum(latency_U + moving_U, bound.time_s_U)
     low_U, high_U = time_U * np.exp(tails_S2[system_index_U]).T
     low_U = np.where(match_S[system_index_U] < 0, 0.0, low_U)  # an assumed latency is no limit

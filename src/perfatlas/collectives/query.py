@@ -41,6 +41,7 @@ class CollectiveQuery:
     # Version of the engine's tables that correct the physics inside a domain, "" for the version of
     # the calibrations; None for uncorrected physics
     version: str | None = None
+    slowdown_U: FloatArray | None = None  # By flows on links; None for closed forms (U,)
 
     def adds_inside(self) -> FloatArray:
         """Return 1 where the switch of the domain reduces this format, else 0 (U,)."""

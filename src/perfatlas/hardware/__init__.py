@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from perfatlas.hardware.resolve import (
         alternatives, names_file, resolve_system, system_names, with_values,
     )
-    from perfatlas.hardware.schema import DEFAULT_KIND, FIELDS, KINDS, register_kind, unit_of
+    from perfatlas.hardware.schema import (
+        DEFAULT_KIND, DRAGONFLIES, FIELDS, KINDS, RAILS, register_kind, unit_of,
+    )
     from perfatlas.hardware.slices import find_slice, is_pod, slice_chips, slice_of_pod, slice_shape
     from perfatlas.hardware.template import system_template
 else:

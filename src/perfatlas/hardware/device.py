@@ -115,6 +115,8 @@ class Fabric:
     radix: int = 0  # Ports of a switch at the rate of a NIC, 0 if unknown
     pod_nodes: int = 0  # Nodes of a pod or a group of a dragonfly, 0 without
     pod_oversubscription: float = 1.0  # NICs of a pod to its links to other pods
+    pods: int = 0  # Pods or groups of the machine, 0 for those that its jobs fill
+    planes: int = 1  # Separate networks, each with a port of every NIC
     switch_latency_s: float = 0.0  # One more switch on the way [s]
 
 

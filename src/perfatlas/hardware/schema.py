@@ -85,6 +85,17 @@ NODE_FIELDS: Final[Mapping[str, device_fields.SpecField]] = {
             *device_fields.BETWEEN,
         )
     ),
+    "fabric.pods": device_fields.optional(
+        device_fields.count("pods of the machine, or groups of a dragonfly", *device_fields.FLOWS)
+    ),
+    "fabric.planes": device_fields.optional(
+        device_fields.number(
+            "separate networks, each with a port of every NIC, such as 2 of a dual-plane fabric",
+            ("whole", ""),
+            (1, 64),
+            *device_fields.FLOWS,
+        )
+    ),
     "fabric.switch_latency": device_fields.optional(
         device_fields.latency(
             "latency of one more switch, of which a message passes two for each tier above leaves",

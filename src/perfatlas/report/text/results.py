@@ -133,7 +133,7 @@ def limited_text(text: str, limit: str) -> str:
 # shown in the headline, the assumptions or the warnings
 HIDDEN: Final = (
     *("gpus", "item", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
-    "image_tokens",
+    *("image_tokens", "link_use"),
 )
 # omitted in a brief answer
 DETAILS: Final = frozenset((

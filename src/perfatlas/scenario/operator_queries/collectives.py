@@ -15,6 +15,7 @@ import numpy as np
 from perfatlas import collectives, parallelism
 from perfatlas.answer import (
     MEASURED_STANDING,
+    ROUTES,
     collective_readers,
     other_vendors_note,
     price_columns,
@@ -29,13 +30,14 @@ from perfatlas.scenario.fields import InputFields, number_columns
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.vocabulary.fields import (
     CollectiveKernels,
+    CollectiveRoutes,
     CollectiveShape,
     SystemChoice,
     TierChoice,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,6 +53,15 @@ RESULTS: Final = (
     *("bus_bandwidth_bytes_per_s", "algorithm", "bound", "bound_time_s", "tier"),
 )
 
+# Results of collectives whose flows have routes
+CONGESTION: Final[Mapping[str, Callable[[collectives.Congestion], Any]]] = {
+    "fabric_slowdown": lambda one: one.slowdown,
+    "fabric_slowdown_alone": lambda one: one.alone,
+    "fabric_slowdown_links_up": lambda one: one.links_up,
+    "slowest_flow_bytes_per_s": lambda one: one.slowest_flow_bytes_per_s,
+    "stall_s": lambda one: one.stall_s,
+    "link_use": lambda one: [vars(use) for use in one.uses],
+}
 SINGLE_GPU: Final = "gpus = 1: one GPU exchanges no data, so the time is 0; set gpus to 2 or more"
 NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
 
@@ -88,7 +99,9 @@ def _domain_message(c: Columns, row: int) -> str:
 
 
 # groups in reverse order: Python collects annotations from the last base on
-class CollectiveInputs(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
+class CollectiveInputs(
+    InputFields, CollectiveKernels, CollectiveRoutes, TierChoice, CollectiveShape, SystemChoice
+):
     """A collective between GPUs of one system."""
 
     rules = (
@@ -135,6 +148,7 @@ class PricedCollectiveQueries:
     shapes: collectives.CollectiveShapes  # Sizes and groups (U)
     found: collectives.PricedCollectives  # Prices and algorithms (U)
     hop_s_U: FloatArray  # One hop of their links (U,) [s]
+    congestion: Sequence[collectives.Congestion] | None  # On links (U); None without routes
 
     def system(self, u: int) -> System:
         """Return the system of a query."""
@@ -186,7 +200,17 @@ class PricedCollectiveQueries:
             "bus_bandwidth_bytes_per_s": bandwidth_U.tolist(),
             "algorithm": self.found.algorithm_U.tolist(),
         }
-        return {name: columns[name] for name in RESULTS}
+        found = {name: columns[name] for name in RESULTS}
+        if self.congestion is not None:
+            stall_U = [one.stall_s or 0.0 for one in self.congestion]
+            for name in ("time_s", "time_s_low", "time_s_high", *RESULTS[3:5]):
+                found[name] = np.add(found[name], stall_U).tolist()
+            found["bus_bandwidth_bytes_per_s"] = collectives.bus_bandwidth(
+                shapes.op, shapes.bytes, shapes.ranks, np.array(found["time_s"])
+            ).tolist()
+            for name, fact in CONGESTION.items():
+                found[name] = [fact(one) for one in self.congestion]
+        return found
 
 
 def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollectiveQueries:
@@ -212,12 +236,14 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     size = number_columns(inputs, COLLECTIVE_SIZES)
+    congestion = _congestion(first, [systems[index] for index in index_U], size["gpus"])
     shapes = collectives.CollectiveShapes(
         op=first.op,
         bytes=size["bytes"],
         ranks=size["gpus"],
         stride=np.ones(len(inputs)),
         format_name=format_of(first.format).name,
+        slowdown=np.array([one.slowdown for one in congestion]) if congestion else None,
     )
     found = collectives.price_collectives(
         shapes,
@@ -234,7 +260,32 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         shapes=shapes,
         found=found,
         hop_s_U=collectives.one_hop_s(shapes, systems, index_U),
+        congestion=congestion,
     )
+
+
+def _congestion(
+    inputs: CollectiveInputs, systems: Sequence[System], gpus_U: FloatArray
+) -> list[collectives.Congestion] | None:
+    """Return the congestion of queries on systems of their own (U), None without routes."""
+    if inputs.fabric_routing is None:
+        return None
+    traffic = collectives.Traffic(
+        routing=inputs.fabric_routing,
+        queue_pairs=inputs.queue_pairs,
+        jobs=inputs.concurrent_jobs,
+        scattered=inputs.job_placement == "scattered",
+        failed_links=inputs.failed_links,
+        flapping=inputs.link_failure == "flapping",
+        seed=inputs.seed,
+    )
+    known: dict[tuple[int, float], collectives.Congestion] = {}
+    pairs = list(zip(systems, gpus_U.tolist(), strict=True))
+    for system, gpus in pairs:
+        if (id(system), gpus) not in known:
+            units = collectives.fabric_units(system, gpus)
+            known[id(system), gpus] = collectives.congestion(system, inputs.op, units, traffic)
+    return [known[id(system), gpus] for system, gpus in pairs]
 
 
 def _implementation(inputs: CollectiveInputs, system: System) -> collectives.Implementation:
@@ -260,8 +311,9 @@ def _foreign_kernels(q: PricedCollectiveQueries) -> Remarks:
 def _unread_overrides(q: PricedCollectiveQueries) -> Remarks:
     if not any(system.overridden for system in q.systems):
         return False, ""
+    routed = () if q.congestion is None else (ROUTES,)
     unread = [
-        unread_overrides(system, collective_readers(system, gpus))
+        unread_overrides(system, {*collective_readers(system, gpus), *routed})
         for system, gpus in zip(map(q.system, range(len(q.inputs))), q.shapes.ranks, strict=True)
     ]
     return np.array([bool(texts) for texts in unread]), unread.__getitem__
@@ -311,9 +363,18 @@ def _many_nodes(q: PricedCollectiveQueries) -> Remarks:
         (q.fewest_nodes > most) & q.predicted,
         lambda u: (
             f"{q.fewest_nodes[u]:,.0f} nodes: collectives between nodes were measured on at most"
-            f" {most:.0f}; {q.found.algorithm_U[u]} is extrapolated without congestion, and the"
-            " upper end of the interval grows with each doubling of the nodes"
+            f" {most:.0f}; {q.found.algorithm_U[u]} is extrapolated"
+            f"{'' if q.congestion else ' without congestion'}, and the upper end of the interval"
+            " grows with each doubling of the nodes"
         ),
+    )
+
+
+def _without_flows(q: PricedCollectiveQueries) -> Remarks:
+    none_U = [one.slowest_flow_bytes_per_s is None for one in q.congestion or ()]
+    return np.array(none_U or False), (
+        "all GPUs share a scale-up domain: no link between nodes is used, and fabric_routing has no"
+        " effect"
     )
 
 
@@ -321,7 +382,11 @@ COLLECTIVE_WARNINGS: Final[tuple[Remark, ...]] = (
     _foreign_kernels,
     lambda q: (q.shapes.ranks == 1.0, SINGLE_GPU),
     *(_unread_overrides, _reduced_by_library, _unseen_fabric, _leaves_domain, _unstated_bridge),
-    _many_nodes,
+    *(_many_nodes, _without_flows),
+    lambda q: (
+        q.congestion is not None and not q.predicted,
+        "in tier bound, shared links do not slow the time down",
+    ),
 )
 
 

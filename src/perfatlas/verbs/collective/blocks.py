@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import format_quantity
 from perfatlas.report import charts, pages
 from perfatlas.report.text import limits_of
 from perfatlas.verbs.collective.answer import collective_columns
@@ -24,7 +25,23 @@ CHARTS: Final = (
 
 def collective_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     """Return a collective: on a page over message sizes, a line for each algorithm."""
-    return pages.results_page(answer, on_page=lambda: _by_size(answer), reproduce=reproduce)
+    uses = answer["results"].get("link_use") or ()
+    rows = [
+        [
+            str(use["tier"]).replace("_", " "),
+            f"{use['count']:,}",
+            format_quantity(use["bandwidth_bytes_per_s"], "B/s"),
+            f"{use['mean_share']:.0%}",
+            f"{use['max_share']:.0%}",
+        ]
+        for use in uses
+    ]
+    head = ("tier", "links", "bandwidth", "mean use", "highest use")
+    table = pages.Section(title="Links between nodes", blocks=[pages.Table(head=head, rows=rows)])
+    sections = [table] if rows else []
+    return pages.results_page(
+        answer, *sections, on_page=lambda: _by_size(answer), reproduce=reproduce
+    )
 
 
 def _by_size(answer: Mapping[str, Any]) -> list[pages.Section]:

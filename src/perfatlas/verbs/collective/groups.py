@@ -6,11 +6,14 @@ from typing import Final
 
 from perfatlas.vocabulary.fields import (
     CollectiveKernels,
+    CollectiveRoutes,
     CollectiveShape,
     SystemChoice,
     TierChoice,
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "collective": (SystemChoice, CollectiveShape, TierChoice, CollectiveKernels),
+    "collective": (
+        *(SystemChoice, CollectiveShape, TierChoice, CollectiveRoutes, CollectiveKernels),
+    ),
 }

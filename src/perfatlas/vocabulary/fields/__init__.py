@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields.numbers import MAX_COUNT, MAX_S, Number
     from perfatlas.vocabulary.fields.operators import (
         AttentionKind, AttentionPhase, AttentionShape, AttentionSizes, CollectiveKernels,
+        CollectiveRoutes,
         CollectiveShape, ConvShape, DesignedAttention, ElementwiseShape, EmbeddingShape, GemmShape,
         KernelChoice, MeasuredProduct, MoeShape, NormShape, RowShape, TileChoice,
     )

@@ -20,6 +20,7 @@ ROPE: Final = conditions.Equals("op", "rope_and_cache")
 GROUPED: Final = conditions.AllOf(
     conditions.NotEqual("groups", 1), conditions.NotEqual("tier", "bound")
 )
+ROUTED: Final = conditions.Equals("fabric_routing", "ecmp", "adaptive")
 LIBRARY: Final = "nccl"
 
 
@@ -252,6 +253,34 @@ class CollectiveShape:
     format: Annotated[FormatName, REDUCTION] = "bf16"
     gpus: Count
     nodes: Count | None = None
+
+
+@group("Network", 3)
+class CollectiveRoutes:
+    """Routes of flows between nodes, and what else is on their links."""
+
+    fabric_routing: Literal["ecmp", "adaptive"] | None = None
+    queue_pairs: Annotated[
+        Annotated[int, Number(at_least=1, at_most=64)], conditions.Equals("fabric_routing", "ecmp")
+    ] = 1
+    concurrent_jobs: Annotated[Annotated[int, Number(at_least=1, at_most=64)], ROUTED] = 1
+    job_placement: Annotated[
+        Literal["packed", "scattered"],
+        conditions.WithMessage(
+            conditions.NotEqual("concurrent_jobs", 1), "concurrent_jobs = 1", "set concurrent_jobs"
+        ),
+    ] = "packed"
+    failed_links: Annotated[SizeOrZero, ROUTED] = 0
+    link_failure: Annotated[
+        Literal["down", "flapping"],
+        conditions.WithMessage(
+            conditions.NotEqual("failed_links", 0), "failed_links = 0", "set failed_links"
+        ),
+    ] = "down"
+    seed: Annotated[
+        Annotated[int, Number(at_least=0, at_most=2**31)],
+        Row("Seed of random draws.", elsewhere=("random_seed", "rng_seed"), needs=ROUTED),
+    ] = 0
 
 
 @group("Kernels", 4)
