@@ -52,7 +52,12 @@ def test_samples_have_the_energy_of_the_categories(failing: dict[str, Any]) -> N
 
 
 def test_overhead_follows_the_load() -> None:
-    asked = {"pue": 1.4, "pue_fixed_share": 0.5, "pue_square_share": 0.2, "system": "h100_sxm"}
+    asked: dict[str, Any] = {
+        "pue": 1.4,
+        "pue_fixed_share": 0.5,
+        "pue_square_share": 0.2,
+        "system": "h100_sxm",
+    }
     columns = power_of(fleet_schedule(**SITE, **asked))
     full_w = 16 * node_power(resolve_system("h100_sxm").node).node_w(600.0)
     load = columns["it_power_w"] / full_w
