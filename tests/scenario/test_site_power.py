@@ -118,6 +118,7 @@ def test_a_wrong_profile_is_refused(tmp_path: Path, text: str, words: str) -> No
         ({"pue_fixed_share": 0.5}, "pue"),
         ({"trace_resolution_s": 0}, "at least 0.001"),
         ({"trace_resolution_s": 0.001}, "raise it"),
+        ({"trace_resolution_s": 1000, "site_profile": "site.csv"}, "does not divide the hours"),
         ({"num_jobs": None}, "set num_jobs"),
         ({"power_w": None, "idle_power_w": None}, "power_w"),
     ],

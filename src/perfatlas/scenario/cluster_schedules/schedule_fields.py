@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import InvalidSpecError, Rule, did_you_mean, repr_for_error
+from perfatlas.quantities import HOUR_S, InvalidSpecError, Rule, did_you_mean, repr_for_error
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     ClusterPower,
@@ -99,6 +99,18 @@ class ScheduleFields(
             ),
             "response = drain lets jobs end above a cap of the site",
             "set another response, such as slurm_requeue",
+        ),
+        Rule(
+            lambda c: (
+                c.is_set("site_profile")
+                & c.is_set("trace_resolution_s")
+                & (
+                    np.abs(np.remainder(HOUR_S / c.numbers("trace_resolution_s") + 0.5, 1.0) - 0.5)
+                    > 1e-9
+                )
+            ),
+            "trace_resolution_s = {trace_resolution_s:g} does not divide the hours of site_profile",
+            "set 1h, or a part of it such as 15min",
         ),
         Rule(
             lambda c: c.numbers("pue_fixed_share") + c.numbers("pue_square_share") > 1.0,

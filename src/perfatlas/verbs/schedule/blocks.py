@@ -6,7 +6,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted
+from perfatlas.quantities import HOUR_S, counted
 from perfatlas.report import charts, pages, text
 from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.vocabulary.metrics import METRICS
@@ -221,12 +221,12 @@ def _site_chart(power: SitePower | None) -> list[pages.Section]:
     """Return the power of the site over time as a picture, empty without one."""
     if power is None:
         return []
-    time_s, lines = power.columns["time_s"], []
+    hour, lines = power.columns["time_s"] / HOUR_S, []
     for (name, label), colour in zip(SITE_LINES.items(), charts.COLOURS, strict=False):
         if (watts := power.columns.get(name)) is not None:
-            x, y = charts.highest_points(time_s, watts, MAX_POINTS)
+            x, y = charts.highest_points(hour, watts, MAX_POINTS)
             lines.append(charts.Line(label, x.tolist(), y.tolist(), colour, "step"))
-    figure = charts.LineChart(lines, charts.Axis("time", "s"), charts.Axis("power", "W"))
+    figure = charts.LineChart(lines, charts.Axis("time [h]"), charts.Axis("power", "W"))
     return [pages.Section.charted("Power of the site", figure, on="page")]
 
 
