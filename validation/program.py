@@ -135,6 +135,11 @@ COMMANDS: Final = (
         needs=TABLES,
     ),
     Command(
+        name="swings",
+        help="Power of nodes and jobs over time against readings and published swings.",
+        run="power.swings_command:swings",
+    ),
+    Command(
         name="energies",
         help="Fit energies per event to measured watts of sustained loads.",
         run="power.fit_command:energies",

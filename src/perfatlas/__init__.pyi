@@ -1372,6 +1372,12 @@ def fleet_schedule(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
     gco2_per_kwh: float | str | None = None,
+    trace_resolution_s: float | str | None = None,
+    trace_limit_w: float | str | None = None,
+    pue_fixed_share: float | str = 0.0,
+    pue_square_share: float | str = 0.0,
+    site_cap_w: float | str | None = None,
+    site_profile: str | None = None,
 ) -> FleetSchedule:
     """Return the simulated schedule of jobs that share a cluster.
 
@@ -1439,7 +1445,7 @@ def fleet_schedule(
             Default: none.
         response: Response of the launcher to a lost node; drain lets running jobs finish before
             the repair. Default: slurm_requeue. Needs failures of nodes (node_mtbf_s, fleet or
-            failures).
+            failures), or a cap of the site.
         detection_s: Time until a failure is detected [s]. Default: the launcher's. Needs failures
             of nodes, and a response other than drain.
         max_restarts: Maximum restarts, as the launcher counts them, before a job fails for good.
@@ -1458,11 +1464,26 @@ def fleet_schedule(
         repair_power_w: Power of a GPU board whose node is under repair [W]. Default: 0. Needs
             power_w.
         pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
-            Needs power_w and (usd_per_kwh or gco2_per_kwh).
+            Needs power_w and (usd_per_kwh or gco2_per_kwh or trace_resolution_s or site_cap_w or
+            site_profile).
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported. Needs power_w.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported. Needs power_w.
+        trace_resolution_s: Time between two samples of the power of the site, such as 1h [s].
+            Default: no power over time. Needs power_w.
+        trace_limit_w: Power of the facility above which time is counted [W], such as 2MW. Default:
+            the caps. Needs trace_resolution_s.
+        pue_fixed_share: Share of the overhead at full load, pue - 1, that does not depend on the
+            load [fraction]. Default: 0. Needs pue and (trace_resolution_s or site_cap_w or
+            site_profile).
+        pue_square_share: Share of it that grows with the square of the load; the rest is
+            proportional [fraction]. Default: 0. Needs pue and (trace_resolution_s or site_cap_w or
+            site_profile).
+        site_cap_w: Limit of the power of the facility [W], such as 20MW: nodes beyond it are held
+            out of service. Default: none. Needs power_w.
+        site_profile: Table by hour (column hour, from 0) with cap_w, gco2_per_kwh or usd_per_kwh;
+            24 rows repeat every day. Default: none. Needs power_w.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a file is invalid.
@@ -4424,6 +4445,7 @@ def search_training(
         "step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"
     ] = "step_time_s",
     max_step_time_s: float | str | None = None,
+    max_job_power_w: float | str | None = None,
     num_layouts: int | str = 5,
     sequence_length: int | str = 4096,
     global_batch: int | str,
@@ -4495,6 +4517,8 @@ def search_training(
         objective: Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step
             time over goodput (effective_step_time_s). Default: step_time_s.
         max_step_time_s: Maximum step time of a layout [s]. Default: none.
+        max_job_power_w: Limit of the mean AC power of the nodes of the job [W], such as 2MW.
+            Default: none.
         num_layouts: Number of layouts in the answer, best first, with different parallel sizes.
             Default: 5.
         sequence_length: Tokens per sequence. Default: 4096.

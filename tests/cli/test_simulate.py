@@ -34,6 +34,18 @@ def test_per_request_results_are_written(
     assert sum(ttft) / 30 == pytest.approx(answer["results"]["ttft_s"]["mean"])
 
 
+def test_the_power_over_time_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    results = answered(capsys, "--request-rate", "10", "--power-trace", str(path))["results"]
+    table = read_table(str(path))
+    lasts_s = [*map(float, table.cells("time_s")), results["makespan_s"]]
+    watts = list(map(float, table.cells("deployment_power_w")))
+    each_j = [w * (end - start) for w, start, end in zip(watts, lasts_s, lasts_s[1:], strict=False)]
+    assert sum(each_j) / results["makespan_s"] == pytest.approx(
+        results["deployment_power_w"], rel=0.02
+    )
+
+
 def test_requests_of_a_file_are_simulated(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -112,9 +112,11 @@ def test_failures_and_limits_count() -> None:
     stopped = train(**traced, **failing).results["power_over_time"][-1]
     assert stopped["mean_power_w"] < quiet["mean_power_w"]
     assert 0.0 < stopped["above_limit_share"] < quiet["above_limit_share"] <= 1.0
-    saved = {"checkpoint_bytes_per_s": 1e9, "async_checkpoint": False}
-    stalled = train(**traced, **saved, checkpoint_interval_s=300).results["power_over_time"][-1]
+    saved = {"checkpoint_bytes_per_s": 1e9, "async_checkpoint": False, "checkpoint_interval_s": 300}
+    stalled = train(**traced, **saved).results["power_over_time"][-1]
     assert stalled["mean_power_w"] < quiet["mean_power_w"]
+    *_, job, site = train(**traced, **saved, equal_jobs=8).results["power_over_time"]
+    assert site["least_power_w"] > 8 * job["least_power_w"]  # they do not save at the same time
 
 
 @pytest.mark.parametrize(

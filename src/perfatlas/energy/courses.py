@@ -67,6 +67,13 @@ class JobCourse:
     start_s_U: FloatArray  # When it starts to run, the first time at 0 or before (U,) [s]
     end_s_U: FloatArray  # When a failure stops it (U,) [s]
 
+    @property
+    def cycle_s(self) -> float:
+        """Time after which the course repeats: of a step, or from checkpoint to checkpoint [s]."""
+        if np.isinf(self.steps_per_checkpoint):
+            return self.step.duration_s
+        return self.steps_per_checkpoint * self.step.duration_s + self.stall_s
+
     def sampled_w(self, count: int, resolution_s: float) -> FloatArray:
         """Return the mean power of equal samples from time 0 on (T,) [W].
 
@@ -96,7 +103,7 @@ class JobCourse:
         step_s, run_s, saved_s, stalled_s = self.step.duration_s, time_s, 0.0 * time_s, 0.0 * time_s
         if np.isfinite(self.steps_per_checkpoint):
             steps_s = self.steps_per_checkpoint * step_s
-            saves, rest_s = np.divmod(time_s, steps_s + self.stall_s)
+            saves, rest_s = np.divmod(time_s, self.cycle_s)
             run_s = np.minimum(rest_s, steps_s)
             saved_s, stalled_s = saves * steps_s, saves * self.stall_s + rest_s - run_s
         steps, part_s = np.divmod(run_s, step_s)

@@ -19,6 +19,9 @@ class LayoutSearch:
         "step_time_s"
     )
     max_step_time_s: Annotated[float, fields.Number(unit="s", above=0.0)] | None = None
+    max_job_power_w: Annotated[float, fields.Number(unit="W", above=0.0, at_most=1e11)] | None = (
+        None
+    )
     num_layouts: Annotated[int, fields.Number(at_least=1, at_most=MAX_LAYOUTS)] = 5
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.energy import node_power
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.training_steps import ZERO, refused_by_recipe
 from perfatlas.studies.layout_question import SEARCHED
 from perfatlas.studies.ranking import first_distinct, joined, rank_order
@@ -260,6 +261,7 @@ PRICED_AT_ONCE: Final = 256
 # choices of which the answer shows the best for each combination of all other sizes
 CHOICES: Final = ("vpp", "micro_batch", "zero", "recompute")
 SLOW_STEP: Final = "max_step_time_s"
+POWERFUL: Final = "max_job_power_w"
 RANKED: Final = ("place", "score")  # columns of priced layouts that are not answered
 
 
@@ -359,11 +361,18 @@ def _search(
 
 
 def _counted(
-    rejected: Counter[str], query: LayoutSearchInputs, fits_N: BoolArray, step_s_N: FloatArray
+    rejected: Counter[str],
+    query: LayoutSearchInputs,
+    fits_N: BoolArray,
+    step_s_N: FloatArray,
+    job_w_N: FloatArray | None = None,
 ) -> BoolArray:
-    """Return the layouts that fit and are fast enough (N,), and count the others."""
+    """Return the layouts that fit, are fast enough and draw no more (N,), and count the others."""
     slow_N = step_s_N > (query.max_step_time_s or np.inf)
-    kept_N, refused = refused_by_rule(((FITS, ~fits_N), (SLOW_STEP, slow_N)), fits_N.size)
+    rules = [(FITS, ~fits_N), (SLOW_STEP, slow_N)]
+    if job_w_N is not None:
+        rules.append((POWERFUL, job_w_N > (query.max_job_power_w or np.inf)))
+    kept_N, refused = refused_by_rule(rules, fits_N.size)
     rejected.update(refused)
     return kept_N
 
@@ -374,7 +383,8 @@ def _priced(
     """Return the layouts of a family that fit and are fast enough, as columns; count the others."""
     question = family.question
     steps = step.training_steps(question, family.costs)
-    kept = np.flatnonzero(_counted(rejected, query, steps.memory.fits, steps.step_s_C))
+    job_w_C = None if query.max_job_power_w is None else _job_power_w(question, steps)
+    kept = np.flatnonzero(_counted(rejected, query, steps.memory.fits, steps.step_s_C, job_w_C))
     layouts, step_s = take_layouts(question.layouts, kept), steps.step_s_C[kept]
     return {
         "gpus": layouts.gpus,
@@ -386,6 +396,25 @@ def _priced(
         "place": places_N[kept],
         "score": _score_of(query, step_s, layouts.gpus),
     }
+
+
+def _job_power_w(question: step.TrainingQuestion, steps: step.TrainingSteps) -> FloatArray:
+    """Return the mean AC power of the nodes of each job (C,) [W].
+
+    Raises:
+        UnsupportedError: The power of the device or of its nodes is not known.
+    """
+    system = question.systems[0]
+    node = node_power(system.node)
+    board_w_C = steps.power.power_w(steps.step_s_C)
+    each_w_C = node.node_w(0.0) / node.devices + node.factor * board_w_C
+    job_w_C: FloatArray = question.layouts.gpus * each_w_C
+    if np.isnan(job_w_C).any():
+        raise UnsupportedError(
+            f"max_job_power_w: the power of {system.name} or of its nodes is not predicted; leave"
+            " out max_job_power_w"
+        )
+    return job_w_C
 
 
 def _best_of(parts: Sequence[dict[str, Any]], query: LayoutSearchInputs) -> dict[str, Any]:

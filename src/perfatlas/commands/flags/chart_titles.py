@@ -36,7 +36,7 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Roofline",
         f"Memory of a {REST}",
     ),
-    "fleet schedule": ("Where the GPU time goes",),
+    "fleet schedule": ("Where the GPU time goes", "Power of the site"),
     "goodput": (
         "Where the time goes",
         "Distribution of the time to finish",

@@ -27,12 +27,14 @@ WATTS: Final = {
     "power_w": "GPU power",
     "idle_power_w": "power of an idle GPU",
     "repair_power_w": "power of a GPU under repair",
+    "site_cap_w": "cap of the site",
+    "trace_limit_w": "limit of the site",
 }
 SHARES: Final = ("target", "mfu", "scheduling")  # fields
 # told in Wh, as electricity is sold
 ENERGIES: Final = frozenset((
     *("job_energy_j", "lost_energy_j", "lost_work_energy_j", "cluster_energy_j", "work_energy_j"),
-    *("stalled_energy_j", "idle_gpu_energy_j", "repair_energy_j"),
+    *("stalled_energy_j", "idle_gpu_energy_j", "repair_energy_j", "site_energy_j"),
 ))  # fmt: skip
 BAR: Final = 24
 OTHERS: Final = "others"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.cluster_schedules.schedule_fields import (
         JOB_NAMES, ScheduleFields, parse_schedule, variants,
     )
+    from perfatlas.scenario.cluster_schedules.site import Site, SitePower, site_power
     from perfatlas.scenario.cluster_schedules.steady_stream import (
         JobStream, is_stream, sized_stream, transient_note, unfilled_warning,
     )

@@ -18,6 +18,11 @@ PARTS: Final[tuple[str, ...]] = (
 )
 COMPUTING: Final = frozenset(("productive", "unfinished", "under_way", "lost_work"))
 STALLED: Final = frozenset(("restart", "detection", "waiting"))
+OF_SITE: Final = (
+    "power of the site: {nodes}, times a PUE that is {pue:g} at full load; hosts draw the same at"
+    " any load, and nothing on nodes out of service; a cap holds out the last nodes, whose jobs"
+    " stop as at a failure, so that the GPUs of all others may compute"
+)
 REPAIR: Final = frozenset(("down",))
 
 
@@ -100,10 +105,15 @@ def energy_notes(inputs: ScheduleFields) -> list[str]:
     """Return the assumptions on power, as sentences; empty without a power."""
     if inputs.power_w is None:
         return []
+    site: tuple[str, ...] = ()
+    if inputs.watches_site:
+        nodes = "GPU boards alone, as no system is set" if inputs.system is None else "whole nodes"
+        site = (OF_SITE.format(nodes=nodes, pue=inputs.pue or 1.0),)
     return [
+        *site,
         (
             f"energy: GPU boards, {inputs.power_w:g} W while a job computes,"
             f" {inputs.idle_power_w:g} W while it waits or without a job,"
             f" {inputs.repair_power_w:g} W on nodes under repair; the rest of nodes is not included"
-        )
+        ),
     ]

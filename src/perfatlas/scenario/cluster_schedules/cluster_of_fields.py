@@ -54,7 +54,7 @@ def cluster_of(inputs: ScheduleFields) -> tuple[Cluster, tuple[str, ...]]:
 
 def unused_system(inputs: ScheduleFields) -> str:
     """Return a remark on a system whose cluster is the default one, or ""."""
-    if inputs.system is None:
+    if inputs.system is None or inputs.watches_site:
         return ""
     try:
         without, _ = cluster_of(inputs.changed(system=None))

@@ -25,6 +25,7 @@ from perfatlas.scenario.cluster_schedules.jobs_of_fields import (
     job_source,
     without_larger,
 )
+from perfatlas.scenario.cluster_schedules.site import Site, with_outages
 
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Failures, Jobs
@@ -153,6 +154,9 @@ class Prepared:
         failures = None
         if horizon_s is not None:
             failures = drawn(self.inputs, self.node_failures, self.cluster, horizon_s)
+        if self.inputs.site_cap_w is not None or self.inputs.site_profile is not None:
+            outages = Site.of(self.inputs, self.cluster).outages()
+            failures = with_outages(failures, outages)
         try:
             return schedule(
                 self.jobs,
@@ -160,6 +164,7 @@ class Prepared:
                 policy_of(self.inputs),
                 failures=failures,
                 until_s=self.inputs.until_s,
+                watched=self.inputs.trace_resolution_s is not None,
             )
         except InfeasibleError as problem:
             raise self._smaller(problem) from problem

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import InvalidSpecError, Rule, did_you_mean, repr_for_error
+from perfatlas.quantities import HOUR_S, InvalidSpecError, Rule, did_you_mean, repr_for_error
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     ClusterPower,
     ScheduledFailures,
     SchedulingPolicy,
     SharedCluster,
+    SitePowerFields,
     SubmittedJobs,
 )
 
@@ -31,9 +32,20 @@ FAILURES: Final = ("node_mtbf_s", "fleet", "failures")
 
 # the groups from the last to the first: Python collects annotations from the last base on
 class ScheduleFields(
-    InputFields, ClusterPower, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs
+    InputFields,
+    SitePowerFields,
+    ClusterPower,
+    ScheduledFailures,
+    SchedulingPolicy,
+    SharedCluster,
+    SubmittedJobs,
 ):
     """Jobs, the cluster they share, the rules they are served by, what fails and what it draws."""
+
+    @property
+    def watches_site(self) -> bool:
+        """Whether the power of the site is asked for, or limited."""
+        return (self.trace_resolution_s, self.site_cap_w, self.site_profile) != (None, None, None)
 
     rules: ClassVar[Sequence[Rule[Columns]]] = (
         Rule(
@@ -69,6 +81,51 @@ class ScheduleFields(
         Rule(
             lambda c: c.is_set("power_w") & ~c.is_set("idle_power_w"),
             "power_w requires idle_power_w, the power of a GPU without a job, such as 80",
+        ),
+        Rule(
+            lambda c: (
+                c.is_set("power_w")
+                & c.is_set("idle_power_w")
+                & (c.is_set("site_cap_w") | c.is_set("site_profile"))
+                & (c.numbers("idle_power_w") > c.numbers("power_w"))
+            ),
+            "idle_power_w = {idle_power_w:g} exceeds power_w = {power_w:g}: caps of the site count"
+            " GPUs that compute as those that draw most",
+            "set power_w to the power of a GPU that computes",
+        ),
+        Rule(
+            lambda c: (
+                (c.is_set("site_cap_w") | c.is_set("site_profile")) & c.equals("response", "drain")
+            ),
+            "response = drain lets jobs end above a cap of the site",
+            "set another response, such as slurm_requeue",
+        ),
+        Rule(
+            lambda c: (
+                c.is_set("site_profile")
+                & c.is_set("trace_resolution_s")
+                & (
+                    np.abs(np.remainder(HOUR_S / c.numbers("trace_resolution_s") + 0.5, 1.0) - 0.5)
+                    > 1e-9
+                )
+            ),
+            "trace_resolution_s = {trace_resolution_s:g} does not divide the hours of site_profile",
+            "set 1h, or a part of it such as 15min",
+        ),
+        Rule(
+            lambda c: c.numbers("pue_fixed_share") + c.numbers("pue_square_share") > 1.0,
+            "pue_fixed_share = {pue_fixed_share:g} and pue_square_share = {pue_square_share:g} add"
+            " to more than 1",
+            "lower one of them: they are shares of the overhead at full load",
+        ),
+        Rule(
+            lambda c: (
+                ~c.is_set("jobs")
+                & ~c.is_set("num_jobs")
+                & (c.is_set("trace_resolution_s") | c.is_set("site_profile"))
+            ),
+            "power over time, and caps by hour, need a schedule with an end",
+            "set num_jobs",
         ),
         Rule(
             lambda c: ~c.is_set("jobs") & ~c.is_set("num_jobs") & c.is_set("until_s"),

@@ -32,7 +32,8 @@ FIRST: Final = 3.0  # steps of a picture
 OF_TRACE: Final = (
     "power over time: boards follow their work at once, a job draws the power of boards without"
     " kernels in checkpoint stalls, detection and restarts; the rest of a node draws the same at"
-    " any load; the rack is the first one, which holds GPUs in the order tp, cp, dp, pp"
+    " any load; the rack is the first one, which holds GPUs in the order tp, cp, dp, pp, and whole"
+    " pipeline ranks where it holds more than one"
 )
 
 
@@ -134,8 +135,9 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
     count, fine, resolution_s = _samples(step, len(groups) if smoothing.is_set else 1)
     courses = rank_courses(step.steps, timeline, groups)
     rng, boards = np.random.default_rng(inputs.seed), {}
+    always = np.zeros(1), np.full(1, np.inf)
     for number in range(inputs.equal_jobs):
-        phase_s = rng.random() * timeline.step_s if number else 0.0
+        phase_s = rng.random() * _job(step, courses[0], always).cycle_s if number else 0.0
         periods = _periods(step, rng, phase_s)
         drawn_TB = np.stack(
             [
@@ -192,7 +194,7 @@ def _samples(step: TrainingStep, boards: int) -> tuple[int, int, float]:
     inputs = step.inputs
     duration_s, resolution_s = float(inputs.trace_duration_s or 0.0), inputs.trace_resolution_s
     count, fine = round(duration_s / resolution_s), 1
-    if boards > 1 or _smoothing(inputs).is_set:
+    if _smoothing(inputs).is_set:
         fine = max(math.ceil(resolution_s / SMOOTHED_S - ROUNDING), 1)
     most = MAX_SAMPLES / inputs.equal_jobs / boards / fine
     if not 2 <= count <= most:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.model import Cluster, Jobs, Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
+    from perfatlas.scenario.cluster_schedules import SitePower
 
 COMMAND: Final = "fleet schedule"
 FIELD_COLUMNS: Final = (
@@ -178,9 +179,11 @@ class FleetSchedule(AnsweredRun):
     Args:
         answer: The envelope.
         outcome: Results of every job.
+        power: Power of the site over time, with trace_resolution_s.
     """
 
     outcome: ScheduleOutcome
+    power: SitePower | None = None
 
     def per_job(self) -> dict[str, list[Any]]:
         """Return the results of every job, as columns: times [s] from the first submission."""
@@ -205,7 +208,8 @@ def fleet_schedule(
             preemption, placement, together, required, keeps_place, half_life_s, shares; response,
             detection_s, max_restarts, patience_s;
             node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed; power_w with
-            idle_power_w, repair_power_w, usd_per_kwh and pue.
+            idle_power_w, repair_power_w, usd_per_kwh and pue; trace_resolution_s, site_cap_w,
+            site_profile.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a file is invalid.
@@ -243,6 +247,11 @@ def fleet_schedule(
     if outcomes[1:]:
         results["compared"], remark = _compared(changes, others, outcomes[1:])
         base = replace(base, warnings=(*base.warnings, *filter(None, [remark])))
+    power = None
+    if base.inputs.trace_resolution_s is not None:
+        site = cluster_schedules.Site.of(base.inputs, base.cluster)
+        power = cluster_schedules.site_power(site, outcome)
+        results |= {} if power is None else power.results
     results["interrupted"] = any(schedule_outcome.interrupted for schedule_outcome in outcomes)
     given = schedule_scenario(
         inputs,
@@ -253,6 +262,7 @@ def fleet_schedule(
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
+        power=power,
     )
 
 

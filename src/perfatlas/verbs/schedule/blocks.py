@@ -6,13 +6,15 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted
+from perfatlas.quantities import HOUR_S, counted
 from perfatlas.report import charts, pages, text
 from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from perfatlas.scenario.cluster_schedules import SitePower
 
     Answered = Mapping[str, Any]
 
@@ -35,16 +37,26 @@ MAX_CLASSES: Final = 12
 FEW_IGNORED: Final = 3  # of a brief answer
 FEW_COMPARED: Final = 5
 OMITTED_FIELDS: Final = ("num_jobs", "nodes", "gpus_per_node", "seed", "compare")
+SITE: Final = (
+    *("site_mean_power_w", "site_peak_power_w", "site_least_power_w", "site_ramp_w_per_s"),
+    *("site_above_limit_share", "site_energy_j", "site_pue", "site_gco2", "site_electricity_usd"),
+)
+SITE_LINES: Final = {"facility_power_w": "facility", "it_power_w": "nodes", "cap_w": "cap"}
+MAX_POINTS: Final = 2000  # of a picture
 ENERGIES: Final = ("cluster_energy_j", *PARTS)
 RESULTS: Final = (
     *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
     *("failures", "restarts", "preemptions", "lost_gpu_hours"),
     *("single_domain_share", "domains_per_job"),
     *(*ENERGIES, "cluster_electricity_usd", "lost_work_electricity_usd"),
+    *SITE,
 )
 COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # shown if not 0
 # omitted in a brief answer
-DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "restarts")
+DETAILS: Final = (
+    *("load", "stranded_share", "fragmented_share", "backfilled", "restarts"),
+    *(name for name in SITE if name not in ("site_peak_power_w", "site_above_limit_share")),
+)
 STATISTICS: Final = ("mean", "p50", "p90")
 WAITS: Final = ("wait_s", "slowdown")
 GROWS: Final = "grows"  # in place of statistics that have no steady value
@@ -75,8 +87,14 @@ GLOSSARY: Final = {
 }
 
 
-def schedule_page(answer: Answered, *, reproduce: str) -> pages.Page:
-    """Return an answer of `fleet schedule`."""
+def schedule_page(
+    answer: Answered, *, reproduce: str, power: SitePower | None = None
+) -> pages.Page:
+    """Return an answer of `fleet schedule`.
+
+    Args:
+        power: Power of the site over time, which only the command has.
+    """
     results = answer["results"]
     values = {
         text.label_of("allocated_share"): text.format_value(
@@ -97,6 +115,7 @@ def schedule_page(answer: Answered, *, reproduce: str) -> pages.Page:
             pages.Section(blocks=_results(results), on="terminal", is_detail=True),
             pages.Section(title="Results", blocks=_results(results), on="page"),
             *_sections(answer),
+            *_site_chart(power),
             pages.Section(title="Glossary", blocks=[glossary], on="page"),
         ],
         title=schedule_headline(answer),
@@ -196,6 +215,19 @@ def _sections(answer: Answered) -> list[pages.Section]:
             )
         )
     return sections
+
+
+def _site_chart(power: SitePower | None) -> list[pages.Section]:
+    """Return the power of the site over time as a picture, empty without one."""
+    if power is None:
+        return []
+    hour, lines = power.columns["time_s"] / HOUR_S, []
+    for (name, label), colour in zip(SITE_LINES.items(), charts.COLOURS, strict=False):
+        if (watts := power.columns.get(name)) is not None:
+            x, y = charts.highest_points(hour, watts, MAX_POINTS)
+            lines.append(charts.Line(label, x.tolist(), y.tolist(), colour, "step"))
+    figure = charts.LineChart(lines, charts.Axis("time [h]"), charts.Axis("power", "W"))
+    return [pages.Section.charted("Power of the site", figure, on="page")]
 
 
 def _table(rows: Sequence[Mapping[str, str]], texts: int = 1) -> pages.Table:

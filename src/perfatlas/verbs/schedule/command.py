@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -45,18 +46,25 @@ class ScheduleFiles:
         compare: Also schedule the same jobs with other values, such as
             backfill=none,easy,conservative; repeatable, for all combinations.
         per_job: Write per-job results (CSV, Parquet or JSON Lines).
+        power_trace: Write the power of the site over time (CSV, Parquet or JSON Lines); needs
+            --trace-resolution-s.
         page: HTML page of the answer.
     """
 
     scenario: File | None = None
     compare: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None
     per_job: File | None = None
+    power_trace: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
+
+    def tables(self) -> dict[str, File]:
+        """Return the files of columns, by flag."""
+        named = {"--per-job": self.per_job, "--power-trace": self.power_trace}
+        return {flag: path for flag, path in named.items() if path is not None}
 
     def files(self) -> dict[str, File]:
         """Return the output files of one schedule, by flag."""
-        per_job = {} if self.per_job is None else {"--per-job": self.per_job}
-        return {**per_job, **self.page.files()}
+        return {**self.tables(), **self.page.files()}
 
 
 @takes_fields("fleet schedule")
@@ -90,23 +98,29 @@ def schedule(
     _require(set_fields)
     for path in extra.files().values():
         check_writable(path)
-    if extra.per_job is not None:
+    for path in extra.tables().values():
         from perfatlas.files import table_format
 
-        table_format(str(extra.per_job))
+        table_format(str(path))
+    if extra.power_trace is not None and "trace_resolution_s" not in set_fields:
+        raise UsageError("--power-trace needs --trace-resolution-s, such as 1h")
     with notice_if_slow(PROGRESS):
         done = fleet_schedule(**set_fields)
     shares = set_fields.get("shares")
     if isinstance(shares, dict):
         set_fields["shares"] = ",".join(f"{user}={share}" for user, share in shares.items())
     document = done.answer.to_dict()
-    show_answer(document, output=output, set_fields=set_fields, pages=extra.page)
-    if extra.per_job is not None:
+    from perfatlas.verbs.schedule.blocks import schedule_page
+
+    page = partial(schedule_page, power=done.power)
+    show_answer(document, output=output, set_fields=set_fields, page=page, pages=extra.page)
+    for flag, path in extra.tables().items():
         sys.stdout.flush()  # print the answer even if the file cannot be written
         from perfatlas.files import write_table
 
-        write_table(str(extra.per_job), done.per_job())
-        sys.stderr.write(printable(f"perfatlas: --per-job written to {extra.per_job}\n"))
+        power = {} if done.power is None else done.power.rounded()
+        write_table(str(path), done.per_job() if flag == "--per-job" else power)
+        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}\n"))
     return INTERRUPTED if done.answer.results["interrupted"] else 0
 
 

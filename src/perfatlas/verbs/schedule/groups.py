@@ -13,5 +13,6 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         fields.SchedulingPolicy,
         fields.ScheduledFailures,
         fields.ClusterPower,
+        fields.SitePowerFields,
     ),
 }

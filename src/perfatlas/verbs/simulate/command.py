@@ -35,7 +35,7 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import UsageError, printable
+from perfatlas.quantities import UnsupportedError, UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,7 @@ class SimulateFlags:
         find_replicas: Find the smallest number of replicas that meets the SLOs (--slo-...).
         find_sessions: Find the largest number of live sessions that meets the SLOs (--slo-...).
         per_request: Write per-request results (CSV, Parquet or JSON Lines).
+        power_trace: Write the power of all GPUs over time (CSV, Parquet or JSON Lines).
         page: HTML page of the answer.
         trace: Write a Chrome trace of the requests (JSON, for ui.perfetto.dev).
         trace_from_s: Start of the --trace window, in seconds.
@@ -67,6 +68,7 @@ class SimulateFlags:
     find_replicas: Annotated[bool, SWITCH] = False
     find_sessions: Annotated[bool, SWITCH] = False
     per_request: File | None = None
+    power_trace: Annotated[File | None, RARE] = None
     page: PageFlags = field(default_factory=PageFlags)
     trace: File | None = None
     trace_from_s: Annotated[Seconds, default("0"), RARE] = None
@@ -111,9 +113,13 @@ class SimulateFlags:
         return self.records() | self.page.files()
 
     def records(self) -> dict[str, File]:
-        """Return the output files of single requests, by flag."""
-        named = {"--per-request": self.per_request, "--trace": self.trace}
+        """Return the output files of one run, by flag."""
+        named = self.tables() | {"--trace": self.trace}
         return {flag: path for flag, path in named.items() if path is not None}
+
+    def tables(self) -> dict[str, File | None]:
+        """Return the files of columns, by flag."""
+        return {"--per-request": self.per_request, "--power-trace": self.power_trace}
 
 
 @takes_fields("simulate")
@@ -140,10 +146,10 @@ def simulate(
         set_fields.get("prefill_system") and set_fields.get("decode_system")
     )
     require(set_fields, ("model",) if own else ("model", "system"), example=example_of("simulate"))
-    if extra.per_request is not None:
+    for table in filter(None, extra.tables().values()):
         from perfatlas.files import table_format
 
-        table_format(str(extra.per_request))
+        table_format(str(table))
     for path in extra.files().values():
         check_writable(path)
     return _simulate(set_fields, extra, output)
@@ -173,6 +179,19 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         from perfatlas.files import write_table
 
         write_table(str(extra.per_request), columns)
+    if extra.power_trace is not None:
+        from perfatlas.files import write_table
+
+        series = done.series()
+        watts = series.get("deployment_power_w")
+        if watts is None:
+            raise UnsupportedError(
+                "--power-trace: the power of the devices is not predicted; leave --power-trace out"
+            )
+        write_table(
+            str(extra.power_trace),
+            {"time_s": series["time_s"][: len(watts)], "deployment_power_w": watts},
+        )
     if extra.page.files():
         answer = done.answer.to_dict()
         line = reproduced(answer["command"], set_fields)

@@ -204,8 +204,15 @@ def _none_fits(
     inputs: studies.LayoutSearchInputs, found: studies.FoundLayouts
 ) -> quantities.InfeasibleError:
     """Return the error of a search whose layouts do not fit, with the GPUs on which one does."""
-    slow = found.space.rejected["max_step_time_s"]
+    slow, powerful = (found.space.rejected[n] for n in ("max_step_time_s", "max_job_power_w"))
     on = quantities.counted(inputs.most_gpus, "GPU")
+    if powerful:
+        message = (
+            f"none of {found.space.size:,} layouts on {on} draws at most max_job_power_w ="
+            f" {inputs.max_job_power_w:g} W ({powerful:,} are above it)"
+        )
+        advice = ("raise max_job_power_w, or set max_gpus to search fewer GPUs",)
+        return quantities.InfeasibleError(message, advice=advice)
     if slow:
         message = (
             f"none of {found.space.size:,} layouts on {on} has a step within"

@@ -26,6 +26,7 @@ RULES: Final = {
     "recipe": "sizes that the engine or the recipe refuses",
     "fits_in_memory": "does not fit in memory",
     "max_step_time_s": "slower than max_step_time_s",
+    "max_job_power_w": "above max_job_power_w",
 }
 PARTS: Final = {
     "compute": "kernels",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields.goodput import (
         JobFailures, JobOnFleet, MeasuredStep, ResilientJob, SparePool,
     )
-    from perfatlas.vocabulary.fields.job_power import ClusterPower, JobPower
+    from perfatlas.vocabulary.fields.job_power import ClusterPower, JobPower, SitePowerFields
     from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst, RankBalance
     from perfatlas.vocabulary.fields.name_lists import Names, read_names
     from perfatlas.vocabulary.fields.numbers import MAX_COUNT, MAX_S, Number

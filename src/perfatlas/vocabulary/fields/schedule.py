@@ -31,10 +31,10 @@ SHRINKING: Final = ("slurm_no_kill", "torchrun")
 PATIENT: Final = ("kueue", "torchrun")
 GENERATED: Final = conditions.NotSet("jobs", "replaces generated jobs")
 FAILING: Final = conditions.WithMessage(
-    conditions.AnySet("node_mtbf_s", "fleet", "failures"),
+    conditions.AnySet("node_mtbf_s", "fleet", "failures", "site_cap_w", "site_profile"),
     "no node failures are set",
     "set node_mtbf_s with repair_s, fleet or failures",
-    "failures of nodes (node_mtbf_s, fleet or failures)",
+    "failures of nodes (node_mtbf_s, fleet or failures), or a cap of the site",
 )
 HIT: Final = conditions.AllOf(FAILING, conditions.NotEqual("response", "drain"))
 REQUEUING: Final = conditions.AllOf(

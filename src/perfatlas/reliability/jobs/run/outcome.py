@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 MIN_S: Final = 10.0  # shortest run time in a slowdown
 
 
+class ClusterCourse(NamedTuple):
+    """GPU-time of a schedule from event to event (E intervals)."""
+
+    edge_s: Float  # Times of the events, from 0 to the end (E + 1,) [s]
+    working_E: Float  # GPU-seconds of jobs that work, not restart or wait (E,)
+    down_E: Float  # GPU-seconds of nodes under repair (E,)
+
+
 @dataclass(frozen=True)
 class ScheduleOutcome:
     """A simulated schedule."""
@@ -41,6 +49,7 @@ class ScheduleOutcome:
     before: ScheduleOutcome | None = None
     # Jobs whose waiting and slowdown are measured (J,), None for all
     measured_J: NDArray[np.bool_] | None = None
+    course: ClusterCourse | None = None  # GPU-time over time, where it was watched
 
     def column(self, name: str) -> Ints:
         """Return a field of all jobs (J,): ticks, counts or codes as in `state.JOB`."""

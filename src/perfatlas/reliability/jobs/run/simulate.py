@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.jobs.model import TICKS_PER_SECOND, pack, ticks
-from perfatlas.reliability.jobs.run.outcome import ScheduleOutcome
+from perfatlas.reliability.jobs.model import RUNNING, TICKS_PER_SECOND, pack, ticks
+from perfatlas.reliability.jobs.run.outcome import ClusterCourse, ScheduleOutcome
 from perfatlas.sampling import MIN_OBSERVATIONS, SETTLED, warm_up
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.jobs.model import Cluster, Failures, Jobs, Policy
+    from perfatlas.reliability.jobs.model import Cluster, Failures, Jobs, Policy, ScheduleState
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -30,6 +32,7 @@ def schedule(
     *,
     failures: Failures | None = None,
     until_s: float | None = None,
+    watched: bool = False,
 ) -> ScheduleOutcome:
     """Return the simulated schedule of jobs that share a cluster.
 
@@ -37,6 +40,7 @@ def schedule(
         jobs: Jobs in the order of submission.
         until_s: End of the simulation [s]; None runs until no event is left. Ctrl-C ends it early,
             which the result states.
+        watched: Whether the result has its GPU-time from event to event.
 
     Raises:
         InfeasibleError: A job can never run on the cluster; names its row.
@@ -63,9 +67,11 @@ def schedule(
     sim = pack(jobs, cluster, policy, failures, until)
     steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
     interrupted, handle = False, hold(sim)
+    seen = [_seen(sim)]
     try:
-        while not run_world(handle, steps):
-            pass
+        while not run_world(handle, 1 if watched else steps):
+            if watched:
+                seen.append(_seen(sim))
     except KeyboardInterrupt:
         state = sim.state_1[0]
         if not state["steps"]:
@@ -79,7 +85,29 @@ def schedule(
         raise InvalidSpecError(
             f"{cluster.gpus} GPUs for {now} ticks of a millisecond exceed the range of the counters"
         )
-    return ScheduleOutcome(jobs, cluster, sim, interrupted=interrupted)
+    course = _course(seen, now) if watched else None
+    return ScheduleOutcome(jobs, cluster, sim, interrupted=interrupted, course=course)
+
+
+def _seen(sim: ScheduleState) -> tuple[int, int, Ints, Ints]:
+    """Return the time, GPUs under repair, and GPUs of working jobs with the start of their work."""
+    state = sim.state_1[0]
+    run_R = sim.job_J[sim.run_R[: state["runs"]]]
+    run_R = run_R[run_R["state"] == RUNNING]
+    return int(state["now"]), int(state["down"]), run_R["allocated"] * run_R["gpus"], run_R["since"]
+
+
+def _course(seen: Sequence[tuple[int, int, Ints, Ints]], now: int) -> ClusterCourse:
+    """Return the GPU-time from event to event, of which work may start between two."""
+    edge_E = np.array([*(time for time, *_ in seen), now])
+    working_E = [
+        float((gpus_R * np.maximum(end - np.maximum(since_R, start), 0)).sum())
+        for (start, _, gpus_R, since_R), end in zip(seen, edge_E[1:], strict=True)
+    ]
+    down_E = np.array([down for _, down, *_ in seen]) * np.diff(edge_E)
+    return ClusterCourse(
+        edge_E / TICKS_PER_SECOND, np.array(working_E) / TICKS_PER_SECOND, down_E / TICKS_PER_SECOND
+    )
 
 
 POINTS: Final = 100  # times at which waiting work is averaged

@@ -1,0 +1,35 @@
+"""Power over time against readings and published swings: errors that may only shrink."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from validation.power.swings import validate_swings
+from validation.program import main
+from validation.runs import shared_folder
+
+pytestmark = pytest.mark.skipif(
+    not (shared_folder() / "power_machines.csv").is_file(), reason="shared data are missing"
+)
+# nodes under load (H200, B200) and before it; published swings have no error
+MOST_ERRORS = (0.0844, 0.2100, 0.0911, 0.3654)
+
+
+def test_errors_of_nodes_do_not_grow() -> None:
+    found = validate_swings()
+    assert [row["rows"] for row in found["summary"]] == [17, 5, 17, 5, 22]
+    for row, most in zip(found["summary"], MOST_ERRORS, strict=False):
+        assert row["error"] <= most, row["what"]
+    by_limit = {
+        row["limit_w"]: row["predicted_w"] for row in found["nodes"] if row["state"] == "load"
+    }
+    assert list(map(by_limit.get, sorted(by_limit))) == sorted(by_limit.values())
+    inside = {row["figure"]: row["inside"] for row in found["figures"]}
+    assert sum(inside.values()) >= 3
+
+
+def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["swings", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["results"]["ramps"]) == 22
