@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.contract import Network
     from perfatlas.networks.hf_config.decoder import Family
+    from perfatlas.networks.vision_encoder import GraphEncoder, VisionEncoder
 
 
 MAX_CONFIG_BYTES: Final = 16_000_000
@@ -85,7 +86,8 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         named = tuple(text for text in architecture.warnings if text.startswith(decoder.LEFT_OUT))
         others = tuple(text for text in architecture.warnings if text not in named)
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
-    encoder, undescribed, checkpoint = None, "", CheckpointFormats()
+    encoder: VisionEncoder | GraphEncoder | None = None
+    undescribed, checkpoint = "", CheckpointFormats()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     alone = not _TEXT_ALONE.isdisjoint(outer.texts("architectures")[:1])
@@ -93,12 +95,16 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
+        wrapped = () if encoder else wrapped
     if encoder is None and wrapped and not alone:
-        counted, why = parts.count_encoders(outer)
+        counted, why, encoder = parts.count_encoders(outer)
         wrapped = tuple(f"{note}: {why}" if why else note for note in wrapped)
-        if counted:
+        if encoder:
+            audio = outer.has("audio_config")
+            wrapped = ("its encoder of audio is counted, but not priced",) if audio else ()
+        elif counted:
             undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
-            wrapped = (f"{undescribed}: {counted:,} parameters",)
+            wrapped = (f"{undescribed}: {counted:,} parameters{why and f' ({why})'}",)
             counted += architecture.unpriced_parameters
             architecture = replace(architecture, unpriced_parameters=counted)
     if outer.has(*FORMATS) or fields.has(*FORMATS):
@@ -113,7 +119,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        warnings=(*aside, *(() if encoder else wrapped), *architecture.warnings, *warnings),
+        warnings=(*aside, *wrapped, *architecture.warnings, *warnings),
         notes=(*notes, *architecture.notes),
     )
 
