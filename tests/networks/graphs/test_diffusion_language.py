@@ -90,7 +90,7 @@ def test_two_gpus_divide_the_tokens_of_a_step() -> None:
 
 def test_a_training_step_runs_one_pass() -> None:
     found = perfatlas.train(
-        model="llada-8b", system="h100_sxm", gpus=8, zero=3, global_batch=8, micro_batch=1
+        model="llada-8b", system="h100_sxm", gpus=8, zero="3", global_batch=8, micro_batch=1
     ).results
     products = 2 * 768 * (DEPTH * LAYER + VOCABULARY * WIDTH) + DEPTH * 4 * 768**2 * WIDTH
     flop = found["mfu"] * found["step_time_s"] * 8 * 989.4e12

@@ -430,12 +430,17 @@ def _encoder_of_images(row: Row, scope: Scope, counted: Counted) -> GraphEncoder
         {"name": model_type, "parameters": 0, "sizes": {"patches": merge**2}, "operators": nodes},
         scope.fields.origin,
     )
-    resizing = Resizing(side=token, **limits_of(model_type))
+    limits = limits_of(model_type)
     return GraphEncoder(
         graph=graph,
         parameters=sum(counted.parameters),
         patches_per_token=merge**2,
-        resizing=replace(resizing, fixed_side=side) if "side" in sizes else resizing,
+        resizing=Resizing(
+            side=token,
+            min_pixels=limits.get("min_pixels", 0),
+            max_pixels=limits.get("max_pixels", 0),
+            fixed_side=side if "side" in sizes else 0,
+        ),
     )
 
 

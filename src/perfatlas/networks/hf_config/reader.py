@@ -38,6 +38,7 @@ _PARAMS: Final = {
 }
 # How the names of classes of decoders end
 DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+DRAFTER: Final = "Eagle3"  # in the names of classes of drafters
 # Keys that state the number formats of a checkpoint
 FORMATS: Final = ("quantization_config", "compression_config", "quantization")
 # keys under which multimodal configs store the language model
@@ -73,6 +74,10 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         32
     """
     outer, aside = _thinker(_typed(Fields(values=config, origin=origin)))
+    if any(DRAFTER in name for name in outer.texts("architectures")[:1]):
+        raise outer.unsupported(
+            "architectures", "drafts for another model: set model to NAME{drafter=this folder}"
+        )
     fields, wrapped = _text_part(outer)
     model_type = fields.text("model_type")
     if not model_type:
@@ -144,6 +149,29 @@ def read_network(config: Mapping[str, object], origin: str) -> Network:
     from perfatlas.networks.hf_config.quantization import unread_formats
 
     return replace(graph, checkpoint=unread_formats(fields))
+
+
+def read_drafter(text: str) -> Architecture:
+    """Return the layers of an EAGLE-3 drafter, whose vocabulary is that of its own head.
+
+    Args:
+        text: The path of its config.json, or of the folder.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or is not the config of such a drafter.
+    """
+    path = Path(text).expanduser()
+    try:
+        config = _read_json(path / "config.json" if path.is_dir() else path)
+    except (OSError, ValueError) as error:
+        raise InvalidSpecError(f"drafter = {repr_for_error(text)}: {error}") from error
+    fields = Fields(values=config, origin=f"drafter {repr_for_error(text)}")
+    built = fields.texts("architectures")[:1]
+    if not any(DRAFTER in name for name in built):
+        raise fields.invalid("architectures", f"an EAGLE-3 drafter names {DRAFTER}")
+    layers = read_config({**config, "architectures": []}, fields.origin)
+    vocabulary = fields.integer("draft_vocab_size", default=layers.vocab_size)
+    return replace(layers, vocab_size=vocabulary)
 
 
 def _decoder(fields: Fields, outer: Fields) -> Architecture:
