@@ -210,9 +210,9 @@ def _passes(part: Row, scope: Scope) -> Iterator[tuple[Row, str, str]]:
         yield {}, "target_length", "target_length"
         yield {"generating": True}, "1", "kv_length"
     elif part.get("denoises"):
-        tokens, full = "(prompt_length + output_length)", "((steps - 1) // refresh_interval + 1)"
-        yield {"times": full}, tokens, tokens
-        yield {"times": f"(steps - {full})"}, "block_length", tokens
+        full = "((steps - 1) // refresh_interval + 1)"
+        yield {"times": full}, "total_length", "total_length"
+        yield {"times": f"(steps - {full})"}, "block_length", "total_length"
     elif "length" in part:
         length = f"({scope.size(part['length'])})"
         yield {}, length, length
@@ -467,12 +467,14 @@ def read_parts(fields: Fields) -> GraphNetwork:
     count_parts(row, scope, counted)
     generating = counted.operators(generating=True)
     sizes = {name: scope.value(text) for name, text in row.get("sizes", {}).items()}
-    read = {name for node in counted.once for _, size in node for name in NAME.findall(str(size))}
+    lengths = row.get("lengths", {})
+    texts = [*lengths.values(), *(size for node in counted.once for _, size in node)]
+    read = {name for text in texts for name in NAME.findall(str(text))}
     sizes = {name: value for name, value in sizes.items() if name in read}
     limits = {
         name: {"most": max(scope.value(text), 1)}
         for name, text in row.get("limits", {}).items()
-        if name in sizes
+        if name in (*sizes, *lengths)
     }
     network = read_graph(
         {
@@ -482,7 +484,8 @@ def read_parts(fields: Fields) -> GraphNetwork:
             "parameters": sum(counted.parameters),
             "sizes": sizes,
             "limits": limits,
-            **{name: row[name] for name in ("denoiser", "lengths", "notes") if name in row},
+            "lengths": lengths,
+            **{name: row[name] for name in ("denoiser", "notes") if name in row},
             **({"live_elements": scope.size(row["live"])} if "live" in row else {}),
             "operators": counted.operators(),
             **({"decoder": generating} if generating else {}),
