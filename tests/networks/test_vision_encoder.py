@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import perfatlas
 from perfatlas.networks import ENCODER, ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.catalog import catalog_config
 from perfatlas.networks.hf_config import read_config
-from perfatlas.networks.vision_encoder import Resizing, VisionEncoder
+from perfatlas.networks.vision_encoder import GraphEncoder, Resizing, VisionEncoder
 from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORMATS = ModelFormats(gemm="fp8_dynamic", moe="bf16", kv="bf16", attention="bf16")
 QWEN = Resizing(side=32, min_pixels=65_536, max_pixels=16_777_216)
@@ -289,3 +294,103 @@ def test_layers_of_images_run_for_images_alone() -> None:
     ]
     assert counts == [2.0, 4.0]
     assert [layout.layers for layout in network.cache_layouts(2.0)] == [2]
+
+
+GLM = {"model_type": "glm4v", "vision_config": {"model_type": "glm4v_vision"},
+       "text_config": {"model_type": "glm4v_text", "hidden_size": 4096}}  # fmt: skip
+SIGLIP = {"model_type": "siglip_vision_model", "hidden_size": 1024, "intermediate_size": 4096,
+          "num_hidden_layers": 24, "num_attention_heads": 16, "image_size": 384,
+          "patch_size": 16}  # fmt: skip
+
+
+def _graph_encoder(config: dict[str, Any]) -> GraphEncoder:
+    encoder = read_config(config, "test").encoder
+    assert isinstance(encoder, GraphEncoder)
+    return encoder
+
+
+def test_an_encoder_of_a_row_runs_what_transformers_runs() -> None:
+    """The default Glm4vVisionModel of transformers 5.24 on 16 x 16 patches, attention by hand."""
+    encoder = _graph_encoder(GLM)
+    assert encoder.parameters == 892_498_432
+    attention = 24 * 4 * 256**2 * 1536
+    operators = encoder.operators(64, FORMATS, np.ones(1))
+    found = sum(float((op.work().flop * op.count)[0]) for op in operators)
+    assert found == 375_727_849_472 + attention
+    assert all(operator.name.startswith(ENCODER) for operator in operators)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "tokens"),
+    [(1080, 1920, 2691), (40, 40, 9), (4000, 3000, 6030), (224, 224, 64)],
+)
+def test_tokens_of_glm_are_those_of_its_processor(height: int, width: int, tokens: int) -> None:
+    """smart_resize of transformers 5.24, models/glm46v, with the limits of GLM-4.6V."""
+    assert _graph_encoder(GLM).resizing.tokens(height, width) == tokens
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ({"model_type": "deepseek_vl", "vision_config": SIGLIP,
+          "text_config": {"model_type": "llama"}}, 576),
+        ({"model_type": "got_ocr2", "vision_config": {"model_type": "got_ocr2_vision"},
+          "text_config": {"model_type": "qwen2"}}, 256),
+        ({"model_type": "shieldgemma2", "vision_config": {**SIGLIP, "image_size": 896,
+          "patch_size": 14}, "text_config": {"model_type": "gemma3_text"}}, 256),
+    ],
+)  # fmt: skip
+def test_images_of_one_side_have_the_tokens_that_their_processors_state(
+    config: dict[str, Any], tokens: int
+) -> None:
+    network = read_config(config, "test").with_images(2, 500, 300)
+    assert network.images is not None
+    assert network.images.prompt_tokens == 2 * tokens
+    assert not any("priced" in text for text in network.warnings)
+
+
+def test_encoders_of_audio_beside_one_of_images_are_counted_alone() -> None:
+    config = {"model_type": "qwen3_omni_moe_thinker",
+              "text_config": {"model_type": "qwen3_omni_moe_text", "head_dim": 73},
+              "vision_config": {"model_type": "qwen3_omni_moe_vision_encoder"},
+              "audio_config": {"model_type": "qwen3_omni_moe_audio_encoder"}}  # fmt: skip
+    network = read_config(config, "test")
+    assert any("audio is counted, but not priced" in text for text in network.warnings)
+    assert network.with_images(1, 1080, 1920).images is not None
+    alone = {name: part for name, part in config.items() if name != "vision_config"}
+    with pytest.raises(UnsupportedError, match="leave images out"):
+        read_config(alone, "test").with_images(1, 1080, 1920)
+
+
+def test_every_rank_holds_an_encoder_of_a_row(tmp_path: Path) -> None:
+    """Two ranks halve the matrices of the language model; the encoder is whole on both."""
+    (tmp_path / "config.json").write_text(json.dumps(GLM))
+    model = str(tmp_path)
+    one, two = (
+        perfatlas.estimate(model=model, system="h100_sxm", gpus=gpus, tp=gpus).results["memory"]
+        for gpus in (1, 2)
+    )
+    assert 2.0 * two["weights_bytes"] - one["weights_bytes"] == pytest.approx(
+        2.0 * 892_498_432, rel=0.01
+    )
+    plain = perfatlas.estimate(model=model, system="h100_sxm", isl=2064).results
+    images = perfatlas.estimate(
+        model=model, system="h100_sxm", isl=2000, images=1, image_height=224, image_width=224
+    ).results
+    assert images["encoder_time_s"] > 0.0
+    assert images["ttft_s"] == pytest.approx(plain["ttft_s"] + images["encoder_time_s"], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("vision", "why"),
+    [
+        ({"patch_size": 0}, "patch_size"),
+        ({"spatial_merge_size": "two"}, "spatial_merge_size"),
+        ({"spatial_merge_size": 3}, "not the one that is described"),
+    ],
+)
+def test_sizes_of_patches_that_no_encoder_has(vision: dict[str, object], why: str) -> None:
+    network = read_config({**GLM, "vision_config": {"model_type": "glm4v_vision", **vision}}, "a")
+    assert any(why in text for text in network.warnings)
+    with pytest.raises(UnsupportedError, match="leave images out"):
+        network.with_images(1, 224, 224)

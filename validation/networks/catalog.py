@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfatlas.files import write_atomic
-from perfatlas.networks.graphs import Imported, Node, graph_text
+from perfatlas.networks.graphs import GraphNetwork, Imported, Node, graph_text
 from perfatlas.networks.hf_config import read_network
 from perfatlas.networks.torch_export import nodes_of_program
 from perfatlas.quantities import Expression
@@ -134,6 +134,8 @@ def write_by_config(name: str) -> None:
     """Write the file of a network that the row of its model_type describes."""
     source, config = sequences.CONFIGS[name]
     network = read_network(config, name)
+    if not isinstance(network, GraphNetwork) or network.live is None:
+        raise SystemExit(f"{name} is no diffusion language model")
     head = {
         "name": name,
         "item": network.item,

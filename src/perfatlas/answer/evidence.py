@@ -266,12 +266,13 @@ def engine_assumptions(question: Candidates) -> list[str]:
         )
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
+        own = question.model.network.draft_vocab_size
+        drafter = "that of EAGLE-3 stated" if own else "one layer of the model"
         remarks.append(
             f"a decode step verifies {drafts}, {_acceptance(question.draft_acceptance)}"
             " if all preceding ones are: a mean of"
-            f" {question.tokens_per_step:.2f} tokens per step; the drafter is one layer of the"
-            " model, its host work is not counted, and no measured run with drafts supports the"
-            " interval"
+            f" {question.tokens_per_step:.2f} tokens per step; the drafter is {drafter},"
+            " its host work is not counted, and no measured run with drafts supports the interval"
         )
     return remarks
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         CompressedAttention, DenseFfn, Ffn, GatedDeltaNet, GqaAttention, LightningAttention, Mamba1,
         Mamba2, Mixer, MlaAttention, MoeFfn, ShortConvolution, SparseIndexer,
     )
-    from perfatlas.networks.phases import HEAD_OPERATORS
+    from perfatlas.networks.phases import FUSING, HEAD_OPERATORS
     from perfatlas.networks.readers import Reader, register_reader
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -3,8 +3,12 @@
 Multi-token-prediction modules and EAGLE heads have the same structure: the hidden state and the
 embedding of the last token, projected to the hidden size, one layer, and the head of the model.
 
+An EAGLE-3 drafter is a model of its own: hidden states of three layers are projected to one, its
+first layer reads that beside the embedding, and it has a head over a vocabulary of its own.
+
 Source: DeepSeek-V3 technical report (arXiv 2412.19437) section 2.2; Li et al., EAGLE
-    (arXiv 2401.15077) section 4.
+    (arXiv 2401.15077) section 4; EAGLE-3 (arXiv 2503.01840) section 3; sgl-project/sglang,
+    models/llama_eagle3.py.
 """
 
 from __future__ import annotations
@@ -34,14 +38,14 @@ from perfatlas.networks.layers import (
     ShortConvolution,
 )
 from perfatlas.networks.parameters import parameter_counts
-from perfatlas.networks.phases import HEAD_OPERATORS, joining_projection, step_operators
-from perfatlas.operators import ACTIVATION_BYTES, Phase
-from perfatlas.quantities import UnsupportedError
+from perfatlas.networks.phases import FUSED, HEAD_OPERATORS, joining_projection, step_operators
+from perfatlas.operators import ACTIVATION_BYTES, Gemm, Phase, with_fields
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from perfatlas.networks.contract import ParameterCounts
+    from perfatlas.networks.contract import Network, ParameterCounts
     from perfatlas.networks.emission import ModelFormats, StepTokens
     from perfatlas.networks.language_model import LayerGroup
     from perfatlas.networks.layers import Mixer
@@ -83,14 +87,21 @@ def draft_layer(architecture: LanguageModel) -> LayerGroup:
 def with_drafter(architecture: Kind) -> Kind:
     """Return a model with the drafter's layer added, for memory accounting.
 
-    Limits: The projection of the drafter, 2 hidden_size^2 weights, is omitted.
+    Limits: The projection of a drafter without a config of its own, 2 hidden_size^2 weights, is
+        omitted. An EAGLE-3 drafter shares the embedding of the model.
 
     Example:
         >>> from perfatlas.networks import resolve_model
         >>> resolve_model("meta-llama/Llama-3.1-8B-Instruct").network.with_drafter().num_layers
         33
     """
-    return replace(architecture, layers=(*architecture.layers, draft_layer(architecture)))
+    layer, hidden = draft_layer(architecture), architecture.hidden_size
+    whole = replace(architecture, layers=(*architecture.layers, layer))
+    if not architecture.draft_vocab_size:
+        return whole
+    wider = sum(layer.qkv_widths or ()) + 1  # of the first layer, and the norm of hidden states
+    own = hidden * (FUSED * hidden + wider + architecture.draft_vocab_size + 1)
+    return replace(whole, unpriced_parameters=architecture.unpriced_parameters + own)
 
 
 def draft_operators(
@@ -103,8 +114,18 @@ def draft_operators(
 
     Limits: The norms before the projection are omitted.
     """
-    alone = replace(architecture, layers=(draft_layer(architecture),))
+    layer = draft_layer(architecture)
+    vocabulary = architecture.draft_vocab_size or architecture.vocab_size
+    alone = replace(architecture, layers=(layer,), vocab_size=vocabulary)
     embedding, *rest = step_operators(alone, formats, phase, tokens)
+    if architecture.draft_vocab_size:  # its first layer reads hidden states and embeddings
+        wider = 1.0 + 1.0 / layer.count
+        rest = [
+            with_fields(operator, k=wider * operator.k)
+            if isinstance(operator, Gemm) and operator.name == "qkv_projection"
+            else operator
+            for operator in rest
+        ]
     return (embedding, *joining_projection(architecture, formats, phase, tokens), *rest)
 
 
@@ -309,6 +330,18 @@ class Architecture(LanguageModel):
     def with_drafter(self) -> Self:
         """Return the model with the drafter's layer added, for memory accounting."""
         return with_drafter(self)
+
+    def drafted_by(self, drafter: Network, origin: str) -> Self:
+        """Return the model with an EAGLE-3 drafter, whose width must be its own."""
+        layers = drafter.layers if isinstance(drafter, Architecture) else ()
+        if len(layers) != 1 or not isinstance(layers[0].mixer, GqaAttention):
+            raise UnsupportedError(f"{origin}: its layers are not those of one kind of attention")
+        if drafter.hidden_size != self.hidden_size:
+            raise InvalidSpecError(
+                f"{origin}: hidden_size = {drafter.hidden_size:,} must be that of the model,"
+                f" {self.hidden_size:,}; use a drafter of this model"
+            )
+        return replace(self, drafter=layers[0], draft_vocab_size=drafter.vocab_size)
 
     def with_redundant_experts(self, copies: int) -> Self:
         """Return the model as a deployment holds it, with copies of popular experts."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_regular, exists, shipped_names, shipped_table, shipped_text
 from perfatlas.networks.dimensions import split_changes
-from perfatlas.networks.hf_config.reader import READER, is_encoder, read_config
+from perfatlas.networks.hf_config.reader import READER, is_encoder, read_config, read_drafter
 from perfatlas.networks.importing import IMPORTED
 from perfatlas.networks.readers import readers
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, repr_for_error, resolve_name
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 GRAPHS: Final = "data/networks"
 GRAPH_FILES: Final = ".toml"
+DRAFTER: Final = "drafter"  # override: the config of an EAGLE-3 drafter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +167,8 @@ def resolve_model(text: str) -> Model:
     graph of operators, the first parts too. Other abbreviations are not accepted: Qwen3.6-27B is
     another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
 
-    Overrides in braces change its dimensions: `Qwen/Qwen3-32B{layers=48}`.
+    Overrides in braces change its dimensions: `Qwen/Qwen3-32B{layers=48}`. `drafter` is the config
+    of an EAGLE-3 drafter.
 
     Args:
         text: What the user wrote.
@@ -216,10 +218,13 @@ def _changed(text: str) -> Model:
     head, settings = split_changes(text)
     base = resolve_model(head)
     where = f"model {repr_for_error(text)}"
+    drafter = settings.pop(DRAFTER, "")
     try:
-        network, changes = _changed_network(base.network, tuple(settings.items()))
+        network, sizes = _changed_network(base.network, tuple(settings.items()))
+        network = network.drafted_by(read_drafter(drafter), drafter) if drafter else network
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{where}: {problem}") from None
+    changes = {**sizes, **({DRAFTER: drafter} if drafter else {})}
     inside = ",".join(f"{name}={value}" for name, value in changes.items())
     name = f"{base.name}{{{inside}}}" if changes else base.name
     return Model(name=name, network=network, source=base.source)

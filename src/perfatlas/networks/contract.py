@@ -266,6 +266,9 @@ class Network(ABC):
     layers: tuple[Segment, ...]  # Groups of identical layers; their counts sum to the depth
     tie_word_embeddings: bool = False  # Whether the head shares the embedding
     mtp_layers: int = 0  # Multi-token-prediction layers of the checkpoint (not in `layers`)
+    # Outputs per token of an EAGLE-3 drafter, which has a head of its own and reads hidden states
+    # of three layers; 0 for a drafter with the head of the model
+    draft_vocab_size: int = 0
     max_position_embeddings: int = 0  # Maximum sequence length; 0 for no limit
     checkpoint: CheckpointFormats = CheckpointFormats()  # Number formats of the checkpoint
     # What an item of a batch is where a network is a graph of operators, such as "image"
@@ -338,6 +341,19 @@ class Network(ABC):
         Raises:
             UnsupportedError: The network has no drafter.
         """
+        raise self._without_drafter()
+
+    def drafted_by(self, drafter: Network, origin: str) -> Self:
+        """Return the network with the drafter of another config.
+
+        Args:
+            drafter: Its layers, with `draft_vocab_size`.
+            origin: Its file, for messages.
+
+        Raises:
+            UnsupportedError: The network has no drafter.
+        """
+        del drafter, origin
         raise self._without_drafter()
 
     def with_redundant_experts(self, copies: int) -> Self:

@@ -14,7 +14,7 @@ from perfatlas.networks.layers import GqaAttention, MoeFfn
 if TYPE_CHECKING:
     from perfatlas.networks.contract import DividedSize, RoutedExperts
     from perfatlas.networks.layers import Ffn, Mixer
-    from perfatlas.networks.vision_encoder import VisionEncoder
+    from perfatlas.networks.vision_encoder import GraphEncoder, VisionEncoder
 
 SINKS: Final = "attention sinks"
 SPARSE: Final = "sparse attention"
@@ -102,7 +102,8 @@ class LanguageModel(Network):
     position_rows: int = 0  # Rows of a table of learned positions, 0 for none (OPT)
     embedding_norm: bool = False  # Whether the embedding is normalized (BLOOM)
     residual_streams: int = 1  # Residual streams, mixed around every block (DeepSeek-V4)
-    encoder: VisionEncoder | None = None  # Encodes images before the prefill; None for text alone
+    # Encodes images before the prefill; None for text alone
+    encoder: VisionEncoder | GraphEncoder | None = None
     # Width of an embedding of each token for every layer, and the rows of its table (Gemma 4)
     per_layer_width: int = 0
     per_layer_rows: int = 0

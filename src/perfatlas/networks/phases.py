@@ -61,6 +61,8 @@ ROUTE_BYTES: Final = 8.0
 
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
 # What runs after the layers.
+FUSED: Final = 3  # layers whose hidden states an EAGLE-3 drafter reads
+FUSING: Final = "fusing_projection"  # of these, before the first draft of a step
 HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 
 
@@ -296,14 +298,17 @@ def joining_projection(
 ) -> tuple[Operator, ...]:
     """Return the projection of a concatenated hidden state and embedding to the hidden size.
 
+    That of an EAGLE-3 drafter joins the hidden states of three layers of the model.
+
     Args:
         phase: Prefill or decode.
     """
     hidden = architecture.hidden_size
+    name, joined = ("joining_projection", 2.0)
+    if architecture.draft_vocab_size:
+        name, joined = FUSING, float(FUSED)
     emission = _emission(architecture, formats, phase, tokens, 1)
-    return emission.gemm(
-        "joining_projection", hidden, 2.0 * hidden, "replicated", format_name=formats.head
-    )
+    return emission.gemm(name, hidden, joined * hidden, "replicated", format_name=formats.head)
 
 
 def _emission(

@@ -24,6 +24,7 @@ from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.networks.contract import DividedSize, Network
+    from perfatlas.networks.graphs.network import GraphNetwork
     from perfatlas.operators import FloatArray, Operator
 
 # Source: smart_resize of transformers (models/qwen2_vl/image_processing_qwen2_vl.py)
@@ -164,6 +165,35 @@ class VisionEncoder:
         for projector in self.projectors:
             copies = replace(emission, layers=projector.copies, constants={})
             operators += _projection(self, projector, copies, whole_C * float(tokens_per_image))
+        share_C = np.minimum(images_C, 1.0)
+        return tuple(
+            with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)
+            for operator in operators
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphEncoder:
+    """A vision encoder that is a graph over the patches of an image, which every rank holds."""
+
+    graph: GraphNetwork  # Its only size is `patches`
+    parameters: int  # Of its projectors, and of encoders of audio, too
+    patches_per_token: int  # Patches that a projector merges
+    resizing: Resizing
+    tiles: str = ""  # As of a `VisionEncoder`
+    divided_sizes: tuple[DividedSize, ...] = ()
+
+    def operators(
+        self, tokens_per_image: int, formats: ModelFormats, images_C: FloatArray
+    ) -> tuple[Operator, ...]:
+        """Return the operators that encode images, as those of a `VisionEncoder`."""
+        half, whole_C = formats.head, np.maximum(images_C, 1.0)
+        sizes = {"patches": tokens_per_image * self.patches_per_token}
+        operators = replace(self.graph, sizes=sizes).step_operators(
+            ModelFormats(gemm=half, moe=half, kv=half, attention=half, head=half),
+            Phase.PREFILL,
+            StepTokens(batch=whole_C, q_len=np.ones_like(whole_C), kv_len=np.ones_like(whole_C)),
+        )
         share_C = np.minimum(images_C, 1.0)
         return tuple(
             with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)

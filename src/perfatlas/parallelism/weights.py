@@ -90,7 +90,7 @@ def stage_weights_bytes(
         for operator in _linear_layers(network, formats, Phase.DECODE, plan.tp):
             if operator.name in _ABSORBED:
                 layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
-    if network.encoder_sizes:
+    if network.encoder_parameters:
         encoder_bytes = _encoder_bytes(network, formats, plan)
     layers_bytes = layers_bytes * stored + small * ACTIVATION_BYTES
     width = network.parameters().embedding / max(network.embedding_rows, 1)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.engines import Launches
-from perfatlas.networks import ENCODER, StepTokens
+from perfatlas.networks import ENCODER, FUSING, StepTokens
 from perfatlas.operators import (
     Collective,
     FloatArray,
@@ -99,7 +99,11 @@ def drafting_passes(
     if context.drafts > 1:
         later = _pass(context, padded_batch(batch, sizes), batch, kv_len)
         again = context.drafts - 1.0
-        operators += [_renamed(verification_operator(op, batch, 1), LATER, again) for op in later]
+        operators += [
+            _renamed(verification_operator(op, batch, 1), LATER, again)
+            for op in later
+            if not op.name.startswith(FUSING)  # hidden states of the model, in the first pass
+        ]
     return tuple(operators)
 
 

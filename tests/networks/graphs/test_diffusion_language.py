@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import perfatlas
 from perfatlas.networks import resolve_model
+from perfatlas.networks.graphs import read_graph
 from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.networks.hf_config import read_network
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
@@ -90,7 +92,7 @@ def test_two_gpus_divide_the_tokens_of_a_step() -> None:
 
 def test_a_training_step_runs_one_pass() -> None:
     found = perfatlas.train(
-        model="llada-8b", system="h100_sxm", gpus=8, zero=3, global_batch=8, micro_batch=1
+        model="llada-8b", system="h100_sxm", gpus=8, zero="3", global_batch=8, micro_batch=1
     ).results
     products = 2 * 768 * (DEPTH * LAYER + VOCABULARY * WIDTH) + DEPTH * 4 * 768**2 * WIDTH
     flop = found["mfu"] * found["step_time_s"] * 8 * 989.4e12
@@ -102,7 +104,7 @@ def test_a_training_step_runs_one_pass() -> None:
     [
         ("llada-8b{block_length=24}", {}, "not whole"),
         ("llada-8b", {"osl": 512}, "output_length"),
-        ("llada-8b{output_length=5000}", {}, "4,095"),
+        ("llada-8b{prompt_length=4000}", {}, "total_length = 4256: llada-8b takes 1 to 4,096"),
         ("llada-8b{step=8}", {}, "did you mean 'steps'"),
     ],
 )
@@ -127,3 +129,17 @@ def test_configs_that_no_row_describes_are_refused(
 ) -> None:
     with pytest.raises(error, match="example"):
         read_network({**LLADA, **changes}, "example")
+
+
+@pytest.mark.parametrize("length", ["size / (size - 1)", "-1 / (size - 1)", "0 / (size - 1)"])
+def test_limits_of_lengths_that_are_no_numbers(length: str) -> None:
+    table = {
+        "name": "a",
+        "parameters": 1,
+        "sizes": {"size": 1},
+        "lengths": {"long": length},
+        "limits": {"long": {"most": 8}},
+        "operators": [{"kind": "linear", "m": "batch", "n": 1, "k": 1}],
+    }
+    with np.errstate(all="ignore"), pytest.raises(InvalidSpecError, match="long"):
+        read_graph(table, "a")

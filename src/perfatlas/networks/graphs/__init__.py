@@ -6,6 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.networks.graphs.imports import Imported
+    from perfatlas.networks.graphs.network import GraphNetwork
     from perfatlas.networks.graphs.nodes import GROUP_NORM, ROW_PASSES, Node
     from perfatlas.networks.graphs.reader import read_graph
     from perfatlas.networks.graphs.writer import graph_text

@@ -126,7 +126,7 @@ class GraphNetwork(contract.Network):
     size_columns: Mapping[str, FloatArray] = field(default_factory=dict)
     # Expressions over sizes and earlier lengths, by name: nodes refer to them too
     lengths: Mapping[str, Expression] = field(default_factory=dict)
-    # Values that sizes may have, by name; others may have any
+    # Values that sizes and lengths may have, by name; others may have any
     limits: Mapping[str, Limit] = field(default_factory=dict)
     weight_count: int  # Parameters
     live: Expression | None = None  # Most elements of an item that are live at once
@@ -460,9 +460,10 @@ class GraphNetwork(contract.Network):
 
     def check_sizes(self) -> None:
         """Refuse sizes beyond their limits, that leave an operator empty or do not divide."""
-        for name, limit in self.limits.items():
-            limit.check(name, self.sizes[name], self.model_type)
         columns = self.columns(1.0)
+        for name, limit in self.limits.items():
+            value = max(0.0, min(MAX_SIZE, float(columns[name])))  # an infinite or undefined length
+            limit.check(name, int(value), self.model_type)
         stated = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
         rules = (self.base or self)._rules  # noqa: SLF001 - of the same operators
         for where, expression in rules.whole:

@@ -179,7 +179,7 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
         _check_decoder(network, names, origin)
     if network.denoiser:
         _check_denoiser(network, origin)
-    if wrong := [name for name in network.limits if name not in network.sizes]:
+    if wrong := [name for name in network.limits if name not in names or name == BATCH]:
         raise InvalidSpecError(f"{origin}: limits.{wrong[0]}: there is no such size")
     try:
         network.check_sizes()

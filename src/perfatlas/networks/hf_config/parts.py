@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.network import GraphNetwork
     from perfatlas.networks.hf_config.fields import Fields
+    from perfatlas.networks.vision_encoder import GraphEncoder
 
 Row = dict[str, Any]
 _NUMBERED: Final = re.compile(r"\.(?:count|sum|last|at\d+)$")  # Columns of a list
@@ -209,9 +210,9 @@ def _passes(part: Row, scope: Scope) -> Iterator[tuple[Row, str, str]]:
         yield {}, "target_length", "target_length"
         yield {"generating": True}, "1", "kv_length"
     elif part.get("denoises"):
-        tokens, full = "(prompt_length + output_length)", "((steps - 1) // refresh_interval + 1)"
-        yield {"times": full}, tokens, tokens
-        yield {"times": f"(steps - {full})"}, "block_length", tokens
+        full = "((steps - 1) // refresh_interval + 1)"
+        yield {"times": full}, "total_length", "total_length"
+        yield {"times": f"(steps - {full})"}, "block_length", "total_length"
     elif "length" in part:
         length = f"({scope.size(part['length'])})"
         yield {}, length, length
@@ -379,30 +380,68 @@ _PARTS: Final = {
 _OF_PARTS: Final = frozenset(("part", "kind", "count", "when", "denoises"))
 
 
-def count_encoders(fields: Fields) -> tuple[int, str]:
+def count_encoders(fields: Fields) -> tuple[int, str, GraphEncoder | None]:
     """Return the parameters of the encoders and projectors around a decoder, 0 if not described.
 
-    Also why they are not counted where their config lacks something, a clause.
+    Also why they are not counted where their config lacks something, a clause; and the encoder of
+    images where the row says how many patches they have.
     """
     row = part_rows().get(fields.text("model_type"))
     if row is None or "item" in row:
-        return 0, ""
+        return 0, "", None
     needed = [
         part["encoder"] for part in row["parts"] if "default" in part and "optional" not in part
     ]
     if not all(_nested(fields, name) for name in needed):
-        return 0, ""
+        return 0, "", None
     counted = Counted()
+    total = 0
     try:
         scope = scope_of(row, fields, fields.text("model_type"))
         _refuse(row, scope)
         count_parts(row, scope, counted)
+        total = sum(counted.parameters)
+        if total > MAX_PARAMETERS:
+            return 0, f"{total:,} parameters exceed {MAX_PARAMETERS:,}", None
+        return total, "", _encoder_of_images(row, scope, counted) if "images" in row else None
     except (InvalidSpecError, UnsupportedError) as problem:
-        return 0, str(problem).removeprefix(f"{fields.origin}: ")
-    total = sum(counted.parameters)
-    if total > MAX_PARAMETERS:
-        return 0, f"{total:,} parameters exceed {MAX_PARAMETERS:,}"
-    return total, ""
+        return total, str(problem).removeprefix(f"{fields.origin}: "), None
+
+
+def _encoder_of_images(row: Row, scope: Scope, counted: Counted) -> GraphEncoder:
+    """Return the encoder of images whose `patch` and `merge` a row states, without that of audio.
+
+    Images have the `side` that a config states, a token or more, or the limits of a processor.
+    """
+    from perfatlas.networks.graphs.reader import read_graph  # not loaded for text alone
+    from perfatlas.networks.hf_config.vision import limits_of
+    from perfatlas.networks.vision_encoder import GraphEncoder, Resizing
+
+    sizes = {name: scope.value(text) for name, text in row["images"].items()}
+    merge, token = sizes["merge"], sizes["patch"] * sizes["merge"]
+    stated = sizes.get("side", token)
+    if not 0 < token <= stated:
+        raise scope.fields.invalid(row["images"]["patch"], f"0 < {token} <= {stated} must hold")
+    nodes = [node for node in counted.operators() if "frames" not in str(node)]
+    if merge > 1 and f"patches // {merge**2}" not in str(nodes):
+        raise scope.fields.unsupported(row["images"]["merge"], "is not the one that is described")
+    side, model_type = stated // token * token, scope.fields.text("model_type")
+    graph = read_graph(
+        {"name": model_type, "parameters": 0, "sizes": {"patches": merge**2}, "operators": nodes},
+        scope.fields.origin,
+    )
+    limits = limits_of(model_type)
+    return GraphEncoder(
+        graph=graph,
+        parameters=sum(counted.parameters),
+        patches_per_token=merge**2,
+        resizing=Resizing(
+            side=token,
+            min_pixels=limits.get("min_pixels", 0),
+            max_pixels=limits.get("max_pixels", 0),
+            fixed_side=side if "side" in sizes else 0,
+        ),
+    )
 
 
 def _refuse(row: Row, scope: Scope) -> None:
@@ -428,12 +467,14 @@ def read_parts(fields: Fields) -> GraphNetwork:
     count_parts(row, scope, counted)
     generating = counted.operators(generating=True)
     sizes = {name: scope.value(text) for name, text in row.get("sizes", {}).items()}
-    read = {name for node in counted.once for _, size in node for name in NAME.findall(str(size))}
+    lengths = row.get("lengths", {})
+    texts = [*lengths.values(), *(size for node in counted.once for _, size in node)]
+    read = {name for text in texts for name in NAME.findall(str(text))}
     sizes = {name: value for name, value in sizes.items() if name in read}
     limits = {
         name: {"most": max(scope.value(text), 1)}
         for name, text in row.get("limits", {}).items()
-        if name in sizes
+        if name in (*sizes, *lengths)
     }
     network = read_graph(
         {
@@ -443,7 +484,8 @@ def read_parts(fields: Fields) -> GraphNetwork:
             "parameters": sum(counted.parameters),
             "sizes": sizes,
             "limits": limits,
-            **{name: row[name] for name in ("denoiser", "lengths", "notes") if name in row},
+            "lengths": lengths,
+            **{name: row[name] for name in ("denoiser", "notes") if name in row},
             **({"live_elements": scope.size(row["live"])} if "live" in row else {}),
             "operators": counted.operators(),
             **({"decoder": generating} if generating else {}),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.contract import Network
     from perfatlas.networks.hf_config.decoder import Family
+    from perfatlas.networks.vision_encoder import GraphEncoder, VisionEncoder
 
 
 MAX_CONFIG_BYTES: Final = 16_000_000
@@ -39,6 +40,12 @@ _PARAMS: Final = {
 }
 # How the names of classes of decoders end
 DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+<<<<<<< HEAD
+=======
+DRAFTER: Final = "Eagle3"  # in the names of classes of drafters
+# Keys that state the number formats of a checkpoint
+FORMATS: Final = ("quantization_config", "compression_config", "quantization")
+>>>>>>> nets
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 # classes of models with encoders that are built without them
@@ -72,6 +79,10 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         32
     """
     outer, aside = _thinker(_typed(Fields(values=config, origin=origin)))
+    if any(DRAFTER in name for name in outer.texts("architectures")[:1]):
+        raise outer.unsupported(
+            "architectures", "drafts for another model: set model to NAME{drafter=this folder}"
+        )
     fields, wrapped = _text_part(outer)
     model_type = fields.text("model_type")
     if not model_type:
@@ -85,7 +96,8 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         named = tuple(text for text in architecture.warnings if text.startswith(decoder.LEFT_OUT))
         others = tuple(text for text in architecture.warnings if text not in named)
         architecture = replace(architecture, warnings=others, notes=(*architecture.notes, *named))
-    encoder, undescribed, checkpoint = None, "", CheckpointFormats()
+    encoder: VisionEncoder | GraphEncoder | None = None
+    undescribed, checkpoint = "", CheckpointFormats()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     alone = not _TEXT_ALONE.isdisjoint(outer.texts("architectures")[:1])
@@ -93,12 +105,16 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         from perfatlas.networks.hf_config.vision import read_vision
 
         encoder, undescribed = read_vision(outer, architecture.hidden_size)
+        wrapped = () if encoder else wrapped
     if encoder is None and wrapped and not alone:
-        counted, why = parts.count_encoders(outer)
+        counted, why, encoder = parts.count_encoders(outer)
         wrapped = tuple(f"{note}: {why}" if why else note for note in wrapped)
-        if counted:
+        if encoder:
+            audio = outer.has("audio_config")
+            wrapped = ("its encoder of audio is counted, but not priced",) if audio else ()
+        elif counted:
             undescribed = f"the encoders of {outer.text('model_type')} are counted, but not priced"
-            wrapped = (f"{undescribed}: {counted:,} parameters",)
+            wrapped = (f"{undescribed}: {counted:,} parameters{why and f' ({why})'}",)
             counted += architecture.unpriced_parameters
             architecture = replace(architecture, unpriced_parameters=counted)
     if outer.has(*FORMATS) or fields.has(*FORMATS):
@@ -113,7 +129,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         encoder=encoder,
         undescribed=undescribed,
         checkpoint=checkpoint,
-        warnings=(*aside, *(() if encoder else wrapped), *architecture.warnings, *warnings),
+        warnings=(*aside, *wrapped, *architecture.warnings, *warnings),
         notes=(*notes, *architecture.notes),
     )
 
@@ -157,6 +173,29 @@ def _settled(network: Network, fields: Fields, count: str) -> Network:
     unpriced = decoder.unpriced_text({f"modules of {source} that no operator reads": missing})
     changed: dict[str, Any] = {count: getattr(network, count) + missing}
     return replace(network, **changed, warnings=(*network.warnings, *unpriced))
+
+
+def read_drafter(text: str) -> Architecture:
+    """Return the layers of an EAGLE-3 drafter, whose vocabulary is that of its own head.
+
+    Args:
+        text: The path of its config.json, or of the folder.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or is not the config of such a drafter.
+    """
+    path = Path(text).expanduser()
+    try:
+        config = _read_json(path / "config.json" if path.is_dir() else path)
+    except (OSError, ValueError) as error:
+        raise InvalidSpecError(f"drafter = {repr_for_error(text)}: {error}") from error
+    fields = Fields(values=config, origin=f"drafter {repr_for_error(text)}")
+    built = fields.texts("architectures")[:1]
+    if not any(DRAFTER in name for name in built):
+        raise fields.invalid("architectures", f"an EAGLE-3 drafter names {DRAFTER}")
+    layers = read_config({**config, "architectures": []}, fields.origin)
+    vocabulary = fields.integer("draft_vocab_size", default=layers.vocab_size)
+    return replace(layers, vocab_size=vocabulary)
 
 
 def _decoder(fields: Fields, outer: Fields) -> Architecture:

@@ -20,8 +20,7 @@ NAME: Final = re.compile(r"[A-Za-z_][\w.]*(?!\()\b(?!\()")
 SYMBOLS: Final = frozenset(
     (
         *("batch", "sequence_length", "source_length", "target_length", "frames", "patches"),
-        *("queries", "prompt_length", "output_length", "block_length", "steps"),
-        *("refresh_interval", "tokens"),
+        *("queries", "total_length", "block_length", "steps", "refresh_interval", "tokens"),
     )
 )
 DEEPEST: Final = 4  # nested objects that expressions read

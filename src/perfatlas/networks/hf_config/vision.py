@@ -58,11 +58,11 @@ def read_vision(outer: Fields, hidden_size: int) -> tuple[VisionEncoder | None, 
 
 
 @cache
-def _limits(model_type: str) -> dict[str, int]:
-    """Return the limits of the image processor of a family."""
+def limits_of(model_type: str) -> dict[str, int]:
+    """Return the limits of the image processor of a family; none of one that is not described."""
     rows = shipped_table("data/image_sizes.toml")["processor"]
-    (row,) = (row for row in rows if model_type in row["model_types"])
-    return {name: limit for name, limit in row.items() if isinstance(limit, int)}
+    found = [row for row in rows if model_type in row["model_types"]]
+    return {name: limit for row in found for name, limit in row.items() if isinstance(limit, int)}
 
 
 def _qwen(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
@@ -77,7 +77,7 @@ def _qwen(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     if earlier:
         projectors.append(Projector(widths=widths, norm_parameters=2 * merged, copies=earlier))
     frames = vision.integer("temporal_patch_size", default=2)
-    limits = _limits(outer.text("model_type"))
+    limits = limits_of(outer.text("model_type"))
     return VisionEncoder(
         transformer=layers,
         patch_elements=vision.integer("in_channels", default=COLORS) * frames * patch**2,
@@ -115,7 +115,7 @@ def _kimi(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     merge = _merged_side(vision)
     merged = layers.hidden_size * merge**2
     widths = (merged, merged, _width_of_text(vision, "text_hidden_size", hidden_size))
-    limits = _limits(outer.text("model_type"))
+    limits = limits_of(outer.text("model_type"))
     return VisionEncoder(
         transformer=layers,
         patch_elements=COLORS * patch**2,
@@ -336,7 +336,7 @@ def _qwen2(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
         layer_norm_bias=not gated,
     )
     merged = layers.hidden_size * merge**2
-    limits = _limits(outer.text("model_type"))
+    limits = limits_of(outer.text("model_type"))
     return VisionEncoder(
         transformer=layers,
         patch_elements=COLORS * vision.integer("temporal_patch_size", default=frames) * patch**2,
