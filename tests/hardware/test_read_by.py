@@ -140,16 +140,13 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
     "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
 }
 WATTS = [metric.name for metric in METRICS.values() if metric.unit in ("W", "J")]
-<<<<<<< HEAD
+# whole steps and collectives, which read all the rest too
 WHOLE = (
     "KV cache offloading",
     "rules of engines",
+    "routes of flows between nodes",
     "weight_offload and kv_offload",
-)  # whole steps, which read all the rest too
-=======
-# whole steps and collectives, which read all the rest too
-WHOLE = ("KV cache offloading", "rules of engines", "routes of flows between nodes")
->>>>>>> topo
+)
 FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
 OTHER = {
     "device.vendor": "AMD",

@@ -40,12 +40,7 @@ _PARAMS: Final = {
 }
 # How the names of classes of decoders end
 DECODERS: Final = ("ForCausalLM", "LMHeadModel")
-<<<<<<< HEAD
-=======
 DRAFTER: Final = "Eagle3"  # in the names of classes of drafters
-# Keys that state the number formats of a checkpoint
-FORMATS: Final = ("quantization_config", "compression_config", "quantization")
->>>>>>> nets
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 # classes of models with encoders that are built without them
@@ -186,7 +181,7 @@ def read_drafter(text: str) -> Architecture:
     """
     path = Path(text).expanduser()
     try:
-        config = _read_json(path / "config.json" if path.is_dir() else path)
+        config = read_json(path / "config.json" if path.is_dir() else path)
     except (OSError, ValueError) as error:
         raise InvalidSpecError(f"drafter = {repr_for_error(text)}: {error}") from error
     fields = Fields(values=config, origin=f"drafter {repr_for_error(text)}")
