@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.recipe import TrainInputs
     from perfatlas.training.step import StepTimeline
 
-MAX_SAMPLES: Final = 2e7  # of all jobs together
+MAX_SAMPLES: Final = 1e7  # of all jobs together
 MAX_FAILURES: Final = 1e6
 SMOOTHED_S: Final = 0.01  # longest sample of boards that are smoothed [s]
 ROUNDING: Final = 1e-6
