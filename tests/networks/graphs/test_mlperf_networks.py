@@ -6,7 +6,7 @@ import pytest
 
 import perfatlas
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 HIDDEN, FEATURES, SMALL, LETTERS = 1024, 240, 320, 29
 WIDTH, RELATIONS, CLASSES = 512, 11, 2983
@@ -49,6 +49,11 @@ def test_frames_follow_one_another() -> None:
         for frames in (200, 400)
     )
     assert 1.6 * short < long < 2.0 * short
+
+
+def test_training_rnn_t_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="all pairs of frames and symbols"):
+        perfatlas.train(model="rnn-t", system="h100_sxm", gpus=8, global_batch=64, micro_batch=8)
 
 
 def test_parameters_of_r_gat() -> None:

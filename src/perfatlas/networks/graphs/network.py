@@ -133,6 +133,7 @@ class GraphNetwork(contract.Network):
     # Items that the denoiser of a diffusion pipeline runs for each of a batch, in each of `steps`:
     # 2 with guidance, by a prompt and without; 0 for other networks
     denoiser: int = 0
+    untrained: str = ""  # Why its training steps are not described, a clause; "" if they are
     base: GraphNetwork | None = None  # The graph whose sizes were changed, None for itself
     batch_share: float = 1.0  # What expressions read as `batch` over the items of a pass
     # Whether casts of a training step are part of the kernels around them
@@ -316,6 +317,8 @@ class GraphNetwork(contract.Network):
         attention, else per addition, else per product. `hidden_size` is what a block reads.
         """
         part = self
+        if self.untrained:
+            raise UnsupportedError(f"{self.model_type} is not trained: {self.untrained}")
         if self.denoiser:
             sizes, share = {**self.sizes, training.STEPS: 1}, 1.0 / self.denoiser
             part = replace(self, sizes=sizes, batch_share=share, live=None)

@@ -124,6 +124,7 @@ FIELDS: Final[Mapping[str, files.Field[Any]]] = {
     ),
     "format": files.Field(files.Text(empty=False)),
     "live_elements": files.Field(_Size(), into="live"),
+    "untrained": files.Field(files.Text(longest=MAX_TEXT_LENGTH)),
     "denoiser": files.Field(files.Whole(least=1, most=MAX_SIZE)),
     "sizes": files.Field(files.Named(of=files.Whole(least=1))),
     "lengths": files.Field(files.Named(of=_Size())),
@@ -139,11 +140,11 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
 
     Args:
         table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `format` of its
-            weights if it is not that of its activations, `denoiser` of a
-            diffusion pipeline, as `GraphNetwork` has it, `sizes` by name, `lengths` that follow
-            from sizes, `limits` of sizes, and `operators`, each with a `kind` and its sizes:
-            numbers, or expressions over `batch`, `sizes` and `lengths`. A `decoder` is a list like
-            `operators`, whose expressions also read `kv_length`.
+            weights if it is not that of its activations, `denoiser` of a diffusion pipeline and
+            `untrained`, as `GraphNetwork` has them, `sizes` by name, `lengths` that follow from
+            sizes, `limits` of both, and `operators`, each with a `kind` and its sizes: numbers, or
+            expressions over `batch`, `sizes` and `lengths`. A `decoder` is a list like `operators`,
+            whose expressions also read `kv_length`.
         origin: The file, for messages.
 
     Raises:

@@ -223,10 +223,11 @@ def _limited(results: Mapping[str, Any], name: str, limit: str) -> str:
 def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results.
 
-    They are completed requests if all were, total tokens per second without sessions, totals of
-    kinds, power of runs, rates of FLOP of operators that have none, rates of deployments sized by
-    their SLOs, and of sized pools busy times, and either a share of requests of 100% or what
-    follows from the share and the rate of requests.
+    They are results of items of a pass that generates tokens, completed requests if all were,
+    total tokens per second without sessions, totals of kinds, power of runs, rates of FLOP of
+    operators that have none, rates of deployments sized by their SLOs, and of sized pools busy
+    times, and either a share of requests of 100% or what follows from the share and the rate of
+    requests.
     """
     run = ("power_w", "energy_j", "energy_per_output_token_j")
     power = run if "makespan_s" in results else ()
@@ -234,9 +235,12 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     lowest = results.get("slo_attainment_low")
     all_within = results.get("slo_attainment") == 1.0 and lowest in (None, 1.0)
     goodput = "slo_attainment" if all_within else "goodput_requests_per_s"
+    generates = "pass_mfu" in results and "output_tokens_per_s_per_gpu" in results
+    of_items = ("throughput_per_s_per_gpu", "energy_per_item_j", "usd_per_million_items")
     sized_pools = (goodput, "prefill_utilization", "decode_utilization")
     return (
         *complete,
+        *(of_items if generates else ()),
         *(() if "session_time_s" in results else ("total_tokens_per_s_per_gpu",)),
         *power,
         *(OF_FLOP if results.get("flop") == 0.0 else ()),
