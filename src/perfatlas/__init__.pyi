@@ -144,6 +144,7 @@ def collective(
     failed_links: int | str = 0,
     link_failure: Literal["down", "flapping"] = "down",
     seed: int | str = 0,
+    algorithm_file: str | None = None,
     kernel_family: str | None = None,
 ) -> Answer:
     """Return the time of one collective.
@@ -179,6 +180,10 @@ def collective(
             which waits for the transport to resend. Default: down. Needs failed_links other than
             0.
         seed: Seed of random draws. Default: 0. Needs fabric_routing = ecmp or adaptive.
+        algorithm_file: TOML file with an algorithm of your own: steps of sends, timed at the full
+            rate of the links. Default: those of libraries. Needs fabric_routing = ecmp or
+            adaptive, tier = auto or bound, concurrent_jobs = 1, link_failure = down and no
+            kernel_family.
         kernel_family: Library that provides the collective: nccl, or the all-reduce kernels of an
             engine such as vllm. Default: the fastest for all_reduce, nccl for other operations.
             Needs op = all_reduce or dispatch or combine or kernel_family = nccl.

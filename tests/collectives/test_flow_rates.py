@@ -25,10 +25,10 @@ def congested(
     units: int,
     **traffic: Any,  # noqa: ANN401 - fields
 ) -> Congestion:
-    """Return the congestion of a group, by default with adaptive routes."""
-    return congestion(
-        resolve_system(system), op, units, Traffic(**{"routing": "adaptive"} | traffic)
-    )
+    """Return the congestion of some nodes or a slice, by default with adaptive routes."""
+    named = resolve_system(system)
+    ranks = named.device.scale_up.domain_size * units
+    return congestion(named, op, ranks, Traffic(**{"routing": "adaptive"} | traffic))
 
 
 @pytest.mark.parametrize("routing", ["ecmp", "adaptive"])
@@ -200,6 +200,7 @@ def test_each_rate_is_highest_on_a_full_link(seed: int) -> None:
         ({"system": "lpu"}, UnsupportedError, "leave fabric_routing out"),
         ({"system": "mi300a{fabric.pods=2}", "gpus": 4096}, InvalidSpecError, "set fabric.pods"),
         ({"system": "v5p-128", "gpus": 64, "concurrent_jobs": 2}, UnsupportedError, "share no"),
+        ({"system": "v5p-128", "gpus": 32}, UnsupportedError, "whole slices"),
         ({"system": "v5e-8", "gpus": 8, "failed_links": 3}, InvalidSpecError, "cuts lines"),
     ],
 )

@@ -6,6 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.collectives.codes import OPS
+    from perfatlas.collectives.custom_algorithms import Algorithm, algorithm_time, read_algorithm
     from perfatlas.collectives.flow_rates import Congestion, Traffic, congestion
     from perfatlas.collectives.fabric import (
         NODES_MEASURED, FabricParameters, FabricShape, fabric_time_s,
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
         LIBRARY_ALGORITHMS, CollectiveShape, CustomParameters, LibraryParameters, collective_shape,
         custom_time_s, library_time_s,
     )
-    from perfatlas.collectives.placement import HOST_LINK, fabric_units, link_columns, place_group
+    from perfatlas.collectives.placement import HOST_LINK, link_columns, place_group
     from perfatlas.collectives.pricing import (
         CollectiveShapes, Implementation, PricedCollectives, one_hop_s, price_collectives,
     )

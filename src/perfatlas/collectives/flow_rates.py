@@ -20,6 +20,7 @@ from perfatlas.collectives.direct_links import (
     direct_algorithm,
 )
 from perfatlas.collectives.max_min import max_min_rates
+from perfatlas.collectives.placement import fabric_units
 from perfatlas.collectives.routes import MOST_LINKS, count_flows, count_ring_exchange
 from perfatlas.collectives.switches import (
     GROUP_TIERS,
@@ -84,8 +85,8 @@ class Congestion:
     uses: tuple[LinkUse, ...] = ()
 
 
-def congestion(system: System, op: str, units: int, traffic: Traffic) -> Congestion:
-    """Return the congestion of a collective between some nodes, or domains of several nodes.
+def congestion(system: System, op: str, ranks: int, traffic: Traffic) -> Congestion:
+    """Return the congestion of a collective of consecutive ranks.
 
     Reductions and gathers are rings, ordered by node; a send_recv goes from every node to the next.
 
@@ -103,7 +104,8 @@ def congestion(system: System, op: str, units: int, traffic: Traffic) -> Congest
             " so that flows never share one; leave fabric_routing out"
         )
     if algorithm == TORUS:
-        return _of_torus(system, op, traffic)
+        return _of_torus(system, op, ranks, traffic)
+    units = fabric_units(system, ranks)
     if units <= 1:
         return Congestion()
     return _of_switches(system, op, units, traffic)
@@ -214,7 +216,7 @@ def _timeout_s() -> float:
     return float(row["unit_s"] * 2.0 ** row["timeout_exponent"])
 
 
-def _of_torus(system: System, op: str, traffic: Traffic) -> Congestion:
+def _of_torus(system: System, op: str, ranks: int, traffic: Traffic) -> Congestion:
     """Return the congestion of a collective of a whole slice, of which some links are down.
 
     Flows take one axis after the other, and along each the shorter way; neighbours of an all-reduce
@@ -224,6 +226,11 @@ def _of_torus(system: System, op: str, traffic: Traffic) -> Congestion:
         of the other axes; github.com/jax-ml/scaling-book, sharding.md.
     """
     scale_up, multiple = system.device.scale_up, int(system.device.number("wraparound_multiple"))
+    if ranks != scale_up.domain_size:
+        raise UnsupportedError(
+            f"fabric_routing = {traffic.routing} counts flows of whole slices: {system.name} has"
+            f" {scale_up.domain_size} chips; set gpus to that, or name a slice of {ranks}"
+        )
     if traffic.jobs > 1:
         raise UnsupportedError(
             f"concurrent_jobs = {traffic.jobs}: slices of {system.device.name} share no links;"

@@ -25,7 +25,7 @@ from perfatlas.answer import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
-from perfatlas.quantities import PerfatlasError, Rule
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, Rule
 from perfatlas.scenario.fields import InputFields, number_columns
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.vocabulary.fields import (
@@ -149,6 +149,7 @@ class PricedCollectiveQueries:
     found: collectives.PricedCollectives  # Prices and algorithms (U)
     hop_s_U: FloatArray  # One hop of their links (U,) [s]
     congestion: Sequence[collectives.Congestion] | None  # On links (U); None without routes
+    algorithm: collectives.Algorithm | None  # Of the user's own
 
     def system(self, u: int) -> System:
         """Return the system of a query."""
@@ -171,7 +172,7 @@ class PricedCollectiveQueries:
     @property
     def predicted(self) -> bool:
         """Whether the queries are asked for more than rooflines."""
-        return self.inputs[0].tier != "bound"
+        return self.inputs[0].tier != "bound" and self.algorithm is None
 
     @cached_property
     def fewest_nodes(self) -> FloatArray:
@@ -201,6 +202,8 @@ class PricedCollectiveQueries:
             "algorithm": self.found.algorithm_U.tolist(),
         }
         found = {name: columns[name] for name in RESULTS}
+        if self.algorithm is not None:
+            return found | self._of_algorithm(self.algorithm)
         if self.congestion is not None:
             stall_U = [one.stall_s or 0.0 for one in self.congestion]
             for name in ("time_s", "time_s_low", "time_s_high", *RESULTS[3:5]):
@@ -211,6 +214,28 @@ class PricedCollectiveQueries:
             for name, fact in CONGESTION.items():
                 found[name] = [fact(one) for one in self.congestion]
         return found
+
+    def _of_algorithm(self, algorithm: collectives.Algorithm) -> dict[str, list[Any]]:
+        """Return the results of an algorithm of the user's own, at the full rate of links (U)."""
+        traffic, times = _traffic(self.inputs[0]), []
+        for u, (size, ranks) in enumerate(zip(self.shapes.bytes, self.shapes.ranks, strict=True)):
+            if int(ranks) != algorithm.ranks or self.shapes.op != algorithm.op:
+                raise InvalidSpecError(
+                    f"algorithm_file = {self.inputs[0].algorithm_file} is {algorithm.op} of"
+                    f" {algorithm.ranks} ranks; set op and gpus to the same"
+                )
+            found = collectives.algorithm_time(algorithm, self.system(u), float(size), traffic)
+            times.append(found)
+        time_U = np.array([one.time_s for one in times])
+        bandwidth_U = collectives.bus_bandwidth(
+            self.shapes.op, self.shapes.bytes, self.shapes.ranks, time_U
+        )
+        return {
+            **dict.fromkeys(RESULTS[:5], time_U.tolist()),
+            "bus_bandwidth_bytes_per_s": bandwidth_U.tolist(),
+            "algorithm": [algorithm.name] * len(times),
+            "slowest_flow_bytes_per_s": [one.slowest_bytes_per_s for one in times],
+        }
 
 
 def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollectiveQueries:
@@ -234,7 +259,9 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     systems = [spread(named, gpus, nodes) for gpus, nodes in places]
     index_U = np.array([places.index(pair) for pair in placed])
     implementation = _implementation(first, named)
-    require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
+    algorithm = collectives.read_algorithm(first.algorithm_file) if first.algorithm_file else None
+    tier = first.tier if algorithm is None else "bound"
+    require_tier(named, tier, implementation.family, implementation.silicon_version or None)
     size = number_columns(inputs, COLLECTIVE_SIZES)
     congestion = _congestion(first, [systems[index] for index in index_U], size["gpus"])
     shapes = collectives.CollectiveShapes(
@@ -249,7 +276,7 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         shapes,
         systems=systems,
         system_index_U=index_U,
-        tier=first.tier,
+        tier=tier,
         implementation=implementation,
     )
     return PricedCollectiveQueries(
@@ -261,17 +288,14 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         found=found,
         hop_s_U=collectives.one_hop_s(shapes, systems, index_U),
         congestion=congestion,
+        algorithm=algorithm,
     )
 
 
-def _congestion(
-    inputs: CollectiveInputs, systems: Sequence[System], gpus_U: FloatArray
-) -> list[collectives.Congestion] | None:
-    """Return the congestion of queries on systems of their own (U), None without routes."""
-    if inputs.fabric_routing is None:
-        return None
-    traffic = collectives.Traffic(
-        routing=inputs.fabric_routing,
+def _traffic(inputs: CollectiveInputs) -> collectives.Traffic:
+    """Return how flows are routed, and what else is on their links."""
+    return collectives.Traffic(
+        routing=str(inputs.fabric_routing),
         queue_pairs=inputs.queue_pairs,
         jobs=inputs.concurrent_jobs,
         scattered=inputs.job_placement == "scattered",
@@ -279,12 +303,20 @@ def _congestion(
         flapping=inputs.link_failure == "flapping",
         seed=inputs.seed,
     )
+
+
+def _congestion(
+    inputs: CollectiveInputs, systems: Sequence[System], gpus_U: FloatArray
+) -> list[collectives.Congestion] | None:
+    """Return the congestion of queries on systems of their own (U), None without routes."""
+    if inputs.fabric_routing is None or inputs.algorithm_file is not None:
+        return None
+    traffic = _traffic(inputs)
     known: dict[tuple[int, float], collectives.Congestion] = {}
     pairs = list(zip(systems, gpus_U.tolist(), strict=True))
     for system, gpus in pairs:
         if (id(system), gpus) not in known:
-            units = collectives.fabric_units(system, gpus)
-            known[id(system), gpus] = collectives.congestion(system, inputs.op, units, traffic)
+            known[id(system), gpus] = collectives.congestion(system, inputs.op, int(gpus), traffic)
     return [known[id(system), gpus] for system, gpus in pairs]
 
 
@@ -311,7 +343,7 @@ def _foreign_kernels(q: PricedCollectiveQueries) -> Remarks:
 def _unread_overrides(q: PricedCollectiveQueries) -> Remarks:
     if not any(system.overridden for system in q.systems):
         return False, ""
-    routed = () if q.congestion is None else (ROUTES,)
+    routed = () if q.inputs[0].fabric_routing is None else (ROUTES,)
     unread = [
         unread_overrides(system, {*collective_readers(system, gpus), *routed})
         for system, gpus in zip(map(q.system, range(len(q.inputs))), q.shapes.ranks, strict=True)
@@ -411,8 +443,13 @@ def _far_from_tables(q: PricedCollectiveQueries) -> Remarks:
     return by_physics_U & tables_U & (q.inputs[0].tier == "measured"), NOT_NEAR
 
 
+FLOWS_NOTE: Final = (
+    "flows between nodes are those of rings ordered by node, for trees and reductions in switches"
+    " too, or of exchanges of all pairs; those of a job have the rate of its slowest"
+)
 COLLECTIVE_ASSUMPTIONS: Final[tuple[Remark, ...]] = (
     lambda q: (True, q.found.prices.notes),
+    lambda q: (q.congestion is not None, FLOWS_NOTE),
     _unread_kernels,
     _unread_format,
     lambda q: (q.inputs[0].tier == "measured", MEASURED_STANDING),

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
-from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
+from perfatlas.vocabulary.fields.rows import Checked, InputFile, Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName
 
@@ -281,6 +281,16 @@ class CollectiveRoutes:
         Annotated[int, Number(at_least=0, at_most=2**31)],
         Row("Seed of random draws.", elsewhere=("random_seed", "rng_seed"), needs=ROUTED),
     ] = 0
+    algorithm_file: Annotated[
+        Annotated[str, Text(), InputFile()] | None,
+        conditions.AllOf(
+            ROUTED,
+            conditions.Equals("tier", "auto", "bound"),
+            conditions.Equals("concurrent_jobs", 1),
+            conditions.Equals("link_failure", "down"),
+            conditions.NotSet("kernel_family", "names a library, whose algorithms are not those"),
+        ),
+    ] = None
 
 
 @group("Kernels", 4)
