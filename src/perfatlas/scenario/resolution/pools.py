@@ -19,15 +19,16 @@ from perfatlas.scenario.fields import (
     number_column,
     unset,
 )
+from perfatlas.vocabulary.fields import Formats, Plan, Subject, fields_of
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Columns
 
 ROLES: Final = ("prefill", "decode")
 PARTS: Final = ("attention", "feed_forward")
-SHARED: Final = (
-    *("system", "engine", "tp", "pp", "cp", "dcp", "attention_dp", "ep", "moe_tp", "format"),
-    *("redundant_experts", "expert_exchange"),
+# Fields that the workers of a pool may override
+SHARED: Final = tuple(
+    name for name, field in fields_of(Subject, Plan, Formats).items() if field.row.pools
 )
 
 
