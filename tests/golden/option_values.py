@@ -314,6 +314,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "detection_s": (77.0, 900.0),
         "max_restarts": (1, 2),
         "patience_s": (30.0, 3600.0),
+        "site_profile": ("no_such_file.csv",),
         "until_s": (50000.0, 20000.0),
         "seed": (77, 78),
     },

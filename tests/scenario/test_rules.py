@@ -24,6 +24,7 @@ OWN: Final[dict[str, tuple[Any, Any]]] = {
     "engine": ("vllm", "sglang"),
     "format": ("fp8", "bf16"),
     "expert_exchange": ("deepep", "all_to_all"),
+    **dict.fromkeys(("weight_offload", "kv_offload"), (0.4, 0.2)),
 }
 SCENARIOS: Final[list[tuple[Rule[Any], Fields, str]]] = [
     (rules.LOADS[0], {"batch": 8, "concurrency": 8}, "batch = 8 and concurrency = 8 exclude"),
@@ -102,6 +103,17 @@ OTHERS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]] 
             ({"node_mtbf_s": 1e6, "fleet": "llama3"}, "node_mtbf_s and fleet are mutually"),
             ({"node_mtbf_s": 1e6}, "node_mtbf_s requires repair_s"),
             ({"power_w": 500}, "power_w requires idle_power_w"),
+            (
+                {"power_w": 500, "idle_power_w": 600, "site_cap_w": 1e6},
+                "idle_power_w = 600 exceeds power_w = 500",
+            ),
+            ({"site_cap_w": 1e6, "response": "drain"}, "jobs end above a cap of the site"),
+            (
+                {"site_profile": "p.csv", "trace_resolution_s": 1000},
+                "does not divide the hours of site_profile",
+            ),
+            ({"pue_fixed_share": 0.7, "pue_square_share": 0.6}, "add to more than 1"),
+            ({"num_jobs": None, "trace_resolution_s": 60}, "need a schedule with an end"),
             ({"num_jobs": None, "until_s": 60}, "set num_jobs too, or leave until_s out"),
         ],
     ),

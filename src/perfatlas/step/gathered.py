@@ -39,11 +39,6 @@ from perfatlas.pricing import (
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
-from perfatlas.step.second_memory import (
-    offloaded_bytes,
-    with_second_energy,
-    with_second_memory,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -311,6 +306,8 @@ def _offloaded(
     """Return what the operators of each step read from the second memory; () if nothing."""
     if not placement.offloads:
         return ()
+    from perfatlas.step.second_memory import offloaded_bytes
+
     none_C = np.zeros(placement.index_C.size)
     given = (placement.weight_offload_C, placement.kv_offload_C)
     weight_C, kv_C = (none_C if share_C is None else share_C for share_C in given)
@@ -423,6 +420,8 @@ class GatheredSteps:
             prices = with_graph_kernels(prices, operators, self.profile, self.devices)
             prices = with_encoder_attention(prices, operators, self.devices)
         if self.second:
+            from perfatlas.step.second_memory import with_second_energy, with_second_memory
+
             prices = with_second_memory(prices, self.second[index], self.devices)
         prices = with_energy(operators, prices, self.devices, zeros_C)
         if self.second:
