@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import board_energy
-from perfatlas.operators import BOUND_MEMORY, with_fields
+from perfatlas.operators import BOUND_MEMORY, KeyReader, with_fields
 from perfatlas.pricing import scaled
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ ASSUMED: Final = "the second memory is read in place, at its stated bandwidth an
 def offloaded_bytes(
     operators: Sequence[Operator], weight_C: FloatArray, kv_C: FloatArray
 ) -> FloatArray:
-    """Return what one execution of each operator reads from the second memory (C, O) [bytes].
+    """Return what one execution of each operator moves in the second memory (C, O) [bytes].
+
+    Attention reads the cached keys and values there, and those of new tokens are written there.
 
     Args:
         weight_C: Share of the weights that is there.
@@ -35,8 +37,8 @@ def offloaded_bytes(
     """
     none_C = np.zeros_like(weight_C)
     columns = [
-        kv_C * op.work().cold_bytes
-        if op.reads_keys
+        kv_C * with_fields(op, kv_len=op.kv_len + op.q_len).work().cold_bytes
+        if isinstance(op, KeyReader)
         else weight_C * op.work().cold_bytes
         if op.weights()
         else none_C
@@ -59,8 +61,8 @@ def with_second_memory(
     Source: vllm-project/vllm, cpu_offload_gb: kernels read weights of the host in place, over the
         link; NVIDIA Grace Hopper tuning guide: a GPU reads LPDDR as its own memory.
     Limits: An operator that the first memory bounds takes time in proportion to what it reads
-        there. Nothing is fetched ahead of the operator that reads it, and reads of the second
-        memory reach its stated bandwidth.
+        there. Writes are as fast as reads, and both reach the stated bandwidth. Nothing is fetched
+        ahead of the operator that reads it.
     """
     link = devices.gather("host_link_bandwidth")
     stated = devices.gather("second_memory_bandwidth")
@@ -80,7 +82,7 @@ def with_second_memory(
         notes=(*prices.notes, ASSUMED),
         bound_s_CO=np.maximum(prices.bound_s_CO * first_CO, second_s_CO),
         code_CO=np.where(second_s_CO >= slower.time_s_CO, np.int8(BOUND_MEMORY), prices.code_CO),
-        memory_bytes_CO=prices.memory_bytes_CO - second_CO,
+        memory_bytes_CO=np.maximum(prices.memory_bytes_CO - second_CO, 0.0),
     )
 
 
