@@ -276,6 +276,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "nodes": (1, 2),
         "kernel_family": ("vllm", "sglang", "trtllm", "nccl"),
         "silicon_version": ("0.20.1", "0.19.0"),
+        "algorithm_file": ("no_such_file.toml",),
     },
     "goodput spares": {
         "nodes": (100, 900),

@@ -123,9 +123,12 @@ COLLECTIVES: Final[Examples] = [
     ),
     (COLLECTIVE | {"system": "a100_pcie", "gpus": 2}, "for an NVLink bridge of"),
     (COLLECTIVE | {"gpus": 128}, "16 nodes: collectives between nodes were measured on at most 8"),
+    (COLLECTIVE | {"fabric_routing": "ecmp"}, "no link between nodes is used"),
+    (COLLECTIVE | {"fabric_routing": "ecmp", "tier": "bound"}, "shared links do not slow"),
 ]
 ASSUMPTIONS: Final[Examples] = [
     (COLLECTIVE | {"system": "l40s"}, "groups of more than two GPUs over PCIe"),
+    (COLLECTIVE | {"fabric_routing": "ecmp", "gpus": 16}, "flows between nodes are those of rings"),
     (COLLECTIVE | {"tier": "bound", "kernel_family": "vllm"}, "kernel_family = vllm"),
     (COLLECTIVE | {"format": "fp8", "tier": "bound"}, "format = fp8_static has no effect"),
     (COLLECTIVE | {"tier": "measured"}, "measured"),

@@ -206,8 +206,9 @@ class PricedCollectiveQueries:
             return found | self._of_algorithm(self.algorithm)
         if self.congestion is not None:
             stall_U = [one.stall_s or 0.0 for one in self.congestion]
-            for name in ("time_s", "time_s_low", "time_s_high", *RESULTS[3:5]):
-                found[name] = np.add(found[name], stall_U).tolist()
+            for name in RESULTS[:5]:  # times; the tabulated ones may be unknown
+                pairs = zip(found[name], stall_U, strict=True)
+                found[name] = [None if time is None else time + more for time, more in pairs]
             found["bus_bandwidth_bytes_per_s"] = collectives.bus_bandwidth(
                 shapes.op, shapes.bytes, shapes.ranks, np.array(found["time_s"])
             ).tolist()
