@@ -78,7 +78,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/python -m validation measured --page validation/pages/measured.md
 	$(BIN)/python -m validation devices --page validation/pages/devices.md
 	$(BIN)/python -m validation training --page validation/pages/training.md
-	for one in amd collectives blocks capacity steps plans sources published power; do $(BIN)/python -m validation $$one || exit; done
+	for one in amd collectives fabrics blocks capacity steps plans sources published power swings; do $(BIN)/python -m validation $$one || exit; done
 	$(BIN)/python -m validation traffic --page validation/pages/traffic.md
 	$(BIN)/python -m validation agentic --page validation/pages/agentic.md
 	$(BIN)/python -m validation outside --page validation/pages/outside.md
