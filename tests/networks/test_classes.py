@@ -290,3 +290,15 @@ def test_local_attention_of_an_encoder_by_hand() -> None:
     # 22 layers, of which every third is global
     assert [node.count.text for node in nodes] == ["8", "14"]
     assert nodes[1].sizes["kv_len"].text == "min(sequence_length, 128)"
+
+
+@pytest.mark.parametrize("windows", [512, [512] * 12])
+def test_a_list_of_equal_values_is_one(windows: int | list[int]) -> None:
+    config = {"model_type": "longformer", "attention_window": windows}
+    assert read_network(config, "example").parameters().total == 130_743_552
+
+
+@pytest.mark.parametrize("windows", [[512, 256], [], ["a"], [[1]], [True]])
+def test_lists_of_other_values_are_refused(windows: list[object]) -> None:
+    with pytest.raises(InvalidSpecError, match="attention_window"):
+        read_network({"model_type": "longformer", "attention_window": windows}, "example")

@@ -78,6 +78,14 @@ def _class_defaults() -> Mapping[str, Mapping[str, Any]]:
 def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
     """Return what the expressions of a row read: the config, defaults of its class, values."""
     columns = dict(_class_defaults().get(model_type, {}))
+    equal = {
+        name: value[0]
+        for name, value in fields.values.items()
+        if isinstance(value, list)
+        and value == value[:1] * len(value) != []
+        and type(value[0]) is type(columns.get(name)) is int
+    }  # such as a window for each layer
+    fields = replace(fields, values={**fields.values, **equal})
     _check_types(fields, columns)
     encoders = {part["encoder"]: part["default"] for part in row["parts"] if "encoder" in part}
     nested = [name for name, value in fields.values.items() if isinstance(value, dict)]
