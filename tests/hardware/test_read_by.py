@@ -186,9 +186,18 @@ ELSEWHERE = {  # where the base does not state or read them
 CHANGED = [
     path for path in FIELDS if path != "device.kind"
 ]  # which fields there are follows from it
-WITH = dict.fromkeys(  # without it leaves do not matter
-    ("fabric.leaf_nodes", "fabric.radix", "fabric.topology"), "fabric.oversubscription=8, "
-)
+WITH = {
+    **dict.fromkeys(  # without it leaves do not matter
+        ("fabric.leaf_nodes", "fabric.radix", "fabric.topology"), "fabric.oversubscription=8, "
+    ),
+    **dict.fromkeys(
+        (
+            *("device.second_memory.bandwidth", "device.second_memory.latency"),
+            *("device.second_memory.energy_per_byte", "device.host_link.bandwidth"),
+        ),
+        "device.second_memory.capacity=64GB, ",
+    ),
+}
 
 
 def bases(path: str) -> tuple[str, str]:

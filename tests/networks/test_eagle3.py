@@ -84,19 +84,16 @@ def test_hidden_states_are_fused_before_the_first_draft_of_a_step(tmp_path: Path
     assert any("EAGLE-3" in text for text in answer.evidence.assumptions)
 
 
-def test_without_drafts_a_drafter_changes_nothing(tmp_path: Path) -> None:
-    plain, drafted = (
-        perfatlas.estimate(model=model, system="h100_sxm", batch=1).results
-        for model in (MODEL, _drafted(tmp_path))
-    )
-    assert plain["tpot_s"] == drafted["tpot_s"]
-    assert plain["memory"] == drafted["memory"]
+def test_a_drafter_that_drafts_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match="no effect with speculative_depth = 0"):
+        perfatlas.estimate(model=_drafted(tmp_path), system="h100_sxm", batch=1)
 
 
 @pytest.mark.parametrize(
     ("changes", "words", "error"),
     [
         ({"hidden_size": 2048}, "must be that of the model", InvalidSpecError),
+        ({"vocab_size": 151_936}, "vocab_size = 151,936 must be that", InvalidSpecError),
         ({"architectures": ["LlamaForCausalLM"]}, "Eagle3", InvalidSpecError),
         ({"draft_vocab_size": "many"}, "draft_vocab_size", InvalidSpecError),
         ({"draft_vocab_size": 0}, "draft_vocab_size", InvalidSpecError),

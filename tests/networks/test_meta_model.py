@@ -66,12 +66,14 @@ def test_a_stated_meta_model_settles_the_parameters(
     assert any("as many parameters as" in note for note in network.notes) == (not warns)
 
 
-def test_an_unknown_family_is_no_longer_in_doubt(tmp_path: Path) -> None:
+def test_an_unknown_family_stays_in_doubt(tmp_path: Path) -> None:
+    """What has no parameters, such as a window, may still be unread."""
     unknown = {"model_type": "llama_of_tomorrow", "head_dim": 8}
-    (doubted,) = resolve_model(str(_file(tmp_path, **unknown))).network.warnings
+    doubts = resolve_model(str(_file(tmp_path, **unknown))).network.warnings
     held = {**HELD, "parameters": PARAMETERS}
     settled = resolve_model(str(_file(tmp_path, **unknown, meta_model=held))).network
-    assert (settled.warnings, settled.notes[-1]) == ((), doubted)
+    assert settled.warnings == doubts
+    assert "as many parameters as" in settled.notes[-1]
 
 
 @pytest.mark.parametrize("held", [3, {"parameters": -1}, {"parameters": "many"}, {}])
@@ -103,6 +105,27 @@ def test_a_config_is_settled(tmp_path: Path) -> None:
     assert found["rms_norm_eps"] == 1e-6  # of its class
 
 
+def test_formats_beside_the_config_are_kept(tmp_path: Path) -> None:
+    _built()
+    beside = {"quantization": {"quant_algo": "FP8"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
+    assert json.loads(import_config(_file(tmp_path)))["quantization_config"] == beside
+
+
+def test_no_kernels_of_a_hub_are_loaded(tmp_path: Path) -> None:
+    _built()
+    kernels = {"attn_implementation": "kernels-community/flash-attn"}
+    assert json.loads(import_config(_file(tmp_path, **kernels)))["meta_model"]
+
+
+def test_decoders_see_what_came_before(tmp_path: Path) -> None:
+    _built()
+    found = tomllib.loads(import_graph(_file(tmp_path)))
+    attention = [row for row in found["operators"] if row["kind"] == "attention"]
+    assert attention
+    assert all(row["causal"] for row in attention)
+
+
 def test_operators_of_a_forward_pass(tmp_path: Path) -> None:
     _built()
     found = tomllib.loads(import_graph(_file(tmp_path)))
@@ -119,6 +142,8 @@ def test_experts_are_groups_of_a_product(tmp_path: Path) -> None:
     file = _file(tmp_path, **names, **experts)
     found = tomllib.loads(import_graph(file, batch=2, sizes={"input_ids_1": 64}))
     rows = [row for row in found["operators"] if row.get("groups") == 8]
+    assert {row["kind"] for row in rows} == {"linear"}
+    assert any("read all experts" in note for note in found["notes"])
     assert {(row["n"], row["k"]) for row in rows} == {(96, 32), (32, 48)}
     # 64 tokens of an item run 2 of 8 experts each: 16 rows per expert
     assert {Expression(row["m"]).of({"batch": 1.0}) for row in rows} == {16.0}
@@ -134,6 +159,10 @@ def test_experts_are_groups_of_a_product(tmp_path: Path) -> None:
         ({"hidden_size": "x"}, InvalidSpecError),
         ({"num_hidden_layers": 1000}, InvalidSpecError),
         ({"num_attention_heads": 0}, InvalidSpecError),
+        ({"num_hidden_layers": 10**9}, InvalidSpecError),
+        ({"vocab_size": 10**12}, InvalidSpecError),
+        ({"dtype": "int8"}, InvalidSpecError),
+        ({"architectures": ["PreTrainedModel"]}, UnsupportedError),
     ],
 )
 def test_wrong_configs_are_refused(

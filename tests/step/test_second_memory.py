@@ -51,9 +51,33 @@ def test_memories_of_equal_bandwidth_halve_the_time_of_what_memory_bounds() -> N
 
 def test_without_a_second_memory_the_host_link_is_read() -> None:
     link_s = 80 * 0.5 * GATE_UP_BYTES / 64e9
-    asked = {"gpus": 1, "weight_offload": 0.5}
-    assert _decode_s("h100_sxm", **asked) == pytest.approx(link_s, rel=1e-9)
-    assert _asked("h100_sxm", **asked)["memory"]["second_capacity_bytes"] is None
+    host = "h100_sxm{device.second_memory.capacity=256GB}"
+    assert _decode_s(host, gpus=1, weight_offload=0.5) == pytest.approx(link_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", _system(capacity="0B"), "tpu_v6e"])
+def test_a_second_memory_of_unknown_size_is_asked_for(system: str) -> None:
+    with pytest.raises(InvalidSpecError, match="need the size of a second memory"):
+        _asked(system, weight_offload=0.5)
+
+
+def test_a_whole_cache_in_the_second_memory_fills_it() -> None:
+    memory = _asked(kv_offload=1.0)["memory"]
+    each = _asked()["memory"]["kv_bytes"] / (1024 + 128)
+    assert memory["kv_bytes"] == 0.0
+    assert memory["kv_capacity_tokens"] == pytest.approx(512e9 / each, rel=1e-3)
+
+
+def test_writes_of_a_prompt_take_time() -> None:
+    slow = _system(bandwidth="1GB/s")
+    written_s = _asked(slow)["memory"]["kv_bytes"] * 1024 / (1024 + 128) / 1e9
+    assert _asked(slow, kv_offload=1.0)["ttft_s"] > 0.9 * written_s
+
+
+@pytest.mark.parametrize("name", ["weight_offload", "kv_offload"])
+def test_what_may_be_fetched_ahead_has_no_lower_limit(name: str) -> None:
+    with pytest.raises(InvalidSpecError, match="no lower limit"):
+        _asked(_system(), **{name: 0.5, "tier": "bound"})
 
 
 def test_shares_divide_the_memory_and_add_cache() -> None:
@@ -81,7 +105,7 @@ def test_the_second_memory_limits_weights_and_cache() -> None:
 def test_what_does_not_fit_is_told_the_share_that_would() -> None:
     with pytest.raises(InfeasibleError) as raised:
         _asked(gpus=1)
-    assert any("weight_offload = 0.5" in text for text in raised.value.advice)
+    assert any("weight_offload = 0.5 fits: 50%" in text for text in raised.value.advice)
 
 
 def test_energy_follows_the_bytes() -> None:

@@ -333,15 +333,21 @@ class Architecture(LanguageModel):
 
     def drafted_by(self, drafter: Network, origin: str) -> Self:
         """Return the model with an EAGLE-3 drafter, whose width must be its own."""
-        layers = drafter.layers if isinstance(drafter, Architecture) else ()
-        if len(layers) != 1 or not isinstance(layers[0].mixer, GqaAttention):
+        layers = drafter.layers
+        if (
+            not isinstance(drafter, Architecture)
+            or len(layers) != 1
+            or not isinstance(layers[0].mixer, GqaAttention)
+        ):
             raise UnsupportedError(f"{origin}: its layers are not those of one kind of attention")
-        if drafter.hidden_size != self.hidden_size:
-            raise InvalidSpecError(
-                f"{origin}: hidden_size = {drafter.hidden_size:,} must be that of the model,"
-                f" {self.hidden_size:,}; use a drafter of this model"
-            )
-        return replace(self, drafter=layers[0], draft_vocab_size=drafter.vocab_size)
+        for name in ("hidden_size", "vocab_size"):
+            own, other = getattr(self, name), getattr(drafter, name)
+            if own != other:
+                raise InvalidSpecError(
+                    f"{origin}: {name} = {other:,} must be that of the model, {own:,}; use a"
+                    " drafter of this model"
+                )
+        return replace(self, drafter=layers[0], draft_vocab_size=drafter.draft_vocab_size)
 
     def with_redundant_experts(self, copies: int) -> Self:
         """Return the model as a deployment holds it, with copies of popular experts."""

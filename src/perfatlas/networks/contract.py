@@ -566,5 +566,5 @@ class Network(ABC):
     def _without_drafter(self) -> UnsupportedError:
         return UnsupportedError(
             f"{self.model_type} does not decode token by token, so nothing can be drafted; leave"
-            " speculative_depth and mtp_depth out"
+            " drafter, speculative_depth and mtp_depth out"
         )

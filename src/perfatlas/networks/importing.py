@@ -69,8 +69,10 @@ def import_graph(
             for name, count in sorted(imported.unknown.items())
         ),
     ]
+    # all files of a hub have one name
+    stem = path.resolve().parent.name if path.name == "config.json" else path.stem
     head = {
-        "name": printable(path.stem)[:MAX_NAME_LENGTH] or "network",
+        "name": printable(stem)[:MAX_NAME_LENGTH] or "network",
         "item": item,
         "source": f"imported from {printable(path.name)[:MAX_NAME_LENGTH]}",
         "parameters": imported.parameters,

@@ -60,9 +60,9 @@ ROUTE_BYTES: Final = 8.0
 
 
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
-# What runs after the layers.
 FUSED: Final = 3  # layers whose hidden states an EAGLE-3 drafter reads
 FUSING: Final = "fusing_projection"  # of these, before the first draft of a step
+# What runs after the layers
 HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 
 

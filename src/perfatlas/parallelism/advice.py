@@ -83,13 +83,11 @@ def shortfall_advice(
 
 def _second_memory(question: MemoryInputs, accepts: Accepts) -> list[str]:
     """Advise the least share of the weights, in steps of 5%, that a second memory must hold."""
-    if not np.isfinite(question.second_bytes).all():
-        return []
-    shares = np.arange(1, 21) / 20.0
+    shares = np.arange(21) / 20.0
     variants = replace(_repeat(question, shares.size), weight_offload=shares)
     for share, fits in zip(shares.tolist(), memory_footprint(variants).fits.tolist(), strict=True):
         if fits and accepts({"weight_offload": share}):
-            return [f"weight_offload = {share:g} fits, with the rest in the second memory."]
+            return [f"weight_offload = {share:g} fits: {share:.0%} in the second memory."]
     return []
 
 

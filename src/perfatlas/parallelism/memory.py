@@ -139,7 +139,7 @@ class MemoryInputs:
     # Shares of the weights and of the cache in a second memory, scalar or (C,)
     weight_offload: FloatArray | float = 0.0
     kv_offload: FloatArray | float = 0.0
-    second_bytes: FloatArray | float = np.inf  # That memory, inf if unknown, scalar or (C,)
+    second_bytes: FloatArray | float = 0.0  # That memory, scalar or (C,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class MemoryColumns:
     max_sequences: FloatArray  # Sequences of the load's length that fit on one attention-DP rank
     second_weights_bytes: FloatArray  # Weights in a second memory
     second_kv_bytes: FloatArray  # Cache of the load in a second memory
-    second_capacity_bytes: FloatArray  # That memory, inf if unknown
+    second_capacity_bytes: FloatArray  # That memory
     max_blocks: FloatArray  # Blocks that the device of a rank can hold beside everything else
     fits: NDArray[np.bool_]  # Whether the load fits, with its cache rounded up to whole blocks
 
@@ -311,10 +311,15 @@ def _cache_room(
     # A model without a cache has no limit here; the smallest unit is one byte.
     first = 1.0 - question.kv_offload
     blocks_per_byte = blocks_each / np.maximum(each_bytes * first, 1.0)
-    beside = np.floor(
-        np.maximum(second_bytes - in_flight * question.kv_offload, 0.0)
-        * blocks_each
-        / np.maximum(each_bytes * question.kv_offload, 1e-9)
+    share = question.kv_offload
+    beside = np.where(
+        share == 0.0,
+        np.inf,
+        np.floor(
+            np.maximum(second_bytes - in_flight * share, 0.0)
+            * blocks_each
+            / np.maximum(each_bytes * share, 1.0)
+        ),
     )
     room = capacity_bytes - fixed_bytes - in_flight * first
     derived = np.minimum(np.floor(np.maximum(room, 0.0) * blocks_per_byte), beside)

@@ -30,7 +30,6 @@ def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
     """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     placement, devices = question.placement, question.placement.devices()
-    second = devices.gather("second_memory_bytes")
     return parallelism.MemoryInputs(
         network=question.model.network.with_drafter()
         if question.drafts
@@ -64,7 +63,7 @@ def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
         spread_weights=spreads_weights(devices),
         weight_offload=0.0 if placement.weight_offload_C is None else placement.weight_offload_C,
         kv_offload=0.0 if placement.kv_offload_C is None else placement.kv_offload_C,
-        second_bytes=np.where(second > 0.0, second, np.inf),
+        second_bytes=devices.gather("second_memory_bytes"),
     )
 
 

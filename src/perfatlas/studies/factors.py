@@ -55,6 +55,18 @@ _RATES: Final = (
     ),
     Factor(name="node.nic_bandwidth", label="NIC bandwidth", kind="rate", improves=True),
     Factor(name="device.host_link.bandwidth", label="host link bandwidth", kind="rate"),
+    Factor(
+        name="device.second_memory.bandwidth",
+        label="second memory bandwidth",
+        kind="rate",
+        improves=True,
+    ),
+    Factor(
+        name="device.second_memory.latency",
+        label="second memory latency",
+        kind="latency",
+        improves=True,
+    ),
     Factor(name="fabric.latency", label="fabric latency", kind="latency", improves=True),
     Factor(
         name="device.overhead_ratio",

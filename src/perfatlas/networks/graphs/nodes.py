@@ -41,7 +41,7 @@ LOOKUPS: Final = (operators.EMBEDDING, operators.EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out. A norm without rows is one of channels
 # over all items (a batch norm), and a softmax without them is one of unknown rows.
 SIZES: Final[Mapping[str, Mapping[str, str]]] = {
-    "linear": {"m": "", "n": "", "k": ""},
+    "linear": {"m": "", "n": "", "k": "", "groups": "1"},
     "conv": {"m": "", "n": "", "k": "", "groups": "1", "read": ""},
     "matmul": {"m": "", "n": "", "k": "", "groups": "1"},
     "attention": {
@@ -99,7 +99,7 @@ class Node:
     @property
     def names_of_weights(self) -> frozenset[str]:
         """Names that the weights it holds, and how often it runs, read."""
-        held = {"linear": ("n", "k"), "conv": ("n", "k", "groups")}.get(self.kind, ())
+        held = ("n", "k", "groups") if self.kind in ("linear", "conv") else ()
         some = [size for name, size in self.sizes.items() if name in held or self.kind in LOOKUPS]
         return frozenset(name for size in (self.count, *some) for name in size.names)
 

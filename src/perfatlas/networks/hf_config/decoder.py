@@ -45,7 +45,6 @@ _SUPPLIED: Final = (
     "moe_intermediate_size",
 )
 LEFT_OUT: Final = "left out of config.json, taken from its class in transformers"
-DOUBTS: Final = (LEFT_OUT, "model_type ")  # How warnings of what is assumed begin
 # Keys of layers that are not modeled
 _NOT_MODELED: Final = ("use_cla", "parallel_attn_mlp_res", "share_kv_cache")
 # Spelling in configs -> kind of a mixer

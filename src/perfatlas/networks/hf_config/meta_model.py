@@ -6,18 +6,17 @@ class of the installed transformers that `architectures` names.
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from unittest import mock
 
+from perfatlas.networks.dimensions import MAX_LAYERS, MAX_TOKENS
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.keys import FORMATS, META_MODEL
-from perfatlas.networks.hf_config.reader import read_json
+from perfatlas.networks.hf_config.reader import DECODERS, read_json, with_formats
 from perfatlas.quantities import (
     InvalidSpecError,
     MissingDependencyError,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.imports import Imported
 
-MAX_MODULES: Final = 200_000
+MAX_MODULES: Final = 60_000
 NEEDED: Final = (
     "models of transformers need PyTorch and transformers: pip install '.[hf]' in the clone"
 )
@@ -55,9 +54,9 @@ def build(fields: Fields) -> Any:  # noqa: ANN401 - `transformers.PreTrainedMode
         InvalidSpecError: The class builds no model of this config.
     """
     try:
-        with mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
-            import torch
-            import transformers
+        import huggingface_hub
+        import torch
+        import transformers
     except ImportError as problem:
         raise MissingDependencyError(f"{NEEDED} ({problem})") from problem
     name = next(iter(fields.texts("architectures")), "")
@@ -65,7 +64,8 @@ def build(fields: Fields) -> Any:  # noqa: ANN401 - `transformers.PreTrainedMode
         raise fields.invalid("architectures", "the class of transformers to build is required")
     model_type = fields.text("model_type", default="")
     kind: Any = getattr(transformers, name, None) if name.isidentifier() else None
-    carried = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
+    whole = transformers.PreTrainedModel
+    carried = isinstance(kind, type) and issubclass(kind, whole) and kind is not whole
     if model_type not in transformers.CONFIG_MAPPING or not carried:
         remote = fields.child("auto_map")
         code = ", ".join(map(str, remote.values.values()))[:200] if remote else ""
@@ -81,13 +81,17 @@ def build(fields: Fields) -> Any:  # noqa: ANN401 - `transformers.PreTrainedMode
         if modules[name] > MAX_MODULES:
             raise InvalidSpecError(f"{name} has more than {MAX_MODULES:,} modules")
 
-    values = {key: value for key, value in fields.values.items() if key not in FORMATS}
+    values = _built(fields.values, fields)
+    hub, online = huggingface_hub.constants, huggingface_hub.constants.HF_HUB_OFFLINE
+    transformers.logging.set_verbosity_error()
     hook = torch.nn.modules.module.register_module_module_registration_hook(count)
     try:
+        hub.HF_HUB_OFFLINE = True
         config = transformers.CONFIG_MAPPING[model_type].from_dict(values)
         config.use_cache = config.get_text_config().use_cache = False
         with torch.device("meta"):
             model = kind(config)
+        return model.to(config.dtype or model.dtype).eval()
     except Exception as problem:
         raise InvalidSpecError(
             f"{fields.origin}: {name} of transformers {transformers.__version__} builds no model"
@@ -95,7 +99,21 @@ def build(fields: Fields) -> Any:  # noqa: ANN401 - `transformers.PreTrainedMode
         ) from problem
     finally:
         hook.remove()
-    return model.to(config.dtype or model.dtype).eval()
+        hub.HF_HUB_OFFLINE = online
+
+
+def _built(values: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return what a class reads of a config: no formats, and no kernels that a hub would load."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in FORMATS or "implementation" in key:
+            continue
+        sizes = value if isinstance(value, list) else [value]
+        most = MAX_LAYERS if "layers" in key or "depth" in key else MAX_TOKENS
+        if any(isinstance(size, int) and abs(size) > most for size in sizes):
+            raise InvalidSpecError(f"{fields.origin}: {key} exceeds the limit of {most:,}")
+        found[key] = _built(value, fields) if isinstance(value, dict) else value
+    return found
 
 
 def settled(path: Path) -> dict[str, object]:
@@ -103,7 +121,7 @@ def settled(path: Path) -> dict[str, object]:
 
     The key `meta_model` has its class, its parameters, and those of each kind of module.
     """
-    fields = Fields(values=read_json(path), origin=str(path))
+    fields = Fields(values=with_formats(path), origin=str(path))
     model = build(fields)
     import transformers
 
@@ -148,6 +166,8 @@ def forward_pass(path: Path, sizes: Mapping[str, int]) -> Imported:
         inputs, free = {}, {}
         for name, shape in stated.items():
             asked = [sizes.get(f"{name}_{i}", size) for i, size in enumerate(shape)]
+            if min(asked) < 1:
+                raise InvalidSpecError(f"{path}: {name} has the shape {asked}; set its sizes")
             kind = torch.long if "ids" in name else model.dtype
             inputs[name] = torch.zeros(asked, device="meta", dtype=kind)
             lengths = [i for i in range(len(shape)) if i == 0 or name in LENGTH or i in _FREE[name]]
@@ -162,8 +182,15 @@ def forward_pass(path: Path, sizes: Mapping[str, int]) -> Imported:
         except Exception as problem:  # noqa: BLE001 - whatever the forward pass of another package raises
             problems.append(_brief(problem))
             continue
-        notes = (f"a forward pass of {shown}, without a cache", *imported.notes)
-        return replace(imported, notes=notes)
+        nodes = imported.nodes
+        if type(model).__name__.endswith(DECODERS):
+            nodes = [replace(node, causal=node.kind == "attention") for node in nodes]
+        said = [f"a forward pass of {shown}, without a cache, in 16 bits where products run"]
+        if stored_as := fields.has(*FORMATS):
+            said.append(f"the number formats of {stored_as} are not read; set format")
+        if any(node.sizes.get("groups") for node in nodes if node.kind == "linear"):
+            said.append("grouped products read all experts, however few tokens are routed to them")
+        return replace(imported, nodes=nodes, notes=(*said, *imported.notes))
     raise UnsupportedError(f"{path}: torch.export of {shown} fails: {' / '.join(problems)}")
 
 
@@ -171,12 +198,13 @@ def _inputs(model: Any, fields: Fields) -> Iterator[dict[str, list[int]]]:  # no
     """Yield the shapes of the inputs of a forward pass, in the orders that classes take."""
     config, name = model.config, model.main_input_name
     vision = getattr(config, "vision_config", None) or config
+    images = [ITEMS, getattr(vision, "num_channels", None) or 3, *_image(vision)]
     if name in LENGTH:
         shapes = [[ITEMS, LENGTH[name]]]
+        if name == "input_values" and (width := getattr(config, "num_mel_bins", None)):
+            shapes = [[ITEMS, getattr(config, "max_length", FRAMES), width]]
     elif name == "pixel_values":
-        size = getattr(vision, "image_size", None) or IMAGE
-        height, width = size if isinstance(size, list | tuple) else (size, size)
-        shapes = [[ITEMS, getattr(vision, "num_channels", None) or 3, height, width]]
+        shapes = [images]
     elif name == "input_features":
         width = next((v for key in _FRAME if (v := getattr(config, key, None))), 80)
         frames = 2 * getattr(config, "max_source_positions", FRAMES)
@@ -189,6 +217,15 @@ def _inputs(model: Any, fields: Fields) -> Iterator[dict[str, list[int]]]:  # no
     target = "decoder_input_ids"
     more = {target: [ITEMS, LENGTH[target]]} if config.is_encoder_decoder else {}
     yield from ({name: shape, **more} for shape in shapes)
+    if name == "input_ids" and vision is not config:  # towers of images and of texts
+        yield {name: shapes[0], "pixel_values": images}
+
+
+def _image(vision: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Return the height and the width of an image of an encoder [pixels]."""
+    size = getattr(vision, "image_size", None) or IMAGE
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    return height, width
 
 
 def _brief(problem: Exception) -> str:

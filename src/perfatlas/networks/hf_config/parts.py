@@ -82,7 +82,8 @@ def scope_of(row: Row, fields: Fields, model_type: str) -> Scope:
         name: value[0]
         for name, value in fields.values.items()
         if isinstance(value, list)
-        and value == value[:1] * len(value) != []
+        and len(value) > 1
+        and value == value[:1] * len(value)
         and type(value[0]) is type(columns.get(name)) is int
     }  # such as a window for each layer
     fields = replace(fields, values={**fields.values, **equal})

@@ -158,7 +158,7 @@ def _settled(network: Network, fields: Fields, count: str) -> Network:
     built, counted = model.integer("parameters", maximum=MAX_PARAMETERS), network.parameters().total
     source, missing = model.text("source")[:100], built - counted
     if abs(missing) <= SAME * built:
-        doubts = [text for text in network.warnings if text.startswith(decoder.DOUBTS)]
+        doubts = [text for text in network.warnings if text.startswith(decoder.LEFT_OUT)]
         warnings = tuple(text for text in network.warnings if text not in doubts)
         same = f"as many parameters as {source}: {built:,}"
         return replace(network, warnings=warnings, notes=(*network.notes, same, *doubts))
@@ -171,7 +171,7 @@ def _settled(network: Network, fields: Fields, count: str) -> Network:
 
 
 def read_drafter(text: str) -> Architecture:
-    """Return the layers of an EAGLE-3 drafter, whose vocabulary is that of its own head.
+    """Return the layers of an EAGLE-3 drafter, with the vocabulary of its own head.
 
     Args:
         text: The path of its config.json, or of the folder.
@@ -183,14 +183,15 @@ def read_drafter(text: str) -> Architecture:
     try:
         config = read_json(path / "config.json" if path.is_dir() else path)
     except (OSError, ValueError) as error:
-        raise InvalidSpecError(f"drafter = {repr_for_error(text)}: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise InvalidSpecError(f"drafter = {repr_for_error(text)}: {why}") from error
     fields = Fields(values=config, origin=f"drafter {repr_for_error(text)}")
     built = fields.texts("architectures")[:1]
     if not any(DRAFTER in name for name in built):
         raise fields.invalid("architectures", f"an EAGLE-3 drafter names {DRAFTER}")
     layers = read_config({**config, "architectures": []}, fields.origin)
     vocabulary = fields.integer("draft_vocab_size", default=layers.vocab_size)
-    return replace(layers, vocab_size=vocabulary)
+    return replace(layers, draft_vocab_size=vocabulary)
 
 
 def _decoder(fields: Fields, outer: Fields) -> Architecture:
@@ -275,8 +276,9 @@ def _family(fields: Fields, outer: Fields) -> Family:
     if model_type in decoder.class_defaults():
         raise UnsupportedError(
             f"{fields.origin}: model_type {shown!r} is not supported: its layers have operators"
-            f" that are not modeled{parts.missing_operator(model_type) or nearest}; with the extra"
-            " hf, perfatlas model import config.json --output net.toml prices a forward pass of it"
+            f" that are not modeled{parts.missing_operator(model_type)}; with the extra hf,"
+            " perfatlas model import config.json --output net.toml may price a forward pass of it"
+            f"{nearest}"
         )
     stated = canonical(fields, {})
     missing = [name for name in decoder.DIMENSIONS if not stated.has(name)]
@@ -338,11 +340,16 @@ def _model_type(path: Path, _changed_ns: int, _bytes: int) -> str:
 
 def _read_file(path: Path) -> Network:
     """Return the network of a config.json, with the formats of a file beside it."""
+    return read_network(with_formats(path), str(path))
+
+
+def with_formats(path: Path) -> dict[str, object]:
+    """Return the object of a config.json, with the number formats of a file beside it."""
     config = read_json(path)
     sidecar = path.with_name("hf_quant_config.json")
     if config.get("quantization_config") is None and sidecar.is_file():
         config["quantization_config"] = read_json(sidecar)
-    return read_network(config, str(path))
+    return config
 
 
 def read_json(path: Path) -> dict[str, object]:

@@ -87,18 +87,10 @@ def read_archive(path: Path) -> dict[str, Any]:
                     f"{path} holds no models/model.json below {MAX_JSON_BYTES:,} bytes; write it"
                     " with torch.export.save of PyTorch 2.6 or later"
                 )
-            text = archive.read(members[0])
-            if (values := sum(map(text.count, (b",", b"{", b"[")))) > MAX_JSON_VALUES:
-                raise InvalidSpecError(
-                    f"{path}: models/model.json has {values:,} values, more than"
-                    f" {MAX_JSON_VALUES:,}; export parts of the program"
-                )
-            program = json.loads(text)
+            program = json.loads(_limited(archive, members[0].filename, path))
             stored = [name for name in archive.namelist() if name.endswith(f"/{STORED}")]
             if isinstance(program, dict) and stored:  # PyTorch 2.9 and later
-                if archive.getinfo(stored[0]).file_size > MAX_JSON_BYTES:
-                    raise InvalidSpecError(f"{path}: {STORED} is larger than the program may be")
-                program[STORED] = json.loads(archive.read(stored[0]))
+                program[STORED] = json.loads(_limited(archive, stored[0], path))
     except (*_DAMAGED, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
         raise InvalidSpecError(
             f"{path} cannot be read as an archive of torch.export.save: {problem}"
@@ -106,6 +98,19 @@ def read_archive(path: Path) -> dict[str, Any]:
     if not isinstance(program, dict):
         raise InvalidSpecError(f"{path}: models/model.json is not an object")
     return program
+
+
+def _limited(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+    """Return a file of an archive that has no more values than memory holds."""
+    if archive.getinfo(name).file_size > MAX_JSON_BYTES:
+        raise InvalidSpecError(f"{path}: {name} is larger than {MAX_JSON_BYTES:,} bytes")
+    text = archive.read(name)
+    if (values := sum(map(text.count, (b",", b"{", b"[")))) > MAX_JSON_VALUES:
+        raise InvalidSpecError(
+            f"{path}: {name.partition('/')[2]} has {values:,} values, more than"
+            f" {MAX_JSON_VALUES:,}; export parts of the program"
+        )
+    return text
 
 
 def nodes_of_program(
@@ -427,7 +432,7 @@ class _Program:
         if "grouped" in name:
             each = f"max(1, ({rows}) / {right.sizes[0]})"
             sizes = {"m": each, "n": n, "k": k, "groups": right.sizes[0]}
-            return imports.node("matmul", sizes)
+            return replace(imports.node("linear", sizes), format=self._format(first, second))
         groups = imports.Tensor(self.tensor(written).sizes[:-2]).elements()
         return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 

@@ -329,9 +329,9 @@ def _print_memory(
     print_plain(console, title.append(memory_verdict(memory), style="" if fits else "bold red"))
     parts = [memory.get(name) or 0.0 for name in ("second_weights_bytes", "second_kv_bytes")]
     if any(parts):
-        held, of = format_value("b_bytes", sum(parts)), memory.get("second_capacity_bytes")
-        whole = f"of {format_value('b_bytes', of)}" if of else "(size of the host's is not known)"
-        print_plain(console, f"second memory per GPU: {held} {whole}")
+        amounts = (sum(parts), memory["second_capacity_bytes"])
+        held, whole = (format_value("b_bytes", amount) for amount in amounts)
+        print_plain(console, f"second memory per GPU: {held} of {whole}")
     if brief:
         return
     print_memory_bar(console, memory)

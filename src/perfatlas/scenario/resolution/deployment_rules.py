@@ -251,6 +251,20 @@ DEPLOYMENTS: Final[tuple[Rule[Deployed], ...]] = (
         )
         for name in OF_TOKENS
     ),
+    Rule(
+        lambda d: (d.numbers("speculative_depth") == 0.0) & (d.model.network.draft_vocab_size > 0),
+        "the drafter of the model has no effect with speculative_depth = 0",
+        "set speculative_depth, such as 3, or leave drafter out",
+    ),
+    *(
+        Rule(
+            partial(lambda name, d: (d.numbers(name) > 0.0) & (d.fields["tier"] == "bound"), name),
+            f"{name} = {{{name}:g}} has no lower limit: what is fetched ahead from a second memory"
+            " is not known",
+            "choose another tier",
+        )
+        for name in ("weight_offload", "kv_offload")
+    ),
     Rule(_longer, _output_message),
     Rule(_beyond_context, _images_message),
     Rule(

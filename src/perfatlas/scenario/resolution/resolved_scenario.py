@@ -83,6 +83,7 @@ def candidates_of(
     needed = _needed_formats(formats[0], model.network)
     systems = _systems(workers, rows_C, (profile, fields, needed), refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
+    _refuse_offloads(workers, rows_C, systems, refusals)
     refusals.refuse_by(SIZES, deployed, rows_C, workers.stage)
     kept_X = np.flatnonzero(refusals.kept(rows_C, workers.stage))
     rows_C = rows_C[kept_X]
@@ -154,6 +155,25 @@ def _refuse_node_limits(
         system = systems[column.values[int(column.codes_N[row])]]
         error = default_limits.node_limit_error(float(limit_w_N[row]), system, gpu_w)
         refusals.refuse(rows_C[c : c + 1], always(error), workers.stage)
+
+
+def _refuse_offloads(
+    workers: Workers, rows_C: IntArray, systems: Mapping[str, System], refusals: Refusals
+) -> None:
+    """Refuse to offload to a second memory of unknown size."""
+    column = workers.columns["system"]
+    codes_C, offloads_C = column.codes_N[rows_C], np.add(*workers.offload_N)[rows_C] > 0.0
+    for code in dict.fromkeys(codes_C[offloads_C].tolist()):
+        system = systems.get(column.values[code])
+        if system is None or system.device.number("second_memory_bytes"):
+            continue
+        example = f"{system.device.name}{{device.second_memory.capacity=512GB}}"
+        error = InvalidSpecError(
+            f"weight_offload and kv_offload need the size of a second memory, which {system.name}"
+            f" does not state: LPDDR, flash, or what a GPU may take of the memory of its host; set"
+            f" system = {example}, whose bandwidth is that of the host link"
+        )
+        refusals.refuse(rows_C[offloads_C & (codes_C == code)], always(error), workers.stage)
 
 
 def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
