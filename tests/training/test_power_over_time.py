@@ -174,6 +174,21 @@ def test_a_floor_costs_what_it_adds() -> None:
     assert first.withheld_share > 0.0
 
 
+def test_smoothing_starts_in_steady_state() -> None:
+    asked = Smoothing(floor_w=400.0, up_w_per_s=300.0, down_w_per_s=400.0, storage_j=2e3)
+    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0, 40).grid_w_TB
+    assert boards[:40] == pytest.approx(boards[-40:], rel=1e-6)
+    coarse = {"system": "gb200", "tp": 2, "pp": 2, "global_batch": 64, "trace_duration_s": 60}
+    ramps = {"power_floor_w": 600, "ramp_up_w_per_s": 100, "ramp_down_w_per_s": 100}
+    longer = [
+        train(**JOB | coarse | ramps | {"storage_j": 50, "trace_duration_s": each}).results
+        for each in (60, 120)
+    ]
+    first, second = (each["power_over_time"][-1] for each in longer)
+    for name in ("ramp_w_per_s", "peak_power_w", "least_power_w"):
+        assert first[name] == pytest.approx(second[name], rel=1e-2), name
+
+
 @given(st.floats(1.0, 1e3), st.floats(1e2, 1e6), st.floats(100.0, 700.0))
 def test_smoothing_keeps_its_limits(storage_j: float, ramp: float, floor_w: float) -> None:
     asked = Smoothing(floor_w=floor_w, up_w_per_s=ramp, down_w_per_s=ramp)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_SAMPLES: Final = 1e7  # of all jobs together
 MAX_FAILURES: Final = 1e6
 SMOOTHED_S: Final = 0.01  # longest sample of boards that are smoothed [s]
+STEADY_S: Final = 1.0  # least time of whole steps that repeat before a smoothed trace [s]
 ROUNDING: Final = 1e-6
 RACK, JOB, SITE = "rack", "job", "site"
 FIRST: Final = 3.0  # steps of a picture
@@ -134,6 +135,8 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
         groups = [[rank] for rank in range(ranks)]
     count, fine, resolution_s = _samples(step, len(groups) if smoothing.is_set else 1)
     courses = rank_courses(step.steps, timeline, groups)
+    whole_s = timeline.step_s * math.ceil(STEADY_S / timeline.step_s)
+    repeats = round(whole_s * fine / resolution_s)
     rng, boards = np.random.default_rng(inputs.seed), {}
     always = np.zeros(1), np.full(1, np.inf)
     for number in range(inputs.equal_jobs):
@@ -147,7 +150,9 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
             axis=1,
         )
         if smoothing.is_set:
-            found = energy.smoothed_power(drawn_TB, resolution_s / fine, smoothing, on_w, cap_w)
+            found = energy.smoothed_power(
+                drawn_TB, resolution_s / fine, smoothing, on_w, cap_w, repeats
+            )
             costs.append((found.added_share, found.withheld_share))
             drawn_TB = found.grid_w_TB
             drawn_TB = np.stack([drawn_TB[:, :held].mean(axis=1), drawn_TB.mean(axis=1)], axis=1)
