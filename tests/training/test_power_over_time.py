@@ -94,6 +94,14 @@ def test_steps_have_the_energy_of_the_answer(schedule: dict[str, Any]) -> None:
         assert job[f"{name}_low"] < job[name] <= job[f"{name}_high"], name
 
 
+@pytest.mark.parametrize(("resolution_s", "resolved"), [(0.01, 1), (0.025, 1), (0.1, 0), (1, 0)])
+def test_the_critical_band_needs_short_samples(resolution_s: float, resolved: int) -> None:
+    answer = train(**JOB, trace_duration_s=60, trace_resolution_s=resolution_s)
+    share = answer.results["power_over_time"][-1]["critical_band_share"]
+    assert (share is not None) == bool(resolved)
+    assert any("set trace_resolution_s = 0.025" in said for said in answer.warnings) != resolved
+
+
 def test_jobs_at_other_phases_swing_less() -> None:
     asked = JOB | {"trace_duration_s": 60, "equal_jobs": 16, "rack_gpus": 4, "seed": 1}
     rack, job, site = train(**asked).results["power_over_time"]

@@ -49,6 +49,7 @@ class PowerOverTime:
         str, Any
     ]  # Statistics by scale and costs of smoothing, as `train` answers them
     notes: tuple[str, ...]  # What it rests on
+    warnings: tuple[str, ...]  # What it does not answer
 
     def columns(self) -> dict[str, list[float]]:
         """Return the samples as columns: start [s], and power by scale [W]."""
@@ -175,7 +176,21 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
         results |= {"smoothing_energy_share": added, "smoothing_withheld_share": withheld}
         if inputs.power_floor_w is not None and inputs.ramp_up_w_per_s is not None:
             results["floor_reached_s"] = (inputs.power_floor_w - on_w) / inputs.ramp_up_w_per_s
-    return PowerOverTime(resolution_s, watts, timeline.step_s, results, tuple(notes))
+    return PowerOverTime(
+        resolution_s, watts, timeline.step_s, results, tuple(notes), _warnings(results, inputs)
+    )
+
+
+def _warnings(results: Mapping[str, Any], inputs: TrainInputs) -> tuple[str, ...]:
+    """Return what the power over time does not answer."""
+    found = []
+    if results["power_over_time"][0]["critical_band_share"] is None:
+        found.append(
+            f"critical_band_share is not answered: samples of {inputs.trace_resolution_s:g} s do"
+            f" not resolve {energy.CRITICAL_HZ[1]:g} Hz; set trace_resolution_s ="
+            f" {energy.CRITICAL_S:g} or less"
+        )
+    return tuple(found)
 
 
 def _smoothing(inputs: TrainInputs) -> energy.Smoothing:
