@@ -92,6 +92,19 @@ def test_steps_have_the_energy_of_the_answer(schedule: dict[str, Any]) -> None:
     assert job["least_power_w"] >= node.node_w(122.2) * (1 - 1e-4)
     for name in ("mean_power_w", "peak_power_w", "least_power_w", "ramp_w_per_s"):
         assert job[f"{name}_low"] < job[name] <= job[f"{name}_high"], name
+    ends = {f"node_power_w{end}": job[f"mean_power_w{end}"] for end in ("_low", "_high")}
+    metered = train(**asked, usd_per_kwh=0.1).results
+    assert ends == pytest.approx({name: metered[name] for name in ends}, rel=1e-3)
+
+
+def test_ramps_are_those_of_the_levels() -> None:
+    asked = JOB | {"tp": 4, "pp": 2, "trace_duration_s": 20, "ramp_window_s": 0.01}
+    job = train(**asked).results["power_over_time"][-1]
+    swing = job["peak_power_w"] - job["least_power_w"]
+    assert 0.8 * swing < job["ramp_w_per_s"] * 0.01 <= swing
+    # with more power, peaks are at the limit while the least power still rises
+    most = job["peak_power_w_high"] - job["least_power_w_high"]
+    assert 0.8 * most < job["ramp_w_per_s_high"] * 0.01 < 1.3 * swing
 
 
 @pytest.mark.parametrize(("resolution_s", "resolved"), [(0.01, 1), (0.025, 1), (0.1, 0), (1, 0)])

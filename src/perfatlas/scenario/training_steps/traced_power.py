@@ -86,10 +86,15 @@ class _Meter(NamedTuple):
     @classmethod
     def of(cls, step: TrainingStep, gpus: int, end: str = "value") -> _Meter:
         """Return the meter of some GPUs of a job, or of an end of its interval."""
-        power, node = step.steps.power, energy.node_power(step.question.systems[0].node, end)
-        limits, width = power.power, power.width_j_C / power.step_j()
-        low, high = energy.power_interval(limits.low, limits.high, width)
-        factor = {"value": 1.0, "low": float(low[0]), "high": float(high[0])}[end]
+        steps, node = step.steps, energy.node_power(step.question.systems[0].node, end)
+        power, limits = steps.power, steps.power.power
+        low, high = energy.power_interval(limits.low, limits.high, power.width_j_C / power.step_j())
+        # as that of the answer: a shorter step has more power, and a longer one less
+        slow_w, step_w, fast_w = (
+            power.power_w(time_s_C) for time_s_C in (steps.high_s_C, steps.step_s_C, steps.low_s_C)
+        )
+        ends = {"low": low * slow_w / step_w, "high": np.maximum(high * fast_w / step_w, 1.0)}
+        factor = float(ends[end][0]) if end in ends else 1.0
         fixed_w, whole_w = (gpus / node.devices * node.node_w(watts) for watts in (0.0, 1.0))
         return cls(gpus, fixed_w, whole_w - fixed_w, factor, float(limits.cap_w[0]))
 
@@ -97,9 +102,9 @@ class _Meter(NamedTuple):
         """Return the AC power [W]."""
         return self.fixed_w + self.per_board * np.minimum(self.factor * board_w, self.cap_w)
 
-    def change_w(self, board_w: float) -> float:
-        """Return the change of AC power by a change of each board [W]."""
-        return self.per_board * min(self.factor * board_w, self.cap_w)
+    def at_limit(self, peak_w: float) -> _Meter:
+        """Return it with the largest factor at which a power of boards keeps the limit."""
+        return self._replace(factor=max(min(self.factor, self.cap_w / peak_w), 1.0))
 
 
 def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime:
@@ -274,11 +279,17 @@ def _row(step: TrainingStep, scale: str, gpus: int, board_T: FloatArray) -> dict
     inputs, row = step.inputs, {"scale": scale, "gpus": gpus}
     resolution_s = inputs.trace_resolution_s
     levels = np.array([board_T.mean(), board_T.max(), board_T.min()])
-    ramp = energy.largest_ramp_w_per_s(board_T, resolution_s, inputs.ramp_window_s)
+    meters = {end: _Meter.of(step, gpus, end) for end in ("value", "low", "high")}
     for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-        meter = _Meter.of(step, gpus, end)
-        for name, watts in zip(("mean", "peak", "least"), meter.watts(levels), strict=True):
+        for name, watts in zip(("mean", "peak", "least"), meters[end].watts(levels), strict=True):
             row[f"{name}_power_w{suffix}"] = float(watts)
-        row[f"ramp_w_per_s{suffix}"] = meter.change_w(ramp)
+    # boards at their limit swing less again: between the ends, a ramp is largest just below it
+    meters["limit"] = meters["high"].at_limit(float(levels[1]))
+    ramps = {
+        end: energy.largest_ramp_w_per_s(meter.watts(board_T), resolution_s, inputs.ramp_window_s)
+        for end, meter in meters.items()
+    }
+    row |= {"ramp_w_per_s": ramps["value"], "ramp_w_per_s_low": np.min([*ramps.values()]).item()}
+    row["ramp_w_per_s_high"] = np.max([*ramps.values()]).item()
     row["critical_band_share"] = energy.critical_share(board_T, resolution_s)
     return row | {"above_limit_share": None}
