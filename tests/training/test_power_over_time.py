@@ -239,6 +239,25 @@ def test_smoothing_narrows_the_swing_of_a_job() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        ({"power_floor_w": 960}, True),
+        ({"ramp_up_w_per_s": 500}, True),
+        ({"power_floor_w": 280, "ramp_up_w_per_s": 1e6}, False),
+        ({"storage_j": 65}, False),
+    ],
+)
+def test_what_smoothing_costs_is_told(changes: dict[str, Any], warned: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    asked = JOB | {"system": "gb200", "global_batch": 8, "trace_duration_s": 20}
+    answer = train(**asked, **changes)
+    shares = [answer.results[f"smoothing_{name}_share"] for name in ("energy", "withheld")]
+    assert (max(shares) > 0.02) == warned
+    assert any("are those without smoothing" in said for said in answer.warnings) == warned
+    told = any("smoothing of the firmware" in said for said in answer.evidence.assumptions)
+    assert told == (set(changes) != {"storage_j"})
+
+
+@pytest.mark.parametrize(
     ("system", "changes", "words"),
     [
         ("gb200", {"power_floor_w": 1100}, "power_floor_w = 1100 is not between .* 1080 W"),

@@ -103,7 +103,8 @@ def smoothed_power(
 
     Source: NVIDIA NVML API reference, power smoothing profiles; the low pass is derived.
     Limits: Secondary floors and activation windows are left out. Steps do not become longer where
-        ramps withhold power: `withheld_share` is at least what they would. Storage has no losses.
+        ramps withhold a share w of dynamic energy; they would at least by 1 / (1 - w). Storage has
+        no losses.
 
     Example:
         >>> import numpy as np

@@ -28,6 +28,8 @@ MAX_FAILURES: Final = 1e6
 SMOOTHED_S: Final = 0.01  # longest sample of boards that are smoothed [s]
 STEADY_S: Final = 1.0  # least time of whole steps that repeat before a smoothed trace [s]
 ROUNDING: Final = 1e-6
+COSTS: Final = ("energy", "withheld")
+NOTED_COST: Final = 0.02  # share of energy that smoothing adds or withholds, of which is warned
 RACK, JOB, SITE = "rack", "job", "site"
 FIRST: Final = 3.0  # steps of a picture
 OF_TRACE: Final = (
@@ -137,7 +139,8 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
     notes, costs = [OF_TRACE], []
     groups: list[Sequence[int]] = [range(held), range(ranks)]
     if smoothing.is_set:  # which every board does by itself
-        notes.append(energy.check_smoothing(system.device, smoothing, on_w, cap_w))
+        if smoothing._replace(storage_j=0.0).is_set:
+            notes.append(energy.check_smoothing(system.device, smoothing, on_w, cap_w))
         groups = [[rank] for rank in range(ranks)]
     count, fine, resolution_s = _samples(step, len(groups) if smoothing.is_set else 1)
     courses = rank_courses(step.steps, timeline, groups)
@@ -194,6 +197,14 @@ def _warnings(results: Mapping[str, Any], inputs: TrainInputs) -> tuple[str, ...
             f"critical_band_share is not answered: samples of {inputs.trace_resolution_s:g} s do"
             f" not resolve {energy.CRITICAL_HZ[1]:g} Hz; set trace_resolution_s ="
             f" {energy.CRITICAL_S:g} or less"
+        )
+    added, withheld = (results.get(f"smoothing_{name}_share", 0.0) for name in COSTS)
+    if max(added, withheld) > NOTED_COST:
+        longer = f" (steps take at least {1.0 / max(1.0 - withheld, ROUNDING):.3g} times as long)"
+        found.append(
+            f"power smoothing adds {added:.2%} of energy and withholds {withheld:.2%} of the"
+            f" dynamic one{longer if withheld > NOTED_COST else ''}: power, energy, electricity and"
+            " step time are those without smoothing"
         )
     return tuple(found)
 

@@ -275,7 +275,7 @@ METRICS: Final = declare_metrics(
                 "smoothing_withheld_share",
                 "power withheld by ramps",
                 "withheld by ramps",
-                "Dynamic energy that limits of ramps withhold: steps take longer by at least it.",
+                "Dynamic energy w that ramps withhold: steps take at least 1 / (1 - w) as long.",
             ),
             (
                 "floor_reached_s",
