@@ -83,7 +83,16 @@ def test_caps_hold_by_hour(tmp_path: Path) -> None:
     hours = (columns["time_s"] // 3600) % 24
     assert capped.results["site_gco2"] == pytest.approx(float((kwh * (100 + hours)).sum()))
     # 4 of 16 nodes compute, 12 are out of service: 4 x 8 x 600 W
-    few = fleet_schedule(**SITE, site_cap_w=4.5 * 8 * 600)
+    few = fleet_schedule(**SITE, repair_power_w=50.0, node_mtbf_s="30d", repair_s="1h", **SAVED,
+        site_cap_w=4.5 * 8 * 600)  # fmt: skip
+    hours = {row["name"]: row["gpu_hours"] for row in few.answer.breakdown}
+    lasts_h = few.results["duration_s"] / 3600
+    assert hours["held"] == pytest.approx(12 * 8 * lasts_h)
+    assert 0.0 < hours["down"] < 4 * 8 * lasts_h
+    assert few.results["repair_energy_j"] == pytest.approx(hours["down"] * 3600 * 50.0)
+    assert few.results["site_energy_j"] == pytest.approx(few.results["cluster_energy_j"])
+    alone = fleet_schedule(**JOBS, site_cap_w=4.5 * 8 * 600)
+    assert alone.results["failures"] == 0
     assert few.results["site_peak_power_w"] <= 4 * 8 * 600.0 * (1 + 1e-9)
 
 

@@ -16,7 +16,7 @@ from perfatlas.energy import PowerCourse, largest_ramp_w_per_s, node_power
 from perfatlas.files import Number, number_column, read_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import HOUR_S, InvalidSpecError, UnsupportedError
-from perfatlas.reliability.jobs.model import Failures, ticks
+from perfatlas.reliability.jobs.model import TICKS_PER_SECOND, Failures, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,12 +65,18 @@ class Site:
             )
         return cls(inputs, cluster, node.host_w / node.devices, node.factor)
 
-    def it_w(self, working: Floats, down: Floats) -> Floats:
-        """Return the power of the nodes from their working GPUs and those out of service [W]."""
+    def it_w(self, working: Floats, down: Floats, held: Floats) -> Floats:
+        """Return the power of the nodes [W].
+
+        Args:
+            working: GPUs of jobs that work.
+            down: GPUs of nodes under repair.
+            held: GPUs of nodes that a cap holds out of service, which are off.
+        """
         inputs, gpus = self.inputs, self.cluster.gpus
         power_w, idle_w = inputs.power_w or 0.0, inputs.idle_power_w or 0.0
-        boards_w = idle_w * (gpus - down) + (power_w - idle_w) * working
-        hosts_w = self.host_w_per_gpu * (gpus - down)
+        boards_w = idle_w * (gpus - down - held) + (power_w - idle_w) * working
+        hosts_w = self.host_w_per_gpu * (gpus - down - held)
         return self.factor * (boards_w + hosts_w + inputs.repair_power_w * down)
 
     def facility_w(self, it_w: Floats) -> Floats:
@@ -83,7 +89,8 @@ class Site:
             White Paper 113: no-load, proportional and square-law losses.
         """
         inputs = self.inputs
-        full_w = float(self.it_w(np.array(float(self.cluster.gpus)), np.zeros(())))
+        none = np.zeros(())
+        full_w = float(self.it_w(np.array(float(self.cluster.gpus)), none, none))
         load, fixed, square = it_w / full_w, inputs.pue_fixed_share, inputs.pue_square_share
         overhead = fixed + (1.0 - fixed - square) * load + square * load**2
         return it_w + ((inputs.pue or 1.0) - 1.0) * full_w * overhead
@@ -123,7 +130,7 @@ class Site:
         if cap_H is None:
             return None
         on_N = np.arange(cluster.nodes + 1.0) * cluster.gpus_per_node
-        most_w_N = self.facility_w(self.it_w(on_N, cluster.gpus - on_N))
+        most_w_N = self.facility_w(self.it_w(on_N, 0.0 * on_N, cluster.gpus - on_N))
         nodes_H = np.searchsorted(most_w_N, cap_H * (1.0 + 1e-12), side="right") - 1
         least = 0 if profiled else 1
         if np.any(nodes_H < least):
@@ -153,6 +160,7 @@ class Site:
             node_X=node_X.astype(np.int64),
             repair_X=np.where(np.isnan(lasts_X), -1, ticks(np.nan_to_num(lasts_X))),
             width_X=width_X.astype(np.int64),
+            held_X=np.ones(time_X.shape, np.bool_),
         )
 
 
@@ -164,7 +172,7 @@ def with_outages(failures: Failures | None, outages: Failures | None) -> Failure
     columns: dict[str, Any] = {}
     for name, missing in (
         *(("time_X", None), ("node_X", None), ("repair_X", None)),
-        *(("width_X", none_X + 1), ("drain_X", none_X)),
+        *(("width_X", none_X + 1), ("drain_X", none_X), ("held_X", none_X)),
     ):
         second = getattr(failures, name)
         first = getattr(outages, name)
@@ -207,7 +215,11 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
         np.diff(PowerCourse(course.edge_s, gpu_s_E / lasts_E).energy_j(edge_s)) / lasts_T
         for gpu_s_E in (course.working_E, course.down_E)
     )
-    it_w_T = site.it_w(working_T, down_T)
+    start_X, end_X, gpus_X = outcome.held
+    time_s = np.concatenate([start_X, end_X]) / TICKS_PER_SECOND
+    held = PowerCourse.of_changes(time_s, np.concatenate([gpus_X, -gpus_X]), course.edge_s[-1])
+    held_T = np.diff(held.energy_j(edge_s)) / lasts_T
+    it_w_T = site.it_w(working_T, np.maximum(down_T - held_T, 0.0), held_T)
     watts_T = site.facility_w(it_w_T)
     hour_T = (edge_s[:-1] // HOUR_S).astype(np.int64)
     hours = int(hour_T[-1]) + 1
