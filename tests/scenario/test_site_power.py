@@ -13,6 +13,8 @@ from perfatlas.energy import node_power
 from perfatlas.files import read_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.reliability.jobs.model import Cluster
+from perfatlas.scenario.cluster_schedules import Site, parse_schedule
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
 
 JOBS: Final[dict[str, Any]] = {
@@ -94,6 +96,16 @@ def test_caps_hold_by_hour(tmp_path: Path) -> None:
     alone = fleet_schedule(**JOBS, site_cap_w=4.5 * 8 * 600)
     assert alone.results["failures"] == 0
     assert few.results["site_peak_power_w"] <= 4 * 8 * 600.0 * (1 + 1e-9)
+
+
+def test_a_profile_is_read_once(tmp_path: Path) -> None:
+    rows = "".join(f"{hour},9e9,100\n" for hour in range(24))
+    path = profile(tmp_path, f"hour,cap_w,gco2_per_kwh\n{rows}")
+    inputs = parse_schedule({**SITE, **SAVED, "site_profile": path, "until_s": 3600})
+    site = Site.of(inputs, Cluster(nodes=16, gpus_per_node=8))
+    assert site.outages() is None
+    Path(path).unlink()
+    assert site.hourly("gco2_per_kwh", 30) == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -95,9 +96,33 @@ class Site:
         overhead = fixed + (1.0 - fixed - square) * load + square * load**2
         return it_w + ((inputs.pue or 1.0) - 1.0) * full_w * overhead
 
+    @cached_property
+    def profile(self) -> dict[str, Floats]:
+        """Columns of its profile by hour (R,), empty without one."""
+        return {} if self.inputs.site_profile is None else _profile(self.inputs.site_profile)
+
+    def hourly(self, name: str, hours: int) -> Floats | None:
+        """Return a column of the profile by hour of the schedule (H,), None where it has none.
+
+        Raises:
+            InvalidSpecError: The profile is wrong, or lacks hours.
+        """
+        value_R = self.profile.get(name)
+        if value_R is None:
+            return None
+        if value_R.size == HOURS_OF_DAY:
+            value_R = np.tile(value_R, math.ceil(hours / HOURS_OF_DAY) or 1)
+        elif value_R.size < hours:
+            raise InvalidSpecError(
+                f"site_profile = {self.inputs.site_profile} lacks hour {value_R.size}: the schedule"
+                f" has {hours} hours; add rows, or give the {HOURS_OF_DAY} hours of a day, which"
+                " repeat"
+            )
+        return value_R[: max(hours, 1)]
+
     def caps_w(self, hours: int) -> Floats | None:
         """Return the cap of each hour (H,) [W], None without caps."""
-        cap_H = _hourly(self.inputs, "cap_w", hours)
+        cap_H = self.hourly("cap_w", hours)
         if self.inputs.site_cap_w is not None:
             cap_H = np.minimum(np.inf if cap_H is None else cap_H, self.inputs.site_cap_w)
             cap_H = np.broadcast_to(cap_H, (hours,))
@@ -114,7 +139,7 @@ class Site:
                 profile has no end, or the profile has no effect.
         """
         inputs, cluster = self.inputs, self.cluster
-        profiled = _hourly(inputs, "cap_w", 0) is not None
+        profiled = "cap_w" in self.profile
         if inputs.site_profile is not None and not profiled and inputs.trace_resolution_s is None:
             raise InvalidSpecError(
                 f"site_profile = {inputs.site_profile} has no effect here: it has no column cap_w,"
@@ -242,7 +267,7 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
         above_T = watts_T > limit_T * (1.0 + 1e-9)
         results["site_above_limit_share"] = float(lasts_T[above_T].sum() / edge_s[-1])
     for name, total in (("gco2_per_kwh", "site_gco2"), ("usd_per_kwh", "site_electricity_usd")):
-        rate_H = _hourly(site.inputs, name, hours)
+        rate_H = site.hourly(name, hours)
         if rate_H is None and (constant := getattr(site.inputs, name)) is not None:
             rate_H = np.full(hours, constant)
         if rate_H is not None:
@@ -251,15 +276,13 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
     return SitePower(columns, results)
 
 
-def _hourly(inputs: ScheduleFields, name: str, hours: int) -> Floats | None:
-    """Return a column of the profile by hour of the schedule (H,), None where it has none.
+def _profile(path: str) -> dict[str, Floats]:
+    """Return the columns of a profile by hour (R,).
 
     Raises:
         InvalidSpecError: The file lacks hours or columns, or has a wrong cell.
     """
-    if inputs.site_profile is None:
-        return None
-    path, table = inputs.site_profile, read_table(inputs.site_profile)
+    table = read_table(path)
     if "hour" not in table.columns or not set(PROFILE) & set(table.columns):
         raise InvalidSpecError(
             f"site_profile = {path} needs a column hour and one of {', '.join(PROFILE)}; it has"
@@ -279,16 +302,9 @@ def _hourly(inputs: ScheduleFields, name: str, hours: int) -> Floats | None:
             f"site_profile = {path} lacks hour {at}: it needs every hour from 0 on, in order, up to"
             f" the end of the schedule, or the {HOURS_OF_DAY} hours of a day, which repeat"
         )
-    if name not in table.columns:
-        return None
-    value_R = number_column(table.cells(name), PROFILE[name], wrong(name))
-    if np.isnan(value_R).any():
-        raise wrong(name)(int(np.argmax(np.isnan(value_R))), " is empty")
-    if table.rows == HOURS_OF_DAY:
-        value_R = np.tile(value_R, math.ceil(hours / HOURS_OF_DAY) or 1)
-    elif table.rows < hours:
-        raise InvalidSpecError(
-            f"site_profile = {path} lacks hour {table.rows}: the schedule has {hours} hours; add"
-            f" rows, or give the {HOURS_OF_DAY} hours of a day, which repeat"
-        )
-    return value_R[: max(hours, 1)]
+    columns = {}
+    for name in (each for each in PROFILE if each in table.columns):
+        columns[name] = number_column(table.cells(name), PROFILE[name], wrong(name))
+        if np.isnan(columns[name]).any():
+            raise wrong(name)(int(np.argmax(np.isnan(columns[name]))), " is empty")
+    return columns
