@@ -13,6 +13,8 @@ from perfatlas.energy import node_power
 from perfatlas.files import read_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.reliability.jobs.model import Cluster
+from perfatlas.scenario.cluster_schedules import Site, parse_schedule
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
 
 JOBS: Final[dict[str, Any]] = {
@@ -83,8 +85,27 @@ def test_caps_hold_by_hour(tmp_path: Path) -> None:
     hours = (columns["time_s"] // 3600) % 24
     assert capped.results["site_gco2"] == pytest.approx(float((kwh * (100 + hours)).sum()))
     # 4 of 16 nodes compute, 12 are out of service: 4 x 8 x 600 W
-    few = fleet_schedule(**SITE, site_cap_w=4.5 * 8 * 600)
+    few = fleet_schedule(**SITE, repair_power_w=50.0, node_mtbf_s="30d", repair_s="1h", **SAVED,
+        site_cap_w=4.5 * 8 * 600)  # fmt: skip
+    hours = {row["name"]: row["gpu_hours"] for row in few.answer.breakdown}
+    lasts_h = few.results["duration_s"] / 3600
+    assert hours["held"] == pytest.approx(12 * 8 * lasts_h)
+    assert 0.0 < hours["down"] < 4 * 8 * lasts_h
+    assert few.results["repair_energy_j"] == pytest.approx(hours["down"] * 3600 * 50.0)
+    assert few.results["site_energy_j"] == pytest.approx(few.results["cluster_energy_j"])
+    alone = fleet_schedule(**JOBS, site_cap_w=4.5 * 8 * 600)
+    assert alone.results["failures"] == 0
     assert few.results["site_peak_power_w"] <= 4 * 8 * 600.0 * (1 + 1e-9)
+
+
+def test_a_profile_is_read_once(tmp_path: Path) -> None:
+    rows = "".join(f"{hour},9e9,100\n" for hour in range(24))
+    path = profile(tmp_path, f"hour,cap_w,gco2_per_kwh\n{rows}")
+    inputs = parse_schedule({**SITE, **SAVED, "site_profile": path, "until_s": 3600})
+    site = Site.of(inputs, Cluster(nodes=16, gpus_per_node=8))
+    assert site.outages() is None
+    Path(path).unlink()
+    assert site.hourly("gco2_per_kwh", 30) == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(

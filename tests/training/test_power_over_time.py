@@ -92,6 +92,27 @@ def test_steps_have_the_energy_of_the_answer(schedule: dict[str, Any]) -> None:
     assert job["least_power_w"] >= node.node_w(122.2) * (1 - 1e-4)
     for name in ("mean_power_w", "peak_power_w", "least_power_w", "ramp_w_per_s"):
         assert job[f"{name}_low"] < job[name] <= job[f"{name}_high"], name
+    ends = {f"node_power_w{end}": job[f"mean_power_w{end}"] for end in ("_low", "_high")}
+    metered = train(**asked, usd_per_kwh=0.1).results
+    assert ends == pytest.approx({name: metered[name] for name in ends}, rel=1e-3)
+
+
+def test_ramps_are_those_of_the_levels() -> None:
+    asked = JOB | {"tp": 4, "pp": 2, "trace_duration_s": 20, "ramp_window_s": 0.01}
+    job = train(**asked).results["power_over_time"][-1]
+    swing = job["peak_power_w"] - job["least_power_w"]
+    assert 0.8 * swing < job["ramp_w_per_s"] * 0.01 <= swing
+    # with more power, peaks are at the limit while the least power still rises
+    most = job["peak_power_w_high"] - job["least_power_w_high"]
+    assert 0.8 * most < job["ramp_w_per_s_high"] * 0.01 < 1.3 * swing
+
+
+@pytest.mark.parametrize(("resolution_s", "resolved"), [(0.01, 1), (0.025, 1), (0.1, 0), (1, 0)])
+def test_the_critical_band_needs_short_samples(resolution_s: float, resolved: int) -> None:
+    answer = train(**JOB, trace_duration_s=60, trace_resolution_s=resolution_s)
+    share = answer.results["power_over_time"][-1]["critical_band_share"]
+    assert (share is not None) == bool(resolved)
+    assert any("set trace_resolution_s = 0.025" in said for said in answer.warnings) != resolved
 
 
 def test_jobs_at_other_phases_swing_less() -> None:
@@ -174,6 +195,21 @@ def test_a_floor_costs_what_it_adds() -> None:
     assert first.withheld_share > 0.0
 
 
+def test_smoothing_starts_in_steady_state() -> None:
+    asked = Smoothing(floor_w=400.0, up_w_per_s=300.0, down_w_per_s=400.0, storage_j=2e3)
+    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0, 40).grid_w_TB
+    assert boards[:40] == pytest.approx(boards[-40:], rel=1e-6)
+    coarse = {"system": "gb200", "tp": 2, "pp": 2, "global_batch": 64, "trace_duration_s": 60}
+    ramps = {"power_floor_w": 600, "ramp_up_w_per_s": 100, "ramp_down_w_per_s": 100}
+    longer = [
+        train(**JOB | coarse | ramps | {"storage_j": 50, "trace_duration_s": each}).results
+        for each in (60, 120)
+    ]
+    first, second = (each["power_over_time"][-1] for each in longer)
+    for name in ("ramp_w_per_s", "peak_power_w", "least_power_w"):
+        assert first[name] == pytest.approx(second[name], rel=1e-2), name
+
+
 @given(st.floats(1.0, 1e3), st.floats(1e2, 1e6), st.floats(100.0, 700.0))
 def test_smoothing_keeps_its_limits(storage_j: float, ramp: float, floor_w: float) -> None:
     asked = Smoothing(floor_w=floor_w, up_w_per_s=ramp, down_w_per_s=ramp)
@@ -200,6 +236,25 @@ def test_smoothing_narrows_the_swing_of_a_job() -> None:
     coarse = train(**asked, **floor, trace_resolution_s=1).results["power_over_time"][-1]
     assert coarse["mean_power_w"] == pytest.approx(row["mean_power_w"], rel=1e-9)
     assert coarse["peak_power_w"] <= row["peak_power_w"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        ({"power_floor_w": 960}, True),
+        ({"ramp_up_w_per_s": 500}, True),
+        ({"power_floor_w": 280, "ramp_up_w_per_s": 1e6}, False),
+        ({"storage_j": 65}, False),
+    ],
+)
+def test_what_smoothing_costs_is_told(changes: dict[str, Any], warned: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    asked = JOB | {"system": "gb200", "global_batch": 8, "trace_duration_s": 20}
+    answer = train(**asked, **changes)
+    shares = [answer.results[f"smoothing_{name}_share"] for name in ("energy", "withheld")]
+    assert (max(shares) > 0.02) == warned
+    assert any("are those without smoothing" in said for said in answer.warnings) == warned
+    told = any("smoothing of the firmware" in said for said in answer.evidence.assumptions)
+    assert told == (set(changes) != {"storage_j"})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
         sustained_clock,
     )
     from perfatlas.energy.courses import (
-        JobCourse, PowerCourse, critical_share, largest_ramp_w_per_s, running_periods,
+        CRITICAL_HZ, CRITICAL_S, JobCourse, PowerCourse, critical_share, largest_ramp_w_per_s,
+        running_periods,
     )
     from perfatlas.energy.operators import (
         NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, with_energy,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Band in which utilities limit the energy of fluctuations: lines between areas, plants, shafts.
 # Source: arXiv 2508.14318, section on specifications of utilities.
 CRITICAL_HZ: Final = (0.1, 20.0)
+CRITICAL_S: Final = 0.5 / CRITICAL_HZ[1]  # longest sample that resolves it [s]
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,10 @@ def largest_ramp_w_per_s(watts_T: FloatArray, resolution_s: float, window_s: flo
     return float(change_w.max()) / (samples * resolution_s)
 
 
-def critical_share(watts_T: FloatArray, resolution_s: float) -> float:
+def critical_share(watts_T: FloatArray, resolution_s: float) -> float | None:
     """Return the share of the energy of fluctuations in `CRITICAL_HZ`, 0 for a constant power.
+
+    It is None where samples do not resolve the whole band.
 
     Example:
         >>> import numpy as np
@@ -161,6 +164,8 @@ def critical_share(watts_T: FloatArray, resolution_s: float) -> float:
         >>> round(critical_share(3.0 * slow + fast, 0.01), 3)
         0.1
     """
+    if resolution_s > CRITICAL_S * (1.0 + 1e-9):
+        return None
     energy = np.abs(np.fft.rfft(watts_T - watts_T.mean())) ** 2
     hertz = np.fft.rfftfreq(watts_T.size, resolution_s)
     total = float(energy.sum())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.compiled import compiled
+from perfatlas.compiled import compiled, part
 from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
 
+SETTLING: Final = 1000  # times that the demand repeats until a board is in steady state, at most
+SETTLED_W: Final = 1e-6
 # Filler kernels in place of firmware cost up to this share of a step.
 # Source: arXiv 2508.14318.
 FILLER_COST: Final = 0.05
@@ -78,24 +80,31 @@ def check_smoothing(device: Device, smoothing: Smoothing, on_w: float, cap_w: fl
 
 
 def smoothed_power(
-    demand_w_TB: FloatArray, resolution_s: float, smoothing: Smoothing, on_w: float, cap_w: float
+    demand_w_TB: FloatArray,
+    resolution_s: float,
+    smoothing: Smoothing,
+    on_w: float,
+    cap_w: float,
+    repeats: int | None = None,
 ) -> SmoothedPower:
     """Return the power of boards with smoothing.
 
     A board that ran a kernel within `hold_s` draws at least the floor; its power rises and falls at
     most at the limits of ramps: p[t+dt] = clamp(max(demand, floor), p[t] - down dt, p[t] + up dt).
-    The job ran before: at the start the floor holds, and storage is at its mean. Storage of E lets
-    the supply follow as a low pass of E / (limit - idle power), which is the longest that no step
-    between these powers empties.
+    The job ran before: boards and storage start as they are after the first `repeats` samples have
+    repeated until they no longer change. Storage of E lets the supply follow as a low pass of
+    E / (limit - idle power), which is the longest that no step between these powers empties.
 
     Args:
         demand_w_TB: Power without smoothing (T, B) [W].
         on_w: Power of a board without kernels; it is active above [W].
         cap_w: Power limit of a board [W].
+        repeats: Samples after which the demand repeats; None for all of them.
 
     Source: NVIDIA NVML API reference, power smoothing profiles; the low pass is derived.
     Limits: Secondary floors and activation windows are left out. Steps do not become longer where
-        ramps withhold power: `withheld_share` is at least what they would. Storage has no losses.
+        ramps withhold a share w of dynamic energy; they would at least by 1 / (1 - w). Storage has
+        no losses.
 
     Example:
         >>> import numpy as np
@@ -106,13 +115,13 @@ def smoothed_power(
         ([700.0, 400.0, 400.0, 700.0], 0.375)
     """
     board_w_TB, grid_w_TB = np.empty_like(demand_w_TB), np.empty_like(demand_w_TB)
-    follows = 1.0
-    if smoothing.storage_j:
-        follows = -math.expm1(-resolution_s * (cap_w - on_w) / smoothing.storage_j)
+    count = min(repeats or demand_w_TB.shape[0], demand_w_TB.shape[0])
+    per_s = (cap_w - on_w) / smoothing.storage_j if smoothing.storage_j else math.inf
+    follows, settled = (-math.expm1(-time * resolution_s * per_s) for time in (1, count))
     active_w = on_w * (1.0 + 1e-6)
-    settings = (smoothing.floor_w, smoothing.hold_s / resolution_s, active_w, follows)
+    settings = (follows, settled, smoothing.floor_w, smoothing.hold_s / resolution_s, active_w)
     ramps = (smoothing.up_w_per_s * resolution_s, smoothing.down_w_per_s * resolution_s)
-    _smooth(demand_w_TB, board_w_TB, grid_w_TB, np.array([*settings, *ramps]))
+    _smooth(demand_w_TB, board_w_TB, grid_w_TB, np.array([*settings, *ramps]), count)
     change_w = board_w_TB - demand_w_TB
     dynamic_w = float((demand_w_TB - on_w).sum())
     return SmoothedPower(
@@ -123,20 +132,35 @@ def smoothed_power(
 
 
 @compiled
-def _smooth(demand_w_TB: Any, board_w_TB: Any, grid_w_TB: Any, settings: Any) -> None:  # noqa: ANN401 - arrays, as the compiler takes them
+def _smooth(demand_w_TB: Any, board_w_TB: Any, grid_w_TB: Any, settings: Any, count: int) -> None:  # noqa: ANN401 - arrays, as the compiler takes them
     """Write the power of boards, and that of their supply, sample after sample."""
-    floor_w, hold, active_w = settings[0], settings[1], settings[2]
-    follows, up_w, down_w = settings[3], settings[4], settings[5]
+    follows, settled = settings[0], settings[1]
     for board in range(demand_w_TB.shape[1]):
-        idle, power_w = 0.0, max(demand_w_TB[0, board], floor_w)
-        for sample in range(demand_w_TB.shape[0]):
-            wanted_w = demand_w_TB[sample, board]
-            idle = 0.0 if wanted_w > active_w else idle + 1.0
-            if idle <= hold:
-                wanted_w = max(wanted_w, floor_w)
-            power_w = min(max(wanted_w, power_w - down_w), power_w + up_w)
-            board_w_TB[sample, board] = power_w
-        grid_w = power_w if follows == 1.0 else board_w_TB[:, board].mean()
-        for sample in range(demand_w_TB.shape[0]):
-            grid_w += follows * (board_w_TB[sample, board] - grid_w)
+        demand_w_T, board_w_T = demand_w_TB[:, board], board_w_TB[:, board]
+        idle, before_w, power_w, repeat = 0.0, -1.0, max(demand_w_T[0], settings[2]), 0
+        while repeat < SETTLING and abs(power_w - before_w) > SETTLED_W:
+            before_w, repeat = power_w, repeat + 1
+            idle, power_w = _follow(demand_w_T[:count], board_w_T, settings, idle, power_w)
+        _follow(demand_w_T, board_w_T, settings, idle, power_w)
+        grid_w = 0.0
+        for sample in range(count):
+            grid_w += follows * (board_w_T[sample] - grid_w)
+        grid_w /= settled
+        for sample in range(demand_w_T.size):
+            grid_w += follows * (board_w_T[sample] - grid_w)
             grid_w_TB[sample, board] = grid_w
+
+
+@part
+def _follow(demand_w_T: Any, board_w_T: Any, settings: Any, idle: float, power_w: float) -> Any:  # noqa: ANN401 - as above
+    """Write the power of a board, and return its samples without kernels and its last power."""
+    floor_w, hold, active_w = settings[2], settings[3], settings[4]
+    up_w, down_w = settings[5], settings[6]
+    for sample in range(demand_w_T.size):
+        wanted_w = demand_w_T[sample]
+        idle = 0.0 if wanted_w > active_w else idle + 1.0
+        if idle <= hold:
+            wanted_w = max(wanted_w, floor_w)
+        power_w = min(max(wanted_w, power_w - down_w), power_w + up_w)
+        board_w_T[sample] = power_w
+    return idle, power_w

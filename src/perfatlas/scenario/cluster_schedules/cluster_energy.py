@@ -24,13 +24,14 @@ OF_SITE: Final = (
     " stop as at a failure, so that the GPUs of all others may compute"
 )
 REPAIR: Final = frozenset(("down",))
+HELD: Final = "held"  # by a cap: such nodes are off
 
 
 def with_energy(inputs: ScheduleFields, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of a breakdown with their energy [J], unchanged without a power.
 
     GPUs draw `power_w` while a job computes, also work that is lost later, `repair_power_w` on
-    nodes under repair, and otherwise `idle_power_w`.
+    nodes under repair, nothing on nodes that a cap holds out, and otherwise `idle_power_w`.
 
     Args:
         rows: GPU-hours by category.
@@ -48,6 +49,8 @@ def _energy_j(inputs: ScheduleFields, row: Mapping[str, Any]) -> float:
         watts = inputs.power_w or 0.0
     elif row["name"] in REPAIR:
         watts = inputs.repair_power_w
+    elif row["name"] == HELD:
+        watts = 0.0
     return float(row["gpu_hours"] * HOUR_S * watts)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from perfatlas.energy import PowerCourse, largest_ramp_w_per_s, node_power
 from perfatlas.files import Number, number_column, read_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import HOUR_S, InvalidSpecError, UnsupportedError
-from perfatlas.reliability.jobs.model import Failures, ticks
+from perfatlas.reliability.jobs.model import TICKS_PER_SECOND, Failures, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,12 +66,18 @@ class Site:
             )
         return cls(inputs, cluster, node.host_w / node.devices, node.factor)
 
-    def it_w(self, working: Floats, down: Floats) -> Floats:
-        """Return the power of the nodes from their working GPUs and those out of service [W]."""
+    def it_w(self, working: Floats, down: Floats, held: Floats) -> Floats:
+        """Return the power of the nodes [W].
+
+        Args:
+            working: GPUs of jobs that work.
+            down: GPUs of nodes under repair.
+            held: GPUs of nodes that a cap holds out of service, which are off.
+        """
         inputs, gpus = self.inputs, self.cluster.gpus
         power_w, idle_w = inputs.power_w or 0.0, inputs.idle_power_w or 0.0
-        boards_w = idle_w * (gpus - down) + (power_w - idle_w) * working
-        hosts_w = self.host_w_per_gpu * (gpus - down)
+        boards_w = idle_w * (gpus - down - held) + (power_w - idle_w) * working
+        hosts_w = self.host_w_per_gpu * (gpus - down - held)
         return self.factor * (boards_w + hosts_w + inputs.repair_power_w * down)
 
     def facility_w(self, it_w: Floats) -> Floats:
@@ -83,14 +90,39 @@ class Site:
             White Paper 113: no-load, proportional and square-law losses.
         """
         inputs = self.inputs
-        full_w = float(self.it_w(np.array(float(self.cluster.gpus)), np.zeros(())))
+        none = np.zeros(())
+        full_w = float(self.it_w(np.array(float(self.cluster.gpus)), none, none))
         load, fixed, square = it_w / full_w, inputs.pue_fixed_share, inputs.pue_square_share
         overhead = fixed + (1.0 - fixed - square) * load + square * load**2
         return it_w + ((inputs.pue or 1.0) - 1.0) * full_w * overhead
 
+    @cached_property
+    def profile(self) -> dict[str, Floats]:
+        """Columns of its profile by hour (R,), empty without one."""
+        return {} if self.inputs.site_profile is None else _profile(self.inputs.site_profile)
+
+    def hourly(self, name: str, hours: int) -> Floats | None:
+        """Return a column of the profile by hour of the schedule (H,), None where it has none.
+
+        Raises:
+            InvalidSpecError: The profile is wrong, or lacks hours.
+        """
+        value_R = self.profile.get(name)
+        if value_R is None:
+            return None
+        if value_R.size == HOURS_OF_DAY:
+            value_R = np.tile(value_R, math.ceil(hours / HOURS_OF_DAY) or 1)
+        elif value_R.size < hours:
+            raise InvalidSpecError(
+                f"site_profile = {self.inputs.site_profile} lacks hour {value_R.size}: the schedule"
+                f" has {hours} hours; add rows, or give the {HOURS_OF_DAY} hours of a day, which"
+                " repeat"
+            )
+        return value_R[: max(hours, 1)]
+
     def caps_w(self, hours: int) -> Floats | None:
         """Return the cap of each hour (H,) [W], None without caps."""
-        cap_H = _hourly(self.inputs, "cap_w", hours)
+        cap_H = self.hourly("cap_w", hours)
         if self.inputs.site_cap_w is not None:
             cap_H = np.minimum(np.inf if cap_H is None else cap_H, self.inputs.site_cap_w)
             cap_H = np.broadcast_to(cap_H, (hours,))
@@ -107,7 +139,7 @@ class Site:
                 profile has no end, or the profile has no effect.
         """
         inputs, cluster = self.inputs, self.cluster
-        profiled = _hourly(inputs, "cap_w", 0) is not None
+        profiled = "cap_w" in self.profile
         if inputs.site_profile is not None and not profiled and inputs.trace_resolution_s is None:
             raise InvalidSpecError(
                 f"site_profile = {inputs.site_profile} has no effect here: it has no column cap_w,"
@@ -123,7 +155,7 @@ class Site:
         if cap_H is None:
             return None
         on_N = np.arange(cluster.nodes + 1.0) * cluster.gpus_per_node
-        most_w_N = self.facility_w(self.it_w(on_N, cluster.gpus - on_N))
+        most_w_N = self.facility_w(self.it_w(on_N, 0.0 * on_N, cluster.gpus - on_N))
         nodes_H = np.searchsorted(most_w_N, cap_H * (1.0 + 1e-12), side="right") - 1
         least = 0 if profiled else 1
         if np.any(nodes_H < least):
@@ -153,6 +185,7 @@ class Site:
             node_X=node_X.astype(np.int64),
             repair_X=np.where(np.isnan(lasts_X), -1, ticks(np.nan_to_num(lasts_X))),
             width_X=width_X.astype(np.int64),
+            held_X=np.ones(time_X.shape, np.bool_),
         )
 
 
@@ -164,7 +197,7 @@ def with_outages(failures: Failures | None, outages: Failures | None) -> Failure
     columns: dict[str, Any] = {}
     for name, missing in (
         *(("time_X", None), ("node_X", None), ("repair_X", None)),
-        *(("width_X", none_X + 1), ("drain_X", none_X)),
+        *(("width_X", none_X + 1), ("drain_X", none_X), ("held_X", none_X)),
     ):
         second = getattr(failures, name)
         first = getattr(outages, name)
@@ -207,7 +240,11 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
         np.diff(PowerCourse(course.edge_s, gpu_s_E / lasts_E).energy_j(edge_s)) / lasts_T
         for gpu_s_E in (course.working_E, course.down_E)
     )
-    it_w_T = site.it_w(working_T, down_T)
+    start_X, end_X, gpus_X = outcome.held
+    time_s = np.concatenate([start_X, end_X]) / TICKS_PER_SECOND
+    held = PowerCourse.of_changes(time_s, np.concatenate([gpus_X, -gpus_X]), course.edge_s[-1])
+    held_T = np.diff(held.energy_j(edge_s)) / lasts_T
+    it_w_T = site.it_w(working_T, np.maximum(down_T - held_T, 0.0), held_T)
     watts_T = site.facility_w(it_w_T)
     hour_T = (edge_s[:-1] // HOUR_S).astype(np.int64)
     hours = int(hour_T[-1]) + 1
@@ -230,7 +267,7 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
         above_T = watts_T > limit_T * (1.0 + 1e-9)
         results["site_above_limit_share"] = float(lasts_T[above_T].sum() / edge_s[-1])
     for name, total in (("gco2_per_kwh", "site_gco2"), ("usd_per_kwh", "site_electricity_usd")):
-        rate_H = _hourly(site.inputs, name, hours)
+        rate_H = site.hourly(name, hours)
         if rate_H is None and (constant := getattr(site.inputs, name)) is not None:
             rate_H = np.full(hours, constant)
         if rate_H is not None:
@@ -239,15 +276,13 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
     return SitePower(columns, results)
 
 
-def _hourly(inputs: ScheduleFields, name: str, hours: int) -> Floats | None:
-    """Return a column of the profile by hour of the schedule (H,), None where it has none.
+def _profile(path: str) -> dict[str, Floats]:
+    """Return the columns of a profile by hour (R,).
 
     Raises:
         InvalidSpecError: The file lacks hours or columns, or has a wrong cell.
     """
-    if inputs.site_profile is None:
-        return None
-    path, table = inputs.site_profile, read_table(inputs.site_profile)
+    table = read_table(path)
     if "hour" not in table.columns or not set(PROFILE) & set(table.columns):
         raise InvalidSpecError(
             f"site_profile = {path} needs a column hour and one of {', '.join(PROFILE)}; it has"
@@ -267,16 +302,9 @@ def _hourly(inputs: ScheduleFields, name: str, hours: int) -> Floats | None:
             f"site_profile = {path} lacks hour {at}: it needs every hour from 0 on, in order, up to"
             f" the end of the schedule, or the {HOURS_OF_DAY} hours of a day, which repeat"
         )
-    if name not in table.columns:
-        return None
-    value_R = number_column(table.cells(name), PROFILE[name], wrong(name))
-    if np.isnan(value_R).any():
-        raise wrong(name)(int(np.argmax(np.isnan(value_R))), " is empty")
-    if table.rows == HOURS_OF_DAY:
-        value_R = np.tile(value_R, math.ceil(hours / HOURS_OF_DAY) or 1)
-    elif table.rows < hours:
-        raise InvalidSpecError(
-            f"site_profile = {path} lacks hour {table.rows}: the schedule has {hours} hours; add"
-            f" rows, or give the {HOURS_OF_DAY} hours of a day, which repeat"
-        )
-    return value_R[: max(hours, 1)]
+    columns = {}
+    for name in (each for each in PROFILE if each in table.columns):
+        columns[name] = number_column(table.cells(name), PROFILE[name], wrong(name))
+        if np.isnan(columns[name]).any():
+            raise wrong(name)(int(np.argmax(np.isnan(columns[name]))), " is empty")
+    return columns

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 MAX_SAMPLES: Final = 1e7  # of all jobs together
 MAX_FAILURES: Final = 1e6
 SMOOTHED_S: Final = 0.01  # longest sample of boards that are smoothed [s]
+STEADY_S: Final = 1.0  # least time of whole steps that repeat before a smoothed trace [s]
 ROUNDING: Final = 1e-6
+COSTS: Final = ("energy", "withheld")
+NOTED_COST: Final = 0.02  # share of energy that smoothing adds or withholds, of which is warned
 RACK, JOB, SITE = "rack", "job", "site"
 FIRST: Final = 3.0  # steps of a picture
 OF_TRACE: Final = (
@@ -48,6 +51,7 @@ class PowerOverTime:
         str, Any
     ]  # Statistics by scale and costs of smoothing, as `train` answers them
     notes: tuple[str, ...]  # What it rests on
+    warnings: tuple[str, ...]  # What it does not answer
 
     def columns(self) -> dict[str, list[float]]:
         """Return the samples as columns: start [s], and power by scale [W]."""
@@ -84,10 +88,15 @@ class _Meter(NamedTuple):
     @classmethod
     def of(cls, step: TrainingStep, gpus: int, end: str = "value") -> _Meter:
         """Return the meter of some GPUs of a job, or of an end of its interval."""
-        power, node = step.steps.power, energy.node_power(step.question.systems[0].node, end)
-        limits, width = power.power, power.width_j_C / power.step_j()
-        low, high = energy.power_interval(limits.low, limits.high, width)
-        factor = {"value": 1.0, "low": float(low[0]), "high": float(high[0])}[end]
+        steps, node = step.steps, energy.node_power(step.question.systems[0].node, end)
+        power, limits = steps.power, steps.power.power
+        low, high = energy.power_interval(limits.low, limits.high, power.width_j_C / power.step_j())
+        # as that of the answer: a shorter step has more power, and a longer one less
+        slow_w, step_w, fast_w = (
+            power.power_w(time_s_C) for time_s_C in (steps.high_s_C, steps.step_s_C, steps.low_s_C)
+        )
+        ends = {"low": low * slow_w / step_w, "high": np.maximum(high * fast_w / step_w, 1.0)}
+        factor = float(ends[end][0]) if end in ends else 1.0
         fixed_w, whole_w = (gpus / node.devices * node.node_w(watts) for watts in (0.0, 1.0))
         return cls(gpus, fixed_w, whole_w - fixed_w, factor, float(limits.cap_w[0]))
 
@@ -95,9 +104,9 @@ class _Meter(NamedTuple):
         """Return the AC power [W]."""
         return self.fixed_w + self.per_board * np.minimum(self.factor * board_w, self.cap_w)
 
-    def change_w(self, board_w: float) -> float:
-        """Return the change of AC power by a change of each board [W]."""
-        return self.per_board * min(self.factor * board_w, self.cap_w)
+    def at_limit(self, peak_w: float) -> _Meter:
+        """Return it with the largest factor at which a power of boards keeps the limit."""
+        return self._replace(factor=max(min(self.factor, self.cap_w / peak_w), 1.0))
 
 
 def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime:
@@ -130,10 +139,13 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
     notes, costs = [OF_TRACE], []
     groups: list[Sequence[int]] = [range(held), range(ranks)]
     if smoothing.is_set:  # which every board does by itself
-        notes.append(energy.check_smoothing(system.device, smoothing, on_w, cap_w))
+        if smoothing._replace(storage_j=0.0).is_set:
+            notes.append(energy.check_smoothing(system.device, smoothing, on_w, cap_w))
         groups = [[rank] for rank in range(ranks)]
     count, fine, resolution_s = _samples(step, len(groups) if smoothing.is_set else 1)
     courses = rank_courses(step.steps, timeline, groups)
+    whole_s = timeline.step_s * math.ceil(STEADY_S / timeline.step_s)
+    repeats = round(whole_s * fine / resolution_s)
     rng, boards = np.random.default_rng(inputs.seed), {}
     always = np.zeros(1), np.full(1, np.inf)
     for number in range(inputs.equal_jobs):
@@ -147,7 +159,9 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
             axis=1,
         )
         if smoothing.is_set:
-            found = energy.smoothed_power(drawn_TB, resolution_s / fine, smoothing, on_w, cap_w)
+            found = energy.smoothed_power(
+                drawn_TB, resolution_s / fine, smoothing, on_w, cap_w, repeats
+            )
             costs.append((found.added_share, found.withheld_share))
             drawn_TB = found.grid_w_TB
             drawn_TB = np.stack([drawn_TB[:, :held].mean(axis=1), drawn_TB.mean(axis=1)], axis=1)
@@ -170,7 +184,29 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
         results |= {"smoothing_energy_share": added, "smoothing_withheld_share": withheld}
         if inputs.power_floor_w is not None and inputs.ramp_up_w_per_s is not None:
             results["floor_reached_s"] = (inputs.power_floor_w - on_w) / inputs.ramp_up_w_per_s
-    return PowerOverTime(resolution_s, watts, timeline.step_s, results, tuple(notes))
+    return PowerOverTime(
+        resolution_s, watts, timeline.step_s, results, tuple(notes), _warnings(results, inputs)
+    )
+
+
+def _warnings(results: Mapping[str, Any], inputs: TrainInputs) -> tuple[str, ...]:
+    """Return what the power over time does not answer."""
+    found = []
+    if results["power_over_time"][0]["critical_band_share"] is None:
+        found.append(
+            f"critical_band_share is not answered: samples of {inputs.trace_resolution_s:g} s do"
+            f" not resolve {energy.CRITICAL_HZ[1]:g} Hz; set trace_resolution_s ="
+            f" {energy.CRITICAL_S:g} or less"
+        )
+    added, withheld = (results.get(f"smoothing_{name}_share", 0.0) for name in COSTS)
+    if max(added, withheld) > NOTED_COST:
+        longer = f" (steps take at least {1.0 / max(1.0 - withheld, ROUNDING):.3g} times as long)"
+        found.append(
+            f"power smoothing adds {added:.2%} of energy and withholds {withheld:.2%} of the"
+            f" dynamic one{longer if withheld > NOTED_COST else ''}: power, energy, electricity and"
+            " step time are those without smoothing"
+        )
+    return tuple(found)
 
 
 def _smoothing(inputs: TrainInputs) -> energy.Smoothing:
@@ -254,11 +290,17 @@ def _row(step: TrainingStep, scale: str, gpus: int, board_T: FloatArray) -> dict
     inputs, row = step.inputs, {"scale": scale, "gpus": gpus}
     resolution_s = inputs.trace_resolution_s
     levels = np.array([board_T.mean(), board_T.max(), board_T.min()])
-    ramp = energy.largest_ramp_w_per_s(board_T, resolution_s, inputs.ramp_window_s)
+    meters = {end: _Meter.of(step, gpus, end) for end in ("value", "low", "high")}
     for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-        meter = _Meter.of(step, gpus, end)
-        for name, watts in zip(("mean", "peak", "least"), meter.watts(levels), strict=True):
+        for name, watts in zip(("mean", "peak", "least"), meters[end].watts(levels), strict=True):
             row[f"{name}_power_w{suffix}"] = float(watts)
-        row[f"ramp_w_per_s{suffix}"] = meter.change_w(ramp)
+    # boards at their limit swing less again: between the ends, a ramp is largest just below it
+    meters["limit"] = meters["high"].at_limit(float(levels[1]))
+    ramps = {
+        end: energy.largest_ramp_w_per_s(meter.watts(board_T), resolution_s, inputs.ramp_window_s)
+        for end, meter in meters.items()
+    }
+    row |= {"ramp_w_per_s": ramps["value"], "ramp_w_per_s_low": np.min([*ramps.values()]).item()}
+    row["ramp_w_per_s_high"] = np.max([*ramps.values()]).item()
     row["critical_band_share"] = energy.critical_share(board_T, resolution_s)
     return row | {"above_limit_share": None}

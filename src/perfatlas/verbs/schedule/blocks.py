@@ -27,6 +27,7 @@ SCHEDULE_BUCKETS: Final = {
     "waiting": "waiting for a node",
     "draining": "idle, node draining",
     "down": "nodes under repair",
+    "held": "nodes held out by a cap",
     "idle_jobs_queued": "idle, jobs queued",
     "idle_no_jobs": "idle, no job waits",
     "under_way": "work in running jobs",

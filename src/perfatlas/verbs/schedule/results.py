@@ -35,7 +35,7 @@ def results_of(
         **figures(outcome),
         "load": load,
         "backfilled": outcome.counter("backfilled"),
-        "failures": outcome.counter("failed"),
+        "failures": outcome.failures,
         "fragmented_share": outcome.fragmented,
         "stranded_share": outcome.stranded,
         "states": outcome.states,

@@ -71,17 +71,18 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
 
 def _train(fields: Mapping[str, Any]) -> Answer:
     step = training_step(fields)
-    results, evidence = dict(step.results), step.evidence()
+    results, evidence, warnings = dict(step.results), step.evidence(), step.warnings
     if step.inputs.trace_duration_s is not None:
         power = power_over_time(step, _timeline(step.question))
         results |= power.results
+        warnings = (*warnings, *power.warnings)
         evidence = replace(evidence, assumptions=(*evidence.assumptions, *power.notes))
     return Answer(
         command="train",
         scenario=_scenario(step.inputs, step.question),
         results=results,
         breakdown=training_breakdown(step.question, step.steps),
-        warnings=step.warnings,
+        warnings=warnings,
         evidence=evidence,
     )
 

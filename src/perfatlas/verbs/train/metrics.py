@@ -244,7 +244,7 @@ METRICS: Final = declare_metrics(
             (
                 "critical_band_share",
                 "fluctuations at 0.1-20 Hz",
-                "Share of the energy of fluctuations at 0.1 to 20 Hz, which utilities limit.",
+                "Share of the energy of fluctuations in that band; none above samples of 25 ms.",
             ),
             (
                 "above_limit_share",
@@ -275,7 +275,7 @@ METRICS: Final = declare_metrics(
                 "smoothing_withheld_share",
                 "power withheld by ramps",
                 "withheld by ramps",
-                "Dynamic energy that limits of ramps withhold: steps take longer by at least it.",
+                "Dynamic energy w that ramps withhold: steps take at least 1 / (1 - w) as long.",
             ),
             (
                 "floor_reached_s",

@@ -203,6 +203,8 @@ class Failures:
     width_X: Ints | None = None
     # Whether the node is drained: running jobs end before the repair starts (X,)
     drain_X: NDArray[np.bool_] | None = None
+    # Whether the nodes do not fail, but a cap holds them out of service; drains apart (X,)
+    held_X: NDArray[np.bool_] | None = None
 
     def as_drains(self) -> Failures:
         """Return them as drains: running jobs end before a repair starts."""

@@ -33,7 +33,7 @@ class ClusterCourse(NamedTuple):
 
     edge_s: Float  # Times of the events, from 0 to the end (E + 1,) [s]
     working_E: Float  # GPU-seconds of jobs that work, not restart or wait (E,)
-    down_E: Float  # GPU-seconds of nodes under repair (E,)
+    down_E: Float  # GPU-seconds of nodes under repair or held out of service (E,)
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class ScheduleOutcome:
     # Jobs whose waiting and slowdown are measured (J,), None for all
     measured_J: NDArray[np.bool_] | None = None
     course: ClusterCourse | None = None  # GPU-time over time, where it was watched
+    held_X: NDArray[np.bool_] | None = None  # Which failures are nodes that caps hold out (X,)
 
     def column(self, name: str) -> Ints:
         """Return a field of all jobs (J,): ticks, counts or codes as in `state.JOB`."""
@@ -86,6 +87,22 @@ class ScheduleOutcome:
         """Return a counter of the schedule, after the warm-up."""
         earlier = self.before.counter(name) if self.before else 0
         return int(self.sim.state_1[name][0]) - earlier
+
+    @cached_property
+    def held(self) -> tuple[Ints, Ints, Ints]:
+        """Starts and ends [ticks] and GPUs of the nodes that caps held out of service so far."""
+        applied = int(self.sim.state_1["failed"][0])
+        held_X = np.zeros(applied, np.bool_) if self.held_X is None else self.held_X[:applied]
+        row_X = self.sim.failure_X[:applied][held_X]
+        end_X = np.where(row_X["repair"] < 0, self.now, row_X["time"] + row_X["repair"])
+        gpus_X = row_X["width"] * self.cluster.gpus_per_node
+        return row_X["time"], np.minimum(end_X, self.now), gpus_X
+
+    @property
+    def failures(self) -> int:
+        """Failures of nodes, after the warm-up."""
+        failed = int(self.sim.state_1["failed"][0]) - self.held[0].size
+        return failed - (self.before.failures if self.before else 0)
 
     @cached_property
     def states(self) -> dict[str, int]:
@@ -142,6 +159,10 @@ class ScheduleOutcome:
         `unfinished` in those that failed permanently, reached their time limit or were cancelled.
         """
         buckets = dict(zip(BUCKETS, self.sim.state_1["bucket"][0].tolist(), strict=True))
+        if self.held_X is not None:
+            start_X, end_X, gpus_X = self.held
+            buckets["held"] = int(((end_X - start_X) * gpus_X).sum())
+            buckets["down"] -= buckets["held"]
         state_J = self.column("state")
         under_way = int(self.work_done_J[state_J < COMPLETED].sum())
         unfinished = int(self.work_done_J[state_J > COMPLETED].sum())
@@ -162,7 +183,7 @@ class ScheduleOutcome:
     @property
     def utilisation(self) -> float:
         """Share of all GPU-time allocated to jobs."""
-        idle = ("draining", "down", "idle_jobs_queued", "idle_no_jobs")
+        idle = ("draining", "down", "held", "idle_jobs_queued", "idle_no_jobs")
         return sum(value for name, value in self.shares().items() if name not in idle)
 
     @property

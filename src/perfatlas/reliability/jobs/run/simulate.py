@@ -86,7 +86,10 @@ def schedule(
             f"{cluster.gpus} GPUs for {now} ticks of a millisecond exceed the range of the counters"
         )
     course = _course(seen, now) if watched else None
-    return ScheduleOutcome(jobs, cluster, sim, interrupted=interrupted, course=course)
+    held_X = None if failures is None else failures.held_X
+    return ScheduleOutcome(
+        jobs, cluster, sim, interrupted=interrupted, course=course, held_X=held_X
+    )
 
 
 def _seen(sim: ScheduleState) -> tuple[int, int, Ints, Ints]:
