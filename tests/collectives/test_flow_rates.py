@@ -125,6 +125,19 @@ def test_packets_lost_on_flapping_links_wait_for_the_transport() -> None:
     assert flaps["time_s"] - down["time_s"] == pytest.approx(flaps["stall_s"])
 
 
+@pytest.mark.parametrize("routing", ["ecmp", "adaptive"])
+@pytest.mark.parametrize(("units", "jobs"), [(4, 1), (4, 2), (8, 1)])
+def test_links_that_flap_stop_only_collectives_that_use_their_leaf(
+    routing: str, units: int, jobs: int
+) -> None:
+    # four nodes fill a leaf, another job has one of its own; rings of two leaves pass its uplinks
+    flaps: dict[str, Any] = {"routing": routing, "flapping": True, "queue_pairs": 64}
+    found = congested(
+        f"h100_sxm{{{SMALL}}}", "all_reduce", units, jobs=jobs, failed_links=1, **flaps
+    )
+    assert found.stall_s == pytest.approx(4.096e-6 * 2**20 if units > 4 else 0.0)
+
+
 def test_a_plane_is_a_network_of_its_own() -> None:
     # two planes have half the rate each; with two leaves in four nodes, both carry half the flows
     one, two = (

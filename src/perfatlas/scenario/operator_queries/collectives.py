@@ -444,6 +444,11 @@ def _far_from_tables(q: PricedCollectiveQueries) -> Remarks:
     return by_physics_U & tables_U & (q.inputs[0].tier == "measured"), NOT_NEAR
 
 
+def _lost_packets(q: PricedCollectiveQueries) -> Remarks:
+    waits_U = [bool(one.stall_s) for one in q.congestion or ()]
+    return np.array(waits_U or False), lambda _: collectives.timeout_note()
+
+
 FLOWS_NOTE: Final = (
     "flows between nodes are those of rings ordered by node, for trees and reductions in switches"
     " too, or of exchanges of all pairs; those of a job have the rate of its slowest"
@@ -451,6 +456,7 @@ FLOWS_NOTE: Final = (
 COLLECTIVE_ASSUMPTIONS: Final[tuple[Remark, ...]] = (
     lambda q: (True, q.found.prices.notes),
     lambda q: (q.congestion is not None, FLOWS_NOTE),
+    _lost_packets,
     _unread_kernels,
     _unread_format,
     lambda q: (q.inputs[0].tier == "measured", MEASURED_STANDING),
