@@ -87,6 +87,8 @@ def test_data_for_another_rail_passes_nvlink_first(tmp_path: Path) -> None:
     [
         ('op = "all_reduce"', "ranks = None"),
         ('op = "all_reduc"\nranks = 2', "did you mean"),
+        ('op = ["all_reduce"]\nranks = 2', "is not one of all_reduce"),
+        ("op = {a = 1}\nranks = 2", "is not one of all_reduce"),
         ('op = "all_reduce"\nranks = true', "whole number"),
         ('op = "all_reduce"\nranks = 2', "no steps"),
         ('op = "all_reduce"\nranks = 2\nsteps = 3', "unknown key"),
@@ -95,6 +97,7 @@ def test_data_for_another_rail_passes_nvlink_first(tmp_path: Path) -> None:
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 0, 1.0]]', "two different"),
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, nan]]', "positive share"),
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, -1.0]]', "positive share"),
+        ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, 1e308]]', "at most 1,000,000"),
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, 1.0]]', "rank 1 sends 0"),
         (
             'op = "all_reduce"\nranks = 3\n[[step]]\nsends = [[0,1,1.0],[1,2,1.0],[2,0,1.0]]',

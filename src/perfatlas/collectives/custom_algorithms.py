@@ -32,6 +32,7 @@ KEYS: Final = dict.fromkeys(("name", "op", "ranks", "step"))
 STEP_KEYS: Final = dict.fromkeys(("name", "after", "sends"))
 MOST_RANKS: Final = 100_000
 MOST_SENDS: Final = 4_000_000  # of all queue pairs
+MOST_SHARE: Final = 1e6  # of a send
 ROUNDING: Final = 1e-6  # of shares in a file
 # What each rank sends and receives at least, and all ranks send, as shares of the size of the
 # operation on n ranks. Every element of a reduction meets the others once per rank.
@@ -76,7 +77,7 @@ def read_algorithm(path: str) -> Algorithm:
     table = read_toml(path)
     known_keys(table, KEYS, path)
     op, ranks, steps = table.get("op"), table.get("ranks"), table.get("step")
-    if op not in LEAST:
+    if not isinstance(op, str) or op not in LEAST:
         raise InvalidSpecError(
             f"{path}: op = {repr_for_error(op)} is not one of {', '.join(LEAST)}"
             f"{did_you_mean(str(op), LEAST)}"
@@ -99,7 +100,7 @@ def read_algorithm(path: str) -> Algorithm:
     sent = np.array(sends, np.float64)
     algorithm = Algorithm(
         name=str(table.get("name", "custom"))[:80],
-        op=str(op),
+        op=op,
         ranks=ranks,
         after=_waits(steps, names, path),
         step_F=sent[:, 0].astype(np.int64),
@@ -116,10 +117,11 @@ def _send(send: object, ranks: int, where: str) -> tuple[int, int, float]:
     source, target, share = row
     whole = all(type(rank) is int and 0 <= rank < ranks for rank in (source, target))
     number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not whole or source == target or not number or not 0.0 < share < math.inf:
+    if not whole or source == target or not number or not 0.0 < share <= MOST_SHARE:
         raise InvalidSpecError(
             f"{where}: send {repr_for_error(send)}: expected [source, destination, share] with two"
-            f" different ranks from 0 to {ranks - 1} and a positive share of the size"
+            f" different ranks from 0 to {ranks - 1} and a positive share of the size, at"
+            f" most {MOST_SHARE:,.0f}"
         )
     return source, target, float(share)
 
