@@ -15,6 +15,7 @@ from perfatlas.collectives import Congestion, Traffic, congestion
 from perfatlas.collectives.max_min import max_min_rates
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.text.closing import confidence_lines
 
 SMALL = "fabric.leaf_nodes=4, fabric.radix=64"  # eight rails of four nodes
 
@@ -231,3 +232,23 @@ def test_routes_of_one_domain_have_no_effect() -> None:
     found = collective(**asked, fabric_routing="ecmp")
     assert any("no link between nodes" in text for text in found.warnings)
     assert found.results["time_s"] == collective(**asked).results["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"), [(8, "failed_links have no effect"), (32, "leaf switch")]
+)
+def test_failed_links_that_no_flow_passes_are_told(gpus: int, told: str) -> None:
+    asked: dict[str, Any] = {"system": f"h100_sxm{{{SMALL}}}", "op": "all_reduce", "bytes": 2**20}
+    asked |= {"fabric_routing": "ecmp", "failed_links": 1}
+    assert any(told in text for text in collective(**asked, gpus=gpus).warnings)
+    assert not any("no effect" in text for text in collective(**asked, gpus=64).warnings)
+
+
+def test_an_interval_with_other_jobs_is_not_said_to_be_without_traffic() -> None:
+    asked: dict[str, Any] = {"system": "h100_sxm", "op": "all_reduce", "bytes": 2**20, "gpus": 16}
+    asked |= {"fabric_routing": "ecmp"}
+    alone, shared = (
+        confidence_lines(collective(**asked, concurrent_jobs=jobs).to_dict()) for jobs in (1, 2)
+    )
+    assert "the 90% interval covers other machines, without other traffic" in alone
+    assert "the 90% interval covers other machines, with no traffic but that of the jobs" in shared

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.collectives.pricing import (
         CollectiveShapes, Implementation, PricedCollectives, one_hop_s, price_collectives,
     )
+    from perfatlas.collectives.switches import NIC_TIERS
     from perfatlas.collectives.topology import PAIR, unstated_bridge
     from perfatlas.collectives.wire import (
         bus_bandwidth, in_network_wire_bytes, least_wire_bytes, one_shot_wire_bytes,

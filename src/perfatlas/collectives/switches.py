@@ -22,6 +22,7 @@ TIERS: Final = (
     *("nic_to_leaf", "leaf_to_nic", "leaf_to_spine", "spine_to_leaf", "spine_to_core"),
     "core_to_spine",
 )
+NIC_TIERS: Final = TIERS[:LEAF_UP]
 GROUP_TIERS: Final = (*TIERS[:POD_UP], "group_to_group", "")  # of a dragonfly
 NONMINIMAL_TIERS: Final = (*TIERS[:POD_UP], "from_group", "to_group")
 

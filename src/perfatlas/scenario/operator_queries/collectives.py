@@ -403,19 +403,28 @@ def _many_nodes(q: PricedCollectiveQueries) -> Remarks:
     )
 
 
-def _without_flows(q: PricedCollectiveQueries) -> Remarks:
-    none_U = [one.slowest_flow_bytes_per_s is None for one in q.congestion or ()]
-    return np.array(none_U or False), (
-        "all GPUs share a scale-up domain: no link between nodes is used, and fabric_routing has no"
-        " effect"
+def _unused_links(q: PricedCollectiveQueries) -> Remarks:
+    """Return collectives without flows between nodes, or without any on links that fail."""
+    congestion, failed = q.congestion or (), q.inputs[0].failed_links
+    idle_U = [all(use.tier in collectives.NIC_TIERS for use in one.uses) for one in congestion]
+    none_U = np.array([one.slowest_flow_bytes_per_s is None for one in congestion] or False)
+    effects = "fabric_routing and failed_links have" if failed else "fabric_routing has"
+    within = (
+        f"all GPUs share a scale-up domain: no link between nodes is used, and {effects} no effect"
     )
+    beside = (
+        f"failed_links = {failed} has no effect: no flow leaves its leaf switch for an uplink; ask"
+        " for more gpus, or set fabric.leaf_nodes"
+    )
+    idle = np.array(idle_U or False) & (failed > 0)
+    return none_U | idle, lambda u: within if none_U[u] else beside
 
 
 COLLECTIVE_WARNINGS: Final[tuple[Remark, ...]] = (
     _foreign_kernels,
     lambda q: (q.shapes.ranks == 1.0, SINGLE_GPU),
     *(_unread_overrides, _reduced_by_library, _unseen_fabric, _leaves_domain, _unstated_bridge),
-    *(_many_nodes, _without_flows),
+    *(_many_nodes, _unused_links),
     lambda q: (
         q.congestion is not None and not q.predicted,
         "in tier bound, shared links do not slow the time down",
