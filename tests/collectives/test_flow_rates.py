@@ -175,6 +175,20 @@ def test_neighbours_of_a_torus_send_around_a_link_that_is_down() -> None:
     assert congested("v5p-128", "all_reduce", 1, failed_links=1).slowdown == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("routing", ["ecmp", "adaptive"])
+def test_the_mean_use_counts_links_that_exist_and_nodes_of_jobs(routing: str) -> None:
+    # 8 of the 32 nodes of a leaf are of the job, each with all its 8 NICs in use
+    ring = congested("h100_sxm", "all_reduce", 8, routing=routing)
+    assert [use.count for use in ring.uses] == [64, 64]
+    assert [use.mean_share for use in ring.uses] == pytest.approx([1.0, 1.0])
+    # all pairs of 8 groups but those of a group with itself carry the same
+    busy = congested("mi300a{fabric.pod_nodes=8, fabric.pods=8}", "all_to_all", 64, routing=routing)
+    across = next(use for use in busy.uses if use.tier == "group_to_group")
+    assert across.count % (8 * 7) == 0
+    if routing == "adaptive":
+        assert across.mean_share == pytest.approx(across.max_share)
+
+
 def test_other_jobs_and_fewer_links_are_never_faster() -> None:
     system = "h100_sxm{fabric.topology=fat_tree, fabric.leaf_nodes=2}"
     slowdowns = [
