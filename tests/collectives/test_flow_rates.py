@@ -171,6 +171,21 @@ def test_exchanges_of_a_torus_reach_its_bisection(name: str, side: int) -> None:
     assert found.slowdown == 1.0
 
 
+@pytest.mark.parametrize("tier", ["auto", "bound"])
+@pytest.mark.parametrize("failed", [0, 1])
+def test_no_exchange_of_a_torus_is_faster_than_its_fullest_link(tier: str, failed: int) -> None:
+    asked: dict[str, Any] = {"system": "v5p-1024", "op": "all_to_all", "gpus": 512, "tier": tier}
+    asked |= {"bytes": 2**30, "fabric_routing": "adaptive", "failed_links": failed}
+    answer = collective(**asked)
+    found, chips = answer.results, 512
+    least_s = 2**30 / chips / found["slowest_flow_bytes_per_s"]
+    assert found["bound_time_s"] == pytest.approx(least_s)
+    assert min(found["time_s"], found["time_s_low"]) >= found["bound_time_s"]
+    link = resolve_system("v5p-1024").device.scale_up.bandwidth / 6
+    assert failed or least_s == pytest.approx(2**30 / link)  # 8 links of a side of 8 carry 1/8
+    assert not any("do not slow the time" in text for text in answer.warnings)
+
+
 def test_neighbours_of_a_torus_send_around_a_link_that_is_down() -> None:
     assert congested("v5p-128", "all_reduce", 1, failed_links=1).slowdown == pytest.approx(2.0)
 

@@ -82,6 +82,8 @@ class Congestion:
     slowest_flow_bytes_per_s: float | None = None  # Of a connection; None without flows
     # Until the transport resends what a flapping link lost [s]; None without flapping links
     stall_s: float | None = None
+    # Of the fullest link of a torus, per byte of an exchange of each rank [s]; 0 for others
+    least_s_per_byte: float = 0.0
     uses: tuple[LinkUse, ...] = ()
 
 
@@ -290,6 +292,7 @@ def _of_torus(system: System, op: str, ranks: int, traffic: Traffic) -> Congesti
         slowdown=down_flows / up_flows,
         links_up=1.0 if traffic.failed_links else None,
         slowest_flow_bytes_per_s=link / down_flows,
+        least_s_per_byte=down_flows / link / ranks if op in EXCHANGES else 0.0,
         uses=tuple(
             LinkUse(name, ups, link, mean / down_flows, most / down_flows)
             for name, ups, mean, most in tiers

@@ -272,6 +272,11 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         stride=np.ones(len(inputs)),
         format_name=format_of(first.format).name,
         slowdown=np.array([one.slowdown for one in congestion]) if congestion else None,
+        least_s=(
+            size["bytes"] * np.array([one.least_s_per_byte for one in congestion])
+            if congestion
+            else None
+        ),
     )
     found = collectives.price_collectives(
         shapes,
@@ -426,7 +431,7 @@ COLLECTIVE_WARNINGS: Final[tuple[Remark, ...]] = (
     *(_unread_overrides, _reduced_by_library, _unseen_fabric, _leaves_domain, _unstated_bridge),
     *(_many_nodes, _unused_links),
     lambda q: (
-        q.congestion is not None and not q.predicted,
+        np.array(False if q.predicted or q.shapes.least_s is None else q.shapes.least_s == 0.0),
         "in tier bound, shared links do not slow the time down",
     ),
 )
