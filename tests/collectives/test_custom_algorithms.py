@@ -76,10 +76,30 @@ def test_a_short_send_leaves_its_share_to_the_others(tmp_path: Path) -> None:
 def test_data_for_another_rail_passes_nvlink_first(tmp_path: Path) -> None:
     # GPU 0 to GPU 9 of the next node, by the NIC of GPU 1: two sends over it share its 50 GB/s
     sends = [(0, 9, 0.5), (1, 9, 0.5), (9, 0, 1.0)]
-    rest = [(rank, (rank + 1) % 16, 1.0) for rank in range(16)]
-    alone = timed(written(tmp_path, "all_gather", 16, [rest]), "all_gather", 16)
-    both = timed(written(tmp_path, "all_gather", 16, [rest, sends]), "all_gather", 16)
+    rest = ring(16, 1)
+    alone = timed(written(tmp_path, "all_gather", 16, rest), "all_gather", 16)
+    both = timed(written(tmp_path, "all_gather", 16, [*rest, sends]), "all_gather", 16)
     assert both - alone == pytest.approx(2.7e-6 + SIZE / 50e9)
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+def test_data_that_do_not_reach_a_rank_are_refused(tmp_path: Path, op: str) -> None:
+    apart: list[Send] = [(0, 1, 9.0), (1, 0, 9.0), (2, 3, 9.0), (3, 2, 9.0)]
+    with pytest.raises(InvalidSpecError, match="no data of rank 2 reach rank 0"):
+        timed(written(tmp_path, op, 4, [apart, apart]), op, 4)
+    # halving and doubling reaches all in two steps, but not if both start at once
+    across: list[Send] = [(0, 2, 9.0), (2, 0, 9.0), (1, 3, 9.0), (3, 1, 9.0)]
+    assert timed(written(tmp_path, op, 4, [apart, across]), op, 4) > 0.0
+    with pytest.raises(InvalidSpecError, match="no data of rank 3 reach rank 0"):
+        timed(written(tmp_path, op, 4, [[*apart, *across]]), op, 4)
+
+
+def test_data_of_each_rank_of_a_large_ring_are_followed(tmp_path: Path) -> None:
+    steps = ring(100, 1)
+    assert timed(written(tmp_path, "all_gather", 100, steps), "all_gather", 100) > 0.0
+    at_once = [*steps[:-2], steps[-1] * 2]
+    with pytest.raises(InvalidSpecError, match="no data of rank 1 reach rank 0"):
+        timed(written(tmp_path, "all_gather", 100, at_once), "all_gather", 100)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +107,8 @@ def test_data_for_another_rail_passes_nvlink_first(tmp_path: Path) -> None:
     [
         ('op = "all_reduce"', "ranks = None"),
         ('op = "all_reduc"\nranks = 2', "did you mean"),
+        ('op = ["all_reduce"]\nranks = 2', "is not one of all_reduce"),
+        ("op = {a = 1}\nranks = 2", "is not one of all_reduce"),
         ('op = "all_reduce"\nranks = true', "whole number"),
         ('op = "all_reduce"\nranks = 2', "no steps"),
         ('op = "all_reduce"\nranks = 2\nsteps = 3', "unknown key"),
@@ -95,6 +117,7 @@ def test_data_for_another_rail_passes_nvlink_first(tmp_path: Path) -> None:
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 0, 1.0]]', "two different"),
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, nan]]', "positive share"),
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, -1.0]]', "positive share"),
+        ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, 1e308]]', "at most 1,000,000"),
         ('op = "all_reduce"\nranks = 2\n[[step]]\nsends = [[0, 1, 1.0]]', "rank 1 sends 0"),
         (
             'op = "all_reduce"\nranks = 3\n[[step]]\nsends = [[0,1,1.0],[1,2,1.0],[2,0,1.0]]',

@@ -15,6 +15,7 @@ from perfatlas.collectives import Congestion, Traffic, congestion
 from perfatlas.collectives.max_min import max_min_rates
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.text.closing import confidence_lines
 
 SMALL = "fabric.leaf_nodes=4, fabric.radix=64"  # eight rails of four nodes
 
@@ -125,6 +126,19 @@ def test_packets_lost_on_flapping_links_wait_for_the_transport() -> None:
     assert flaps["time_s"] - down["time_s"] == pytest.approx(flaps["stall_s"])
 
 
+@pytest.mark.parametrize("routing", ["ecmp", "adaptive"])
+@pytest.mark.parametrize(("units", "jobs"), [(4, 1), (4, 2), (8, 1)])
+def test_links_that_flap_stop_only_collectives_that_use_their_leaf(
+    routing: str, units: int, jobs: int
+) -> None:
+    # four nodes fill a leaf, another job has one of its own; rings of two leaves pass its uplinks
+    flaps: dict[str, Any] = {"routing": routing, "flapping": True, "queue_pairs": 64}
+    found = congested(
+        f"h100_sxm{{{SMALL}}}", "all_reduce", units, jobs=jobs, failed_links=1, **flaps
+    )
+    assert found.stall_s == pytest.approx(4.096e-6 * 2**20 if units > 4 else 0.0)
+
+
 def test_a_plane_is_a_network_of_its_own() -> None:
     # two planes have half the rate each; with two leaves in four nodes, both carry half the flows
     one, two = (
@@ -157,8 +171,37 @@ def test_exchanges_of_a_torus_reach_its_bisection(name: str, side: int) -> None:
     assert found.slowdown == 1.0
 
 
+@pytest.mark.parametrize("tier", ["auto", "bound"])
+@pytest.mark.parametrize("failed", [0, 1])
+def test_no_exchange_of_a_torus_is_faster_than_its_fullest_link(tier: str, failed: int) -> None:
+    asked: dict[str, Any] = {"system": "v5p-1024", "op": "all_to_all", "gpus": 512, "tier": tier}
+    asked |= {"bytes": 2**30, "fabric_routing": "adaptive", "failed_links": failed}
+    answer = collective(**asked)
+    found, chips = answer.results, 512
+    least_s = 2**30 / chips / found["slowest_flow_bytes_per_s"]
+    assert found["bound_time_s"] == pytest.approx(least_s)
+    assert min(found["time_s"], found["time_s_low"]) >= found["bound_time_s"]
+    link = resolve_system("v5p-1024").device.scale_up.bandwidth / 6
+    assert failed or least_s == pytest.approx(2**30 / link)  # 8 links of a side of 8 carry 1/8
+    assert not any("do not slow the time" in text for text in answer.warnings)
+
+
 def test_neighbours_of_a_torus_send_around_a_link_that_is_down() -> None:
     assert congested("v5p-128", "all_reduce", 1, failed_links=1).slowdown == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "adaptive"])
+def test_the_mean_use_counts_links_that_exist_and_nodes_of_jobs(routing: str) -> None:
+    # 8 of the 32 nodes of a leaf are of the job, each with all its 8 NICs in use
+    ring = congested("h100_sxm", "all_reduce", 8, routing=routing)
+    assert [use.count for use in ring.uses] == [64, 64]
+    assert [use.mean_share for use in ring.uses] == pytest.approx([1.0, 1.0])
+    # all pairs of 8 groups but those of a group with itself carry the same
+    busy = congested("mi300a{fabric.pod_nodes=8, fabric.pods=8}", "all_to_all", 64, routing=routing)
+    across = next(use for use in busy.uses if use.tier == "group_to_group")
+    assert across.count % (8 * 7) == 0
+    if routing == "adaptive":
+        assert across.mean_share == pytest.approx(across.max_share)
 
 
 def test_other_jobs_and_fewer_links_are_never_faster() -> None:
@@ -218,3 +261,23 @@ def test_routes_of_one_domain_have_no_effect() -> None:
     found = collective(**asked, fabric_routing="ecmp")
     assert any("no link between nodes" in text for text in found.warnings)
     assert found.results["time_s"] == collective(**asked).results["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"), [(8, "failed_links have no effect"), (32, "leaf switch")]
+)
+def test_failed_links_that_no_flow_passes_are_told(gpus: int, told: str) -> None:
+    asked: dict[str, Any] = {"system": f"h100_sxm{{{SMALL}}}", "op": "all_reduce", "bytes": 2**20}
+    asked |= {"fabric_routing": "ecmp", "failed_links": 1}
+    assert any(told in text for text in collective(**asked, gpus=gpus).warnings)
+    assert not any("no effect" in text for text in collective(**asked, gpus=64).warnings)
+
+
+def test_an_interval_with_other_jobs_is_not_said_to_be_without_traffic() -> None:
+    asked: dict[str, Any] = {"system": "h100_sxm", "op": "all_reduce", "bytes": 2**20, "gpus": 16}
+    asked |= {"fabric_routing": "ecmp"}
+    alone, shared = (
+        confidence_lines(collective(**asked, concurrent_jobs=jobs).to_dict()) for jobs in (1, 2)
+    )
+    assert "the 90% interval covers other machines, without other traffic" in alone
+    assert "the 90% interval covers other machines, with no traffic but that of the jobs" in shared

@@ -108,6 +108,7 @@ CANDIDATES: Final[Examples] = [
     (PLAIN | {"system": "h200_sxm{node.nics=1}"}, "has no effect on this answer"),
 ]
 COLLECTIVE: Final[Fields] = {"system": "h200_sxm", "op": "all_reduce", "bytes": 1024, "gpus": 8}
+FAILED: Final[Fields] = {"fabric_routing": "adaptive", "failed_links": 1}
 COLLECTIVES: Final[Examples] = [
     (COLLECTIVE | {"system": "mi300x"}, "kernels of another vendor's GPUs"),
     (COLLECTIVE | {"gpus": 1}, "one GPU exchanges no data"),
@@ -129,6 +130,10 @@ COLLECTIVES: Final[Examples] = [
 ASSUMPTIONS: Final[Examples] = [
     (COLLECTIVE | {"system": "l40s"}, "groups of more than two GPUs over PCIe"),
     (COLLECTIVE | {"fabric_routing": "ecmp", "gpus": 16}, "flows between nodes are those of rings"),
+    (
+        COLLECTIVE | FAILED | {"gpus": 512, "link_failure": "flapping"},
+        "resent once, after 4.29 s: docs.nvidia.com",
+    ),
     (COLLECTIVE | {"tier": "bound", "kernel_family": "vllm"}, "kernel_family = vllm"),
     (COLLECTIVE | {"format": "fp8", "tier": "bound"}, "format = fp8_static has no effect"),
     (COLLECTIVE | {"tier": "measured"}, "measured"),

@@ -7,7 +7,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.collectives.codes import OPS
     from perfatlas.collectives.custom_algorithms import Algorithm, algorithm_time, read_algorithm
-    from perfatlas.collectives.flow_rates import Congestion, Traffic, congestion
+    from perfatlas.collectives.flow_rates import Congestion, Traffic, congestion, timeout_note
     from perfatlas.collectives.fabric import (
         NODES_MEASURED, FabricParameters, FabricShape, fabric_time_s,
     )
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.collectives.pricing import (
         CollectiveShapes, Implementation, PricedCollectives, one_hop_s, price_collectives,
     )
+    from perfatlas.collectives.switches import NIC_TIERS
     from perfatlas.collectives.topology import PAIR, unstated_bridge
     from perfatlas.collectives.wire import (
         bus_bandwidth, in_network_wire_bytes, least_wire_bytes, one_shot_wire_bytes,

@@ -32,6 +32,9 @@ KEYS: Final = dict.fromkeys(("name", "op", "ranks", "step"))
 STEP_KEYS: Final = dict.fromkeys(("name", "after", "sends"))
 MOST_RANKS: Final = 100_000
 MOST_SENDS: Final = 4_000_000  # of all queue pairs
+MOST_FOLLOWED: Final = 1024  # ranks whose data are followed through an algorithm
+WORD_BITS: Final = 64
+MOST_SHARE: Final = 1e6  # of a send
 ROUNDING: Final = 1e-6  # of shares in a file
 # What each rank sends and receives at least, and all ranks send, as shares of the size of the
 # operation on n ranks. Every element of a reduction meets the others once per rank.
@@ -71,12 +74,12 @@ def read_algorithm(path: str) -> Algorithm:
 
     Raises:
         InvalidSpecError: A key is unknown, ranks or shares are out of range, steps wait for each
-            other, or bytes do not add up to the operation.
+            other, bytes do not add up to the operation, or data of a rank do not reach another.
     """
     table = read_toml(path)
     known_keys(table, KEYS, path)
     op, ranks, steps = table.get("op"), table.get("ranks"), table.get("step")
-    if op not in LEAST:
+    if not isinstance(op, str) or op not in LEAST:
         raise InvalidSpecError(
             f"{path}: op = {repr_for_error(op)} is not one of {', '.join(LEAST)}"
             f"{did_you_mean(str(op), LEAST)}"
@@ -99,7 +102,7 @@ def read_algorithm(path: str) -> Algorithm:
     sent = np.array(sends, np.float64)
     algorithm = Algorithm(
         name=str(table.get("name", "custom"))[:80],
-        op=str(op),
+        op=op,
         ranks=ranks,
         after=_waits(steps, names, path),
         step_F=sent[:, 0].astype(np.int64),
@@ -107,6 +110,7 @@ def read_algorithm(path: str) -> Algorithm:
         share_F=sent[:, 3].copy(),
     )
     _check_bytes(algorithm, path)
+    _check_reach(algorithm, path)
     return algorithm
 
 
@@ -116,10 +120,11 @@ def _send(send: object, ranks: int, where: str) -> tuple[int, int, float]:
     source, target, share = row
     whole = all(type(rank) is int and 0 <= rank < ranks for rank in (source, target))
     number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not whole or source == target or not number or not 0.0 < share < math.inf:
+    if not whole or source == target or not number or not 0.0 < share <= MOST_SHARE:
         raise InvalidSpecError(
             f"{where}: send {repr_for_error(send)}: expected [source, destination, share] with two"
-            f" different ranks from 0 to {ranks - 1} and a positive share of the size"
+            f" different ranks from 0 to {ranks - 1} and a positive share of the size, at"
+            f" most {MOST_SHARE:,.0f}"
         )
     return source, target, float(share)
 
@@ -172,6 +177,37 @@ def _check_bytes(algorithm: Algorithm, path: str) -> None:
             f"{path}: all ranks send {total:.6g} times the size, and {algorithm.op} of"
             f" {algorithm.ranks} ranks needs at least {least[2]:.6g}; check the shares of the sends"
         )
+
+
+def _check_reach(algorithm: Algorithm, path: str) -> None:
+    """Check that data of each rank reach all others, passed on by later steps.
+
+    Limits: Follows the data of `MOST_FOLLOWED` ranks at even distances. A step passes on what all
+        steps have brought that have fewer steps before them, also those that it does not wait for.
+    """
+    depth_S = np.zeros(len(algorithm.after), np.int64)
+    for step in TopologicalSorter(dict(enumerate(algorithm.after))).static_order():
+        depth_S[step] = 1 + max((depth_S[before] for before in algorithm.after[step]), default=0)
+    depth_F = depth_S[algorithm.step_F]
+    order_F = np.argsort(depth_F, kind="stable")
+    parts = np.split(algorithm.ends_F2[order_F], np.flatnonzero(np.diff(depth_F[order_F])) + 1)
+    followed = np.unique(
+        np.linspace(0, algorithm.ranks - 1, min(algorithm.ranks, MOST_FOLLOWED)).astype(np.int64)
+    )
+    for first in range(0, followed.size, WORD_BITS):
+        bits = np.uint64(1) << np.arange(followed[first : first + WORD_BITS].size, dtype=np.uint64)
+        has_R = np.zeros(algorithm.ranks, np.uint64)
+        has_R[followed[first : first + WORD_BITS]] = bits
+        for ends in parts:
+            np.bitwise_or.at(has_R, ends[:, 1], has_R[ends[:, 0]])
+        lacking = np.flatnonzero(has_R != np.bitwise_or.reduce(bits))
+        if lacking.size:
+            rank = int(lacking[0])
+            source = int(followed[first + int(np.argmin((has_R[rank] & bits) > 0))])
+            raise InvalidSpecError(
+                f"{path}: no data of rank {source} reach rank {rank}, and {algorithm.op} needs data"
+                " of every rank at all others; add sends, in later steps where they pass data on"
+            )
 
 
 def algorithm_time(

@@ -82,6 +82,8 @@ class Congestion:
     slowest_flow_bytes_per_s: float | None = None  # Of a connection; None without flows
     # Until the transport resends what a flapping link lost [s]; None without flapping links
     stall_s: float | None = None
+    # Of the fullest link of a torus, per byte of an exchange of each rank [s]; 0 for others
+    least_s_per_byte: float = 0.0
     uses: tuple[LinkUse, ...] = ()
 
 
@@ -154,18 +156,22 @@ def _of_switches(system: System, op: str, units: int, traffic: Traffic) -> Conge
         nodes = (unit_JU[0][:, None] * servers + np.arange(servers)).ravel()
         down = with_links_down(network, traffic.failed_links, nodes, traffic.seed)
     rate_J, found = rates(down, traffic.jobs)
-    before, alone, links_up = found, None, None
+    alone, links_up, stall_s = None, None, None
     if traffic.jobs > 1:
         alone = float(nic_rate / rates(down, 1)[0][0])
     if traffic.failed_links:
-        up_J, before = rates(network, traffic.jobs)
-        links_up = float(nic_rate / up_J[0])
+        links_up = float(nic_rate / rates(network, traffic.jobs)[0][0])
+    if traffic.flapping:
+        before, after = ((n if traffic.routing == ECMP else spread(n)) for n in (network, down))
+        failed_L = np.flatnonzero(after.bandwidth_L < before.bandwidth_L)
+        lost = bool(np.any(rates(network, 1)[1].used_L[failed_L] > 0.0))  # of this collective
+        stall_s = timeout_s() if lost else 0.0
     return Congestion(
         slowdown=float(nic_rate / rate_J[0]),
         alone=alone,
         links_up=links_up,
         slowest_flow_bytes_per_s=float(rate_J[0] * pairs),
-        stall_s=_stall_s(down, before, traffic) if traffic.flapping else None,
+        stall_s=stall_s,
         uses=found.by_tier(down if traffic.routing == ECMP else spread(down)),
     )
 
@@ -203,17 +209,19 @@ def _shared(
     return rate_J, LinkRates(bandwidth_L, used_L, names)
 
 
-def _stall_s(down: Switches, before: LinkRates, traffic: Traffic) -> float:
-    """Return the wait for packets lost on links that flap, of which adaptive routes use all [s]."""
-    failed_L = down.bandwidth_L == 0.0
-    lost = traffic.routing != ECMP or bool(np.any(before.used_L[failed_L] > 0.0))
-    return _timeout_s() if lost else 0.0
-
-
-def _timeout_s() -> float:
+def timeout_s() -> float:
     """Return the time after which the transport of a NIC resends what was lost [s]."""
     row = shipped_table(LINKS)["transport"]
     return float(row["unit_s"] * 2.0 ** row["timeout_exponent"])
+
+
+def timeout_note() -> str:
+    """Return what a wait for lost packets assumes."""
+    return (
+        f"packets lost on a flapping link are resent once, after {timeout_s():.3g} s:"
+        f" {shipped_table(LINKS)['transport']['source']}; no published times of recovery give an"
+        " interval, and resending that fails waits as long again"
+    )
 
 
 def _of_torus(system: System, op: str, ranks: int, traffic: Traffic) -> Congestion:
@@ -284,6 +292,7 @@ def _of_torus(system: System, op: str, ranks: int, traffic: Traffic) -> Congesti
         slowdown=down_flows / up_flows,
         links_up=1.0 if traffic.failed_links else None,
         slowest_flow_bytes_per_s=link / down_flows,
+        least_s_per_byte=down_flows / link / ranks if op in EXCHANGES else 0.0,
         uses=tuple(
             LinkUse(name, ups, link, mean / down_flows, most / down_flows)
             for name, ups, mean, most in tiers

@@ -44,6 +44,8 @@ class CollectiveShapes:
     format_name: str = "bf16"  # Number format of the elements; used only by reductions
     # Slowdown by flows that share links between nodes, or of a torus (U,); None for closed forms
     slowdown: FloatArray | None = None
+    # Of the fullest link of a torus by such flows, 0 for other links (U,) [s]; None likewise
+    least_s: FloatArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +138,9 @@ def price_collectives(
             some_X = np.flatnonzero(direct_U == direct)
             used, index_X = np.unique(system_index_U[some_X], return_inverse=True)
             columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
-            if shapes.slowdown is not None:
+            if shapes.slowdown is not None and shapes.least_s is not None:
                 columns["slowdown"] = shapes.slowdown[some_X]
+                columns["least_s"] = shapes.least_s[some_X]
             priced = price_collectives(
                 with_fields(shapes, **columns),
                 systems=[systems[index] for index in used.tolist()],
@@ -269,6 +272,7 @@ def _bound(shapes: CollectiveShapes, group: placement.Group, links: placement.Li
     if shapes.op in EXCHANGES:  # what leaves a leaf or pod has no other way
         times[placement.FABRIC] *= uplink_slowdown(shapes.op, group, links)
     times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[placement.NODE])
+    times.append(none_U if shapes.least_s is None else shapes.least_s)
     return _Bound(np.max(np.stack(times), axis=0), np.sum(least_LU, axis=0), _hop_s(group, links))
 
 

@@ -22,6 +22,7 @@ TIERS: Final = (
     *("nic_to_leaf", "leaf_to_nic", "leaf_to_spine", "spine_to_leaf", "spine_to_core"),
     "core_to_spine",
 )
+NIC_TIERS: Final = TIERS[:LEAF_UP]
 GROUP_TIERS: Final = (*TIERS[:POD_UP], "group_to_group", "")  # of a dragonfly
 NONMINIMAL_TIERS: Final = (*TIERS[:POD_UP], "from_group", "to_group")
 
@@ -43,7 +44,7 @@ class Switches(NamedTuple):
     cores: int  # Uplinks of a spine, or links to another group
     dragonfly: bool  # Whether pods are linked to each other, without cores
     first_T: IntArray  # First link of each tier, then the number of links (T + 1,)
-    bandwidth_L: FloatArray  # Bandwidth of each link, 0 where it is down (L,) [bytes/s]
+    bandwidth_L: FloatArray  # Of each link, 0 where it is down or missing (L,) [bytes/s]
 
     def tier(self, tier: int) -> slice:
         """Return the links of a tier."""
@@ -90,6 +91,13 @@ def switches_of(system: System, nodes: int) -> Switches:
     leaves = sets * rails * uplinks
     counts = [ports, ports, leaves, leaves, pairs, 0 if dragonfly else pairs]
     rates = [port, port, below / uplinks, below / uplinks, pod / ways / cores, pod / ways / cores]
+    first_T = np.cumsum([0, *(count * fabric.planes for count in counts)])
+    bandwidth_L = np.repeat(rates, np.array(counts) * fabric.planes)
+    for tier in (NIC_UP, NIC_DOWN):  # places on the last leaves without a node
+        bandwidth_L[first_T[tier] + nodes * node.nics * fabric.planes : first_T[tier + 1]] = 0.0
+    if dragonfly:  # no group has links to itself
+        pair_GG = bandwidth_L[first_T[POD_UP] : first_T[POD_DOWN]].reshape(pods, pods, -1)
+        pair_GG[np.arange(pods), np.arange(pods)] = 0.0
     return Switches(
         nics=node.nics,
         planes=fabric.planes,
@@ -100,8 +108,8 @@ def switches_of(system: System, nodes: int) -> Switches:
         uplinks=uplinks,
         cores=cores,
         dragonfly=dragonfly,
-        first_T=np.cumsum([0, *(count * fabric.planes for count in counts)]),
-        bandwidth_L=np.repeat(rates, np.array(counts) * fabric.planes),
+        first_T=first_T,
+        bandwidth_L=bandwidth_L,
     )
 
 
@@ -163,7 +171,7 @@ def nonminimal(
     """
     groups, pairs = switches.pods, switches.tier(POD_UP)
     capacity_GG = switches.bandwidth_L[pairs].reshape(groups, groups)
-    total_G = capacity_GG.sum(axis=1) - capacity_GG.diagonal()  # no link to the group itself
+    total_G = capacity_GG.sum(axis=1)
     count_JGG = count_JL[:, pairs].reshape(-1, groups, groups)
     out_JG, in_JG = count_JGG.sum(axis=2), count_JGG.sum(axis=1)
     passed_JG = (out_JG.sum(axis=1, keepdims=True) - out_JG - in_JG) / max(groups - 1, 1)

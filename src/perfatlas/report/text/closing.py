@@ -62,6 +62,7 @@ COVERED: Final = {
     },
     "collective": "the 90% interval covers other machines, without other traffic",
 }
+JOBS_COVERED: Final = "the 90% interval covers other machines, with no traffic but that of the jobs"
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
 STEPS_COVERED: Final = "the 90% interval has the errors of whole steps, not of single operators"
 MAX_DEVICES: Final = 2  # by name
@@ -167,6 +168,8 @@ def _covered(answer: Mapping[str, Any]) -> str | None:
     engine = str((answer.get("scenario") or {}).get("engine") or "").partition("@")[0]
     if command == "estimate" and engine.lower() == "ideal":
         return KERNELS_COVERED
+    if command == "collective" and (answer.get("scenario") or {}).get("concurrent_jobs", 1) > 1:
+        return JOBS_COVERED
     return COVERED.get(str(answer.get("command")), COVERED.get(command))
 
 

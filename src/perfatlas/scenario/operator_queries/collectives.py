@@ -272,6 +272,11 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         stride=np.ones(len(inputs)),
         format_name=format_of(first.format).name,
         slowdown=np.array([one.slowdown for one in congestion]) if congestion else None,
+        least_s=(
+            size["bytes"] * np.array([one.least_s_per_byte for one in congestion])
+            if congestion
+            else None
+        ),
     )
     found = collectives.price_collectives(
         shapes,
@@ -403,21 +408,30 @@ def _many_nodes(q: PricedCollectiveQueries) -> Remarks:
     )
 
 
-def _without_flows(q: PricedCollectiveQueries) -> Remarks:
-    none_U = [one.slowest_flow_bytes_per_s is None for one in q.congestion or ()]
-    return np.array(none_U or False), (
-        "all GPUs share a scale-up domain: no link between nodes is used, and fabric_routing has no"
-        " effect"
+def _unused_links(q: PricedCollectiveQueries) -> Remarks:
+    """Return collectives without flows between nodes, or without any on links that fail."""
+    congestion, failed = q.congestion or (), q.inputs[0].failed_links
+    idle_U = [all(use.tier in collectives.NIC_TIERS for use in one.uses) for one in congestion]
+    none_U = np.array([one.slowest_flow_bytes_per_s is None for one in congestion] or False)
+    effects = "fabric_routing and failed_links have" if failed else "fabric_routing has"
+    within = (
+        f"all GPUs share a scale-up domain: no link between nodes is used, and {effects} no effect"
     )
+    beside = (
+        f"failed_links = {failed} has no effect: no flow leaves its leaf switch for an uplink; ask"
+        " for more gpus, or set fabric.leaf_nodes"
+    )
+    idle = np.array(idle_U or False) & (failed > 0)
+    return none_U | idle, lambda u: within if none_U[u] else beside
 
 
 COLLECTIVE_WARNINGS: Final[tuple[Remark, ...]] = (
     _foreign_kernels,
     lambda q: (q.shapes.ranks == 1.0, SINGLE_GPU),
     *(_unread_overrides, _reduced_by_library, _unseen_fabric, _leaves_domain, _unstated_bridge),
-    *(_many_nodes, _without_flows),
+    *(_many_nodes, _unused_links),
     lambda q: (
-        q.congestion is not None and not q.predicted,
+        np.array(False if q.predicted or q.shapes.least_s is None else q.shapes.least_s == 0.0),
         "in tier bound, shared links do not slow the time down",
     ),
 )
@@ -444,6 +458,11 @@ def _far_from_tables(q: PricedCollectiveQueries) -> Remarks:
     return by_physics_U & tables_U & (q.inputs[0].tier == "measured"), NOT_NEAR
 
 
+def _lost_packets(q: PricedCollectiveQueries) -> Remarks:
+    waits_U = [bool(one.stall_s) for one in q.congestion or ()]
+    return np.array(waits_U or False), lambda _: collectives.timeout_note()
+
+
 FLOWS_NOTE: Final = (
     "flows between nodes are those of rings ordered by node, for trees and reductions in switches"
     " too, or of exchanges of all pairs; those of a job have the rate of its slowest"
@@ -451,6 +470,7 @@ FLOWS_NOTE: Final = (
 COLLECTIVE_ASSUMPTIONS: Final[tuple[Remark, ...]] = (
     lambda q: (True, q.found.prices.notes),
     lambda q: (q.congestion is not None, FLOWS_NOTE),
+    _lost_packets,
     _unread_kernels,
     _unread_format,
     lambda q: (q.inputs[0].tier == "measured", MEASURED_STANDING),
