@@ -28,7 +28,6 @@ Fields = dict[str, Any]
 # what changes nothing in one question: a limit that is not reached, or the default in other words
 _HIDDEN: Final = {"sampling_penalties": "host time that the steps of the GPU hide"}
 _LIMITS: Final = {
-    "prefill_kv_offload": "the memory of the prefill pool, which tables do not have",
     "max_num_seqs": "a limit above the sequences there are",
     "chunked_prefill": "prompts that fit one step",
     "stream_interval": "an answer shorter than the interval",

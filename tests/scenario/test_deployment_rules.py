@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,6 +15,7 @@ from perfatlas.verbs.simulate import simulate
 
 Fields = dict[str, Any]
 DENSE: Final[Fields] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+DRAFTED: Final = f"{DENSE['model']}{{drafter={Path(__file__).with_name('eagle3.json')}}}"
 GRAPH: Final[Fields] = {"model": "resnet-50", "system": "h100_sxm"}
 QUEUE: Final[Fields] = {**GRAPH, "request_rate": 10, "num_requests": 5, "max_num_seqs": 4}
 WINDOWS: Final[Fields] = {"model": "openai/gpt-oss-20b", "system": "b200_sxm", "tp": 16}
@@ -48,6 +50,9 @@ EXAMPLES: Final[list[tuple[Fields, Fields, str]]] = [
     (QUEUE, {"max_num_seqs": None}, "a queue of resnet-50 needs the largest batch of a pass"),
     (GRAPH, {"engine": "tensorrt", "max_num_seqs": 4}, "set batch, or ask simulate"),
     *((GRAPH, *OF_GRAPHS[name]) for name in OF_TOKENS),
+    (DENSE | {"model": DRAFTED}, {}, "has no effect with speculative_depth = 0"),
+    (DENSE, {"tier": "bound", "weight_offload": 0.5}, "weight_offload = 0.5 has no lower limit"),
+    (DENSE, {"tier": "bound", "kv_offload": 0.5}, "kv_offload = 0.5 has no lower limit"),
     (GRAPH, {"osl": 2}, "osl = 2: resnet-50 runs one pass per request and decodes nothing"),
     (
         {**DENSE, "model": "Qwen/Qwen3-VL-8B-Instruct", "images": 1},

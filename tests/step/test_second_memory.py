@@ -23,15 +23,15 @@ def _system(name: str = "h100_sxm", **changed: str) -> str:
     return f"{name}{{{values}}}"
 
 
-def _asked(system: str = "", **fields: float | str) -> Mapping[str, Any]:
+def _asked(system: str = "", **fields: object) -> Mapping[str, Any]:
     return estimate(**_fields(system, **fields)).results
 
 
-def _fields(system: str = "", **fields: float | str) -> dict[str, Any]:
+def _fields(system: str = "", **fields: object) -> dict[str, Any]:
     return {"model": MODEL, "system": system or _system(), "gpus": 2, **fields}
 
 
-def _decode_s(system: str = "", **fields: float | str) -> float:
+def _decode_s(system: str = "", **fields: object) -> float:
     """Return the time of the gate and up projections in a decode step [s]."""
     rows = estimate(**_fields(system, **fields)).breakdown
     named = [row for row in rows if (row["phase"], row["name"]) == ("decode", "gate_up_projection")]
@@ -75,9 +75,20 @@ def test_writes_of_a_prompt_take_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["weight_offload", "kv_offload"])
+@pytest.mark.parametrize("pool", ["prefill", "decode"])
+def test_each_pool_has_shares_of_its_own(pool: str, name: str) -> None:
+    asked: dict[str, Any] = {"mode": "disaggregated", "concurrency": 8, "gpus": 4}
+    asked |= {"prefill_tp": 2, "decode_tp": 2}
+    slow = _system(bandwidth="5GB/s")
+    plain, moved = (_asked(slow, **asked, **share) for share in ({}, {f"{pool}_{name}": 0.9}))
+    metric = "ttft_s" if pool == "prefill" else "tpot_s"
+    assert moved[metric] > 1.02 * plain[metric]
+
+
+@pytest.mark.parametrize("name", ["weight_offload", "kv_offload"])
 def test_what_may_be_fetched_ahead_has_no_lower_limit(name: str) -> None:
     with pytest.raises(InvalidSpecError, match="no lower limit"):
-        _asked(_system(), **{name: 0.5, "tier": "bound"})
+        estimate(**{**_fields(), "tier": "bound", name: 0.5})
 
 
 def test_shares_divide_the_memory_and_add_cache() -> None:

@@ -333,18 +333,15 @@ class Architecture(LanguageModel):
 
     def drafted_by(self, drafter: Network, origin: str) -> Self:
         """Return the model with an EAGLE-3 drafter, whose width must be its own."""
-        layers = drafter.layers
-        if (
-            not isinstance(drafter, Architecture)
-            or len(layers) != 1
-            or not isinstance(layers[0].mixer, GqaAttention)
-        ):
+        own = drafter if isinstance(drafter, Architecture) else None
+        layers = own.layers if own else ()
+        if len(layers) != 1 or not isinstance(layers[0].mixer, GqaAttention):
             raise UnsupportedError(f"{origin}: its layers are not those of one kind of attention")
         for name in ("hidden_size", "vocab_size"):
-            own, other = getattr(self, name), getattr(drafter, name)
-            if own != other:
+            size, other = getattr(self, name), getattr(drafter, name)
+            if size != other:
                 raise InvalidSpecError(
-                    f"{origin}: {name} = {other:,} must be that of the model, {own:,}; use a"
+                    f"{origin}: {name} = {other:,} must be that of the model, {size:,}; use a"
                     " drafter of this model"
                 )
         return replace(self, drafter=layers[0], draft_vocab_size=drafter.draft_vocab_size)
