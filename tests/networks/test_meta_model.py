@@ -181,3 +181,16 @@ def test_code_of_a_checkpoint_is_named_and_never_run(tmp_path: Path) -> None:
     (tmp_path / "modeling_foo.py").write_text("raise SystemExit('code of a checkpoint ran')")
     with pytest.raises(UnsupportedError, match=r"modeling_foo\.Foo .* never run"):
         import_graph(_file(tmp_path, model_type="foo", architectures=["Foo"], auto_map=code))
+
+
+def test_towers_of_images_and_texts_run_together(tmp_path: Path) -> None:
+    _built()
+    tower = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    tower |= {"num_hidden_layers": 2, "projection_dim": 16}
+    config = {"architectures": ["CLIPModel"], "model_type": "clip", "projection_dim": 16}
+    config["text_config"] = {**tower, "vocab_size": 100, "max_position_embeddings": 20}
+    config["vision_config"] = {**tower, "image_size": 32, "patch_size": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = tomllib.loads(import_graph(tmp_path / "config.json"))
+    assert sum(row["kind"] == "conv" for row in found["operators"]) == 1
+    assert not any("no operator reads" in note for note in found["notes"])

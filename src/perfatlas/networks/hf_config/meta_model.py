@@ -185,7 +185,9 @@ def forward_pass(path: Path, sizes: Mapping[str, int]) -> Imported:
         nodes = imported.nodes
         if type(model).__name__.endswith(DECODERS):
             nodes = [replace(node, causal=node.kind == "attention") for node in nodes]
-        said = [f"a forward pass of {shown}, without a cache, in 16 bits where products run"]
+        said = [
+            f"a forward pass of {shown}, without a cache; products are in bf16 unless format is set"
+        ]
         if stored_as := fields.has(*FORMATS):
             said.append(f"the number formats of {stored_as} are not read; set format")
         if any(node.sizes.get("groups") for node in nodes if node.kind == "linear"):
@@ -200,7 +202,9 @@ def _inputs(model: Any, fields: Fields) -> Iterator[dict[str, list[int]]]:  # no
     vision = getattr(config, "vision_config", None) or config
     images = [ITEMS, getattr(vision, "num_channels", None) or 3, *_image(vision)]
     if name in LENGTH:
-        shapes = [[ITEMS, LENGTH[name]]]
+        text = config.get_text_config()
+        longest = getattr(text, "max_position_embeddings", None) or LENGTH[name]
+        shapes = [[ITEMS, LENGTH[name] if name == "input_values" else min(LENGTH[name], longest)]]
         if name == "input_values" and (width := getattr(config, "num_mel_bins", None)):
             shapes = [[ITEMS, getattr(config, "max_length", FRAMES), width]]
     elif name == "pixel_values":
