@@ -14,6 +14,7 @@ from perfatlas.verbs.estimate import (
 )
 from perfatlas.verbs.goodput import FleetRun as FleetRun, StrategyFrontier as StrategyFrontier
 from perfatlas.verbs.kernel import kernel_op as kernel_op
+from perfatlas.verbs.plan import FleetPlan as FleetPlan, fleet_plan as fleet_plan
 from perfatlas.verbs.report import write_report as write_report
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
@@ -27,6 +28,7 @@ __version__: str
 __all__ = [
     "Answer",
     "AnsweredRun",
+    "FleetPlan",
     "FleetRun",
     "FleetSchedule",
     "Frontier",
@@ -48,6 +50,7 @@ __all__ = [
     "explain",
     "fleet_fit",
     "fleet_import",
+    "fleet_plan",
     "fleet_report",
     "fleet_schedule",
     "frontier",

@@ -33,6 +33,29 @@ FORMS: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
+PLAN: Final = """
+start = "2026-07"
+months = 4
+gco2_per_kwh = 400
+[[workload]]
+name = "chat"
+tokens_per_day = 1e10
+usd_per_million_tokens = 10
+scenario = { model = "meta-llama/Llama-3.1-8B", batch = 64, isl = 1024, osl = 256 }
+[[workload]]
+name = "code"
+tokens_per_day = 1e9
+scenario = { model = "meta-llama/Llama-3.1-8B", batch = 8, isl = 1024, osl = 256 }
+[[machine]]
+system = "h200_sxm"
+max_gpus_per_month = 64
+[[machine]]
+system = "l40s"
+usd_per_gpu = 8000
+scenario = { tp = 3 }
+"""
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Results]]:
     """Return (command, results) of one answer of every kind."""
@@ -77,6 +100,9 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     job += ["--duration-s", "2d", "--half-width", "0.5", "--usd-per-gpu-hour", "2"]
     yield _printed(["goodput", "--frontier", "--fleet", "llama3", "--json", *job])
     yield _printed([*words, "meta-llama/Llama-3.1-405B"], code=4)
+    plan = folder / "plan.toml"
+    plan.write_text(PLAN, "utf-8")
+    yield _printed(["fleet", "plan", str(plan), "--json"])
 
 
 def _explained(words: list[str]) -> Iterator[dict[str, Any]]:

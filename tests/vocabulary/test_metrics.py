@@ -72,7 +72,7 @@ def test_every_row_is_complete() -> None:
 
 def _listed(metric: metrics.Metric) -> bool:
     """Return whether a narrow terminal lists it by its short label."""
-    goodput = ("goodput", "fleet schedule")
+    goodput = ("goodput", "fleet schedule", "fleet plan")
     return not all(verb.startswith(goodput) for verb in metric.verbs) and metric.holds not in (
         "object",
         "rows",

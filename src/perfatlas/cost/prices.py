@@ -210,6 +210,37 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
     return priced
 
 
+def price_list(table: Mapping[str, Any], where: str) -> PriceList:
+    """Return the prices of a table, and those of the catalog that it leaves out.
+
+    Args:
+        table: As a TOML of `usd_per_gpu_hour`: price, ownership, all_in_power_w.
+        where: Its place, for messages.
+
+    Raises:
+        InvalidSpecError: The table is invalid.
+    """
+    return _read(table, where, _shipped())
+
+
+def capital_usd(
+    system: str, prices: PriceList
+) -> tuple[tuple[float, float, float], tuple[str, ...]] | None:
+    """Return the purchase price of a GPU with its interval [USD], and sources; None if unknown.
+
+    Example:
+        >>> from perfatlas.cost import capital_usd, price_list
+        >>> capital_usd("b200_sxm", price_list({}, "prices"))[0]
+        (41500.0, 40000.0, 43000.0)
+    """
+    name = system.partition("{")[0].strip()
+    quotes = [quote for quote in prices.quotes if (quote.system, quote.kind) == (name, CAPITAL)]
+    if not quotes:
+        return None
+    recent, ends = _recent(quotes)
+    return ends, tuple(dict.fromkeys(quote.ref for quote in recent))
+
+
 @cache
 def _by_system(prices: str) -> dict[str, float | str]:
     """Return prices or kinds of prices by the name of their system."""
@@ -253,10 +284,8 @@ def _without_price(name: str, wanted: str) -> str:
 
 def _from_quotes(name: str, kind: str, quotes: Sequence[Quote], prices: PriceList) -> GpuPrice:
     """Return the median price of the newest year of quotes, with their range as its interval."""
-    newest = max(quote.date for quote in quotes)
-    recent = [quote for quote in quotes if (newest - quote.date).days <= DAYS_PER_YEAR]
-    middle = median((quote.usd + quote.high) / 2.0 for quote in recent)
-    ends = (middle, min(quote.usd for quote in recent), max(quote.high for quote in recent))
+    recent, ends = _recent(quotes)
+    newest = max(quote.date for quote in recent)
     if kind == "owned":
         watts = prices.power_w[name]
         costs = tuple(
@@ -277,6 +306,14 @@ def _from_quotes(name: str, kind: str, quotes: Sequence[Quote], prices: PriceLis
             f" set usd_per_gpu_hour = {name}=PRICE"
         )
     return replace(price, note=_note(name, price, recent, ends, prices), warning=warning)
+
+
+def _recent(quotes: Sequence[Quote]) -> tuple[list[Quote], tuple[float, float, float]]:
+    """Return the quotes of the newest year, their median and their range."""
+    newest = max(quote.date for quote in quotes)
+    recent = [quote for quote in quotes if (newest - quote.date).days <= DAYS_PER_YEAR]
+    middle = median((quote.usd + quote.high) / 2.0 for quote in recent)
+    return recent, (middle, min(q.usd for q in recent), max(q.high for q in recent))
 
 
 def _amount(price: GpuPrice) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model.facts import (
         fleet_facts, initial_ages_text, mean_repair_s,
     )
+    from perfatlas.reliability.fleet.model.file_fields import Lifetime
     from perfatlas.reliability.fleet.model.identity import not_memoryless, units_differ
     from perfatlas.reliability.fleet.model.launchers import (
         RecoveryPolicy, recovery_policies, under_policy, with_policy,
