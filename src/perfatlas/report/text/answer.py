@@ -317,7 +317,7 @@ def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _second_memory(memory: Mapping[str, Any]) -> str:
-    """Return what a second memory holds of its capacity, "" where nothing is offloaded."""
+    """Return what a second memory holds of its capacity, "" if nothing is offloaded."""
     held = sum(memory.get(name) or 0.0 for name in ("second_weights_bytes", "second_kv_bytes"))
     if not held:
         return ""
