@@ -4283,8 +4283,8 @@ def search(
             [points]. Default: none. Needs a language model.
         solve: Fields of the device to solve: the cheapest machine that meets the SLOs, with a
             range each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.*
-            for all that have a cost. Default: the machine is that of system. Needs a language
-            model.
+            for memory, L2 and SMs, and device.dies=1:4 for one large die or chiplets. Default: the
+            machine is that of system. Needs a language model.
         max_power_w: Limit of the mean power of a GPU board of the solved machine [W]. Default:
             none. Needs solve.
         max_die_area_mm2: Limit of the area of a die of the solved machine [mm2]. Default: the

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.cost import chip_cost, chip_note, known_dies, predicted_area_mm2
+from perfatlas.cost import ChipCost, chip_cost, chip_note, known_dies, predicted_area_mm2
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+
+def _cost(system: str) -> ChipCost:
+    return chip_cost(resolve_system(system).device)
 
 
 @pytest.mark.parametrize("name", known_dies())
@@ -51,3 +55,63 @@ def test_other_machines_are_declined() -> None:
     with pytest.raises(UnsupportedError, match="mi300x"):
         chip_cost(device)
     assert "not predicted" in chip_note(device)
+
+
+def test_published_bills_are_inside_the_intervals() -> None:
+    """Raymond James, Epoch AI and siliconanalysts.com; B200 has 1,100 USD of packaging."""
+    for name, bill_usd in (("h100_sxm", 3320), ("b200_sxm", 6400), ("h200_sxm", 4800)):
+        usd, low, high = _cost(name).total_usd
+        assert usd == pytest.approx(bill_usd, rel=0.12)
+        assert low < bill_usd < high
+    assert _cost("b200_sxm").parts_usd["package"][0] == pytest.approx(1100, rel=0.05)
+
+
+def test_assembly_loses_what_is_attached() -> None:
+    parts = {name: usd[0] for name, usd in _cost("b200_sxm").parts_usd.items()}
+    attached = parts["dies"] + parts["memory"] + parts["package"]
+    # two dies and eight stacks at 1.8% each
+    assert parts["assembly"] == pytest.approx(attached * (1.0 / 0.982**10 - 1.0))
+    stated = _cost("b200_sxm{device.assembly_yield=0.5}").parts_usd
+    assert stated["assembly"][0] == pytest.approx(attached)
+
+
+def test_chiplets_are_smaller_and_take_links() -> None:
+    whole, halves = (_cost(f"h200_sxm{{device.dies={dies}}}") for dies in (1, 2))
+    # 4.8 TB/s of memory: each die reads 1.2 TB/s of the other, and so much is read of it
+    link_mm2 = 2 * 1200 / 1350
+    alone = _cost("h200_sxm{device.dies=2, device.die_to_die.bandwidth=1MB/s}").area_mm2[0]
+    assert halves.area_mm2[0] == pytest.approx(alone + link_mm2, abs=1e-3)
+    assert halves.area_mm2[0] < 0.6 * whole.area_mm2[0]
+    assert halves.parts_usd["dies"][0] < whole.parts_usd["dies"][0]
+    assert halves.package.bonded == whole.package.bonded + 1
+
+
+def test_a_newer_node_is_denser_and_its_wafers_cost_more() -> None:
+    old, new = (_cost(f"h200_sxm{{device.process={process}}}") for process in (4, 3))
+    assert new.area_mm2[0] < old.area_mm2[0]
+    with pytest.raises(UnsupportedError, match="set one of 12, 8, 7, 4, 3"):
+        _cost("h200_sxm{device.process=2}")
+
+
+def test_a_second_memory_is_bought_without_a_margin() -> None:
+    flash = "device.second_memory.capacity=512GB"
+    with pytest.raises(UnsupportedError, match=r"set device\.second_memory\.usd_per_gb"):
+        _cost(f"h100_sxm{{{flash}}}")
+    plain, more = (
+        _cost(name)
+        for name in ("h100_sxm", f"h100_sxm{{{flash},device.second_memory.usd_per_gb=2}}")
+    )
+    for end in range(3):
+        assert more.total_usd[end] - plain.total_usd[end] == pytest.approx(1024.0)
+        assert more.price_usd[end] - plain.price_usd[end] == pytest.approx(1024.0)
+    usd, low, high = _cost("gh200").parts_usd["second memory"]  # LPDDR5X, at an assumed price
+    assert usd == pytest.approx(480 * 14)
+    assert low < usd < high
+
+
+@pytest.mark.parametrize(
+    "change", ["device.dies=0", "device.assembly_yield=-0.5", "device.assembly_yield=1.2"]
+)
+def test_wrong_packages_are_refused(change: str) -> None:
+    with pytest.raises(InvalidSpecError, match=change.partition("=")[0]):
+        resolve_system(f"h200_sxm{{{change}}}")

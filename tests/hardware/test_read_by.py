@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 import perfatlas
+from perfatlas.cost import chip_cost
 from perfatlas.energy import board_energy
 from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.hardware.catalog import catalog_spec
@@ -90,6 +91,11 @@ def board(system: str) -> Any:  # noqa: ANN401 - energies and powers, without th
     return {name: value for name, value in found.items() if name != "notes"}
 
 
+def chip(system: str) -> Any:  # noqa: ANN401 - costs by part
+    found = chip_cost(resolve_system(system).device)
+    return {name: usd[0] for name, usd in found.parts_usd.items()}
+
+
 QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
     "matrix products": (gemm, lambda s: gemm(s, m=64)),
     "fp16 operators": (lambda s: gemm(s, format="fp16"),),
@@ -137,6 +143,7 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
     "KV cache offloading": (offloaded,),
     "weight_offload and kv_offload": (second,),
     "power and energy": (board,),
+    "chip cost": (chip,),
     "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
 }
 WATTS = [metric.name for metric in METRICS.values() if metric.unit in ("W", "J")]
@@ -147,6 +154,7 @@ WHOLE = (
     "routes of flows between nodes",
     "weight_offload and kv_offload",
 )
+CHIP = "chip cost"  # which the units of a chip change too
 FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
 OTHER = {
     "device.vendor": "AMD",
@@ -157,6 +165,7 @@ OTHER = {
     "fabric.kind": "ethernet",
     "fabric.topology": "fat_tree",
     "device.dies": 4,
+    "device.interposer": "cowos_r",
     "device.year": 2031,
     "fabric.oversubscription": 8,
     "device.clock.sustained": "1.2 GHz",
@@ -197,6 +206,8 @@ WITH = {
         ),
         "device.second_memory.capacity=64GB, ",
     ),
+    "device.second_memory.usd_per_gb": "device.second_memory.capacity=64GB, ",
+    "device.dies": "device.die_to_die.bandwidth=1TB/s, ",
 }
 
 
@@ -257,26 +268,29 @@ def test_a_change_moves_the_declared_consumers(path: str) -> None:
 def test_a_change_moves_no_other_consumers(path: str) -> None:
     base, system = compared(path)
     declared = set(FIELDS[path].read_by)
-    moved = {name for name in QUESTIONS if name not in WHOLE and moves(name, base, system)}
+    read = {name for name in QUESTIONS if name != CHIP or name in declared}
+    moved = {name for name in read if name not in WHOLE and moves(name, base, system)}
     if declared.isdisjoint(FORMATS):  # the other kinds of readers include theirs
         moved -= set(FORMATS)
     if not moved or not declared.isdisjoint(WHOLE):
-        moved |= {name for name in WHOLE if moves(name, base, system)}
+        moved |= {name for name in (*WHOLE, CHIP) if moves(name, base, system)}
     assert moved == declared
 
 
 @pytest.mark.parametrize(
     ("question", "fields", "told"),
     [
-        (perfatlas.estimate, {"model": LLAMA}, "device.dies has no effect"),
+        (perfatlas.estimate, {"model": LLAMA}, "device.process has no effect"),
+        (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "it applies to chip cost"),
         (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
-        (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.dies"),
+        (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.process"),
     ],
 )
 def test_overrides_without_effect_are_reported(
     question: Callable[..., Any], fields: dict[str, Any], told: str
 ) -> None:
-    system = "h200_sxm{device.dies=2, device.memory.bandwidth=6TB/s}"
+    changed = "device.process=3, device.year=2031, device.memory.bandwidth=6TB/s"
+    system = f"h200_sxm{{{changed}}}"
     said = [text for text in question(**fields, system=system).warnings if "no effect" in text]
     assert any(told in text for text in said)
     if question is not perfatlas.collective:

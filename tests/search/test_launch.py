@@ -115,7 +115,7 @@ def test_a_search_launches_with_its_limits() -> None:
     (command,) = found.results["launch"]
     for words in ("--api-server-count 2", "--stream-interval 4", "--gpu-memory-utilization 0.8"):
         assert words in command
-    assert not any("leaves out" in note for note in found.answer.evidence.assumptions)
+    assert found.answer.warnings == ()
     assert (found.answer.scenario["isl"], found.answer.scenario["osl"]) == (1024, 128)
 
 
@@ -131,6 +131,39 @@ def test_plans_that_the_engine_cannot_launch_are_refused() -> None:
         search(**asked, emit="sglang")
     with pytest.raises(UnsupportedError, match=r"emit = dynamo.*vllm"):
         search(**{**asked, "mode": "disaggregated"}, emit="vllm")
+
+
+SECOND: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-70B", "system": "gh200", "isl": 1000, "osl": 200,
+    "num_simulated": 0, "max_num_batched_tokens": 8192,
+}  # fmt: skip
+
+
+def test_weights_in_the_second_memory_are_launched_with_their_gib() -> None:
+    # 141.1 GB of bf16 weights: half of them are 70.6 GB = 65.7 GiB a GPU, a quarter over tp 2
+    # 17.6 GB = 16.4 GiB
+    for engine in ("vllm", "sglang"):
+        found = search(**SECOND, gpus=1, weight_offload=0.5, engine=engine, emit=engine)
+        assert found.results["launch"][0].endswith("--cpu-offload-gb 66")
+    asked = {**SECOND, "system": "gb200", "gpus": 4, "weight_offload": 0.25}
+    asked |= {"mode": "disaggregated"}
+    commands = search(**asked, choices=("tp=2",), emit="dynamo").results["launch"]
+    assert len(commands) == 2
+    assert all("--tensor-parallel-size 2 --cpu-offload-gb 17 " in line for line in commands)
+
+
+def test_offloads_that_an_engine_does_not_run_are_not_launched() -> None:
+    asked = {**SECOND, "gpus": 2, "weight_offload": 0.25}
+    with pytest.raises(UnsupportedError, match=r"kv_offload = 0.1.*copies.*leave emit out"):
+        search(**asked, kv_offload=0.1, emit="vllm")
+    with pytest.raises(UnsupportedError, match=r"weight_offload = 0.25.*TensorRT-LLM"):
+        search(**asked, engine="trtllm", emit="trtllm")
+
+
+def test_what_a_launch_leaves_out_is_a_warning() -> None:
+    asked = {**SECOND, "gpus": 4, "engine": "trtllm", "emit": "trtllm", "stream_interval": 4}
+    (warning,) = search(**asked).answer.warnings
+    assert "the launch command leaves out stream_interval" in warning
 
 
 WIDE: Final[dict[str, Any]] = {

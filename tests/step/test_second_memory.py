@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas import estimate, search, simulate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.report.text import open_terminal
+from tests.report.support import print_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +86,17 @@ def test_each_pool_has_shares_of_its_own(pool: str, name: str) -> None:
     plain, moved = (_asked(slow, **asked, **share) for share in ({}, {f"{pool}_{name}": 0.9}))
     metric = "ttft_s" if pool == "prefill" else "tpot_s"
     assert moved[metric] > 1.02 * plain[metric]
+
+
+def test_pools_print_their_second_memories() -> None:
+    # 141.1 GB of bf16 weights: half of them in the prefill pool, a quarter over tp 2 in the other
+    asked: dict[str, Any] = {"mode": "disaggregated", "gpus": 3, "prefill_tp": 1, "decode_tp": 2}
+    stream = io.StringIO()
+    answer = estimate(
+        **_fields("gb200", **asked, prefill_weight_offload=0.5, decode_weight_offload=0.25)
+    )
+    print_answer(open_terminal(stream, width=100, environ={}), answer.to_dict(), reproduce="")
+    assert "second memory per GPU: prefill 70.6 GB of 240 GB, decode 17.6 GB" in stream.getvalue()
 
 
 @pytest.mark.parametrize("name", ["weight_offload", "kv_offload"])

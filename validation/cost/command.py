@@ -38,10 +38,19 @@ COLUMNS: Final = {
     },
     "bills": {
         "chip": "",
+        "part": "part",
         "published_usd": "published [USD]",
         "predicted_usd": "predicted [USD]",
         "error": "error",
         "left_out": "left out",
+    },
+    "interposers": {
+        "package": "",
+        "per_wafer": "a wafer",
+        "good": "good",
+        "published": "published",
+        "area_mm2": "area [mm2]",
+        "published_mm2": "published [mm2]",
     },
 }
 TITLES: Final = {
@@ -51,6 +60,7 @@ TITLES: Final = {
     "owned": "a GPU-hour of ownership beside that of a third party",
     "areas": "area of each die, predicted from the others",
     "bills": "cost of chips beside published bills of materials",
+    "interposers": "interposers a wafer, and their areas",
 }
 
 
@@ -70,7 +80,7 @@ def validate_cost() -> dict[str, Any]:
         InvalidSpecError: The data are missing.
     """
     from validation.cost.cases import owned_prices, predicted_cases, ranked_pairs
-    from validation.cost.chips import areas, bills
+    from validation.cost.chips import areas, bills, interposers
 
     cases, facts = (shared_folder() / "cost" / name for name in ("cases.csv", "facts.csv"))
     for path in (cases, facts):
@@ -98,4 +108,5 @@ def validate_cost() -> dict[str, Any]:
         "owned": owned_prices(facts),
         "areas": dies,
         "bills": bills(facts),
+        "interposers": interposers(),
     }

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.cost.metered import METERED, energy_usd, metered_columns, unused_meter_text
     from perfatlas.cost.ownership import HourlyCost, recovery_factor
+    from perfatlas.cost.packages import interposers_of
     from perfatlas.cost.prices import (
         GpuPrice, PriceList, capital_usd, gpu_price, price_list, price_problem, prices_of,
     )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.cost.packages import WAFER_MM, Package, package_of
 from perfatlas.files import shipped_table
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InfeasibleError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 
 CHIPS: Final = "data/chips.toml"
 REFERENCE_NODE: Final = "n12"
-WAFER_MM: Final = 300.0
 MM2_PER_CM2: Final = 100.0
 KIB: Final = 1024.0
 MIB: Final = KIB**2
+GIB: Final = 1024.0**3
 GB: Final = 1e9
 TENSOR_FLOP: Final = 1024.0  # per clock and SM: the unit of tensor cores
-PARTS: Final = ("dies", "memory", "package", "test")
+SECOND: Final = "second memory"  # bought, and sold without a margin
+PRICE: Final = "device.second_memory.usd_per_gb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,7 @@ class ChipCost:
     parts_usd: Mapping[str, tuple[float, ...]]
     price_usd: tuple[float, ...]  # Price at the margin, value, low and high [USD]
     margin: float  # Share of the price that is not cost
+    package: Package  # Its dies and stacks of memory on an interposer
 
     @property
     def total_usd(self) -> tuple[float, ...]:
@@ -110,15 +113,19 @@ def chip_note(device: Device) -> str:
     """Return what a chip costs to make, as a sentence; why not, where it is not predicted."""
     try:
         cost = chip_cost(device)
-    except UnsupportedError as problem:
+    except (InfeasibleError, UnsupportedError) as problem:
         return str(problem)
     parts = ", ".join(f"{name} {usd[0]:,.0f}" for name, usd in cost.parts_usd.items())
     mm2, total, price = cost.area_mm2, cost.total_usd, cost.price_usd
-    limit = chip_data()["costs"]["reticle_mm2"]["value"]
+    limit, made = chip_data()["costs"]["reticle_mm2"]["value"], cost.package
     over = f"; a die above {limit:g} mm2 cannot be exposed in one piece" if mm2[0] > limit else ""
+    dies = f"{device.dies} dies, each" if device.dies > 1 else "a die"
+    wide, high = made.sides_mm
     return (
-        f"{total[0]:,.0f} USD to make ({total[1]:,.0f} to {total[2]:,.0f}): {parts}; a die of"
-        f" {mm2[0]:.0f} mm2 ({mm2[1]:.0f} to {mm2[2]:.0f}); {price[0]:,.0f} USD at a margin of"
+        f"{total[0]:,.0f} USD to make ({total[1]:,.0f} to {total[2]:,.0f}): {parts}; {dies} of"
+        f" {mm2[0]:.0f} mm2 ({mm2[1]:.0f} to {mm2[2]:.0f}); an interposer of {wide:.0f} x"
+        f" {high:.0f} mm ({made.interposer}), {made.per_wafer} a wafer,"
+        f" {made.per_wafer * made.good_share:.0f} of them good; {price[0]:,.0f} USD at a margin of"
         f" {cost.margin:.0%} ({price[1]:,.0f} to {price[2]:,.0f}){over}"
     )
 
@@ -132,10 +139,13 @@ def chip_cost(device: Device) -> ChipCost:
     Source: negative binomial yield, dies per wafer and terms of data/chips.toml.
 
     Limits: Dies with defects are sold with units disabled only as far as `enabled_share` says; no
-        cost of design.
+        cost of design. All dies are good when they are attached; a package that is lost in assembly
+        loses all of them. Links between dies have the bandwidth that the device states, or that of
+        the memory that each die reads of the others, and take their area on each die.
 
     Raises:
-        UnsupportedError: The area of such a chip is not predicted.
+        InfeasibleError: A die or the package is larger than a wafer, or than its interposer may be.
+        UnsupportedError: The area of such a chip, or the price of its second memory, is not known.
 
     Example:
         >>> from perfatlas.cost import chip_cost
@@ -143,46 +153,75 @@ def chip_cost(device: Device) -> ChipCost:
         >>> 600 < chip_cost(resolve_system("h100_sxm").device).area_mm2[0] < 1000
         True
     """
-    architecture = chip_data()["architectures"].get(device.architecture)
+    data = chip_data()
+    architecture = data["architectures"].get(device.architecture)
     if device.kind != "gpu" or device.vendor != "NVIDIA" or architecture is None:
         raise UnsupportedError(
             f"the cost of {device.name} is not predicted: areas are known for NVIDIA dies of"
-            f" {', '.join(chip_data()['architectures'])}"
+            f" {', '.join(data['architectures'])}"
         )
-    die, modules = _die_of(device, architecture)
-    dies = device.packages * device.dies
-    area = float(die.features() @ _unit_areas(tuple(known_dies().values())))
+    die, stacks, memory_gb = _die_of(device, architecture)
+    unlinked = float(die.features() @ _unit_areas(tuple(known_dies().values())))
     spread = _area_spread()
-    areas = (area, area / (1.0 + spread), area * (1.0 + spread))
-    parts: dict[str, list[float]] = {name: [] for name in PARTS}
-    prices = []
-    for end, mm2 in zip(("value", "low", "high"), areas, strict=True):
-        usd_by_part = _parts(die.node, mm2, dies, modules * architecture["module_gb"], end)
-        for name, usd in usd_by_part.items():
-            parts[name].append(usd)
-        prices.append(sum(usd_by_part.values()) / (1.0 - _term("margin", end)))
+    areas, made, prices = [], [], []
+    for end, ratio in (("value", 1.0), ("low", 1.0 / (1.0 + spread)), ("high", 1.0 + spread)):
+        mm2 = unlinked * ratio + _links_mm2(device, end)
+        package = package_of(mm2, device.dies, stacks, data["package"], device.interposer)
+        usd = _made_usd(device, die.node, mm2, memory_gb, package, end)
+        second_usd = _second_usd(device, end)
+        areas.append(mm2)
+        prices.append(sum(usd.values()) / (1.0 - _term("margin", end)) + second_usd)
+        made.append(usd | ({SECOND: second_usd} if second_usd else {}))
     return ChipCost(
-        area_mm2=areas,
-        parts_usd={name: tuple(values) for name, values in parts.items()},
+        area_mm2=tuple(areas),
+        parts_usd={name: tuple(usd[name] for usd in made) for name in made[0]},
         price_usd=tuple(prices),
         margin=_term("margin", "value"),
+        package=package_of(areas[0], device.dies, stacks, data["package"], device.interposer),
     )
 
 
-def _die_of(device: Device, architecture: Mapping[str, Any]) -> tuple[Die, float]:
-    """Return one die of a device, and the stacks of memory of all."""
-    dies = device.packages * device.dies
-    modules = math.ceil(device.memory_bytes / GB / architecture["module_gb"])
-    sms = device.number("sm_count") / dies / _term("enabled_share", "value")
+def _die_of(device: Device, architecture: Mapping[str, Any]) -> tuple[Die, int, float]:
+    """Return one die of a device, and the stacks of memory of all with their nominal size [GB]."""
+    nodes, stated = chip_data()["nodes"], device.number("process")
+    node = f"n{stated:g}" if stated else architecture["node"]
+    if node not in nodes:
+        raise UnsupportedError(
+            f"device.process = {stated:g}: wafers of it have no published price; set one of"
+            f" {', '.join(name.removeprefix('n') for name in nodes)}"
+        )
+    stack_bytes = device.number("stack_bytes") or architecture["module_gb"] * GIB
+    stacks = math.ceil(device.memory_bytes / stack_bytes)
     die = Die(
-        node=architecture["node"],
-        sms=sms,
+        node=node,
+        sms=device.number("sm_count") / device.dies / _term("enabled_share", "value"),
         flop_per_clock=device.number("flop_per_clock_per_sm"),
-        cache_mib=device.number("l2_bytes") / MIB / dies,
+        cache_mib=device.number("l2_bytes") / MIB / device.dies,
         sm_kib=architecture["register_kib"] + device.number("shared_memory_bytes") / KIB,
-        channels=modules * architecture["module_channels"] / dies,
+        channels=stacks * architecture["module_channels"] / device.dies,
     )
-    return die, float(modules)
+    return die, stacks, stacks * stack_bytes / GIB
+
+
+def _links_mm2(device: Device, end: str) -> float:
+    """Return the area of a die's links to the others [mm2]."""
+    others = 1.0 - 1.0 / device.dies
+    needed = device.memory_bandwidth / device.dies * others  # in one direction
+    one_way = (device.number("die_to_die_bandwidth") or needed) if others else 0.0
+    return 2.0 * one_way / GB / _term("link_gbps_per_mm2", end)
+
+
+def _second_usd(device: Device, end: str) -> float:
+    """Return what the second memory costs [USD]."""
+    gigabytes, each = device.number("second_memory_bytes") / GB, device.number("usd_per_gb")
+    if gigabytes and not each:
+        raise UnsupportedError(
+            f"the cost of {device.name} is not predicted: no dated price of its second memory is"
+            f" known; set {PRICE} to a price in USD"
+        )
+    is_assumed = gigabytes and device.sources[PRICE].kind == "assumed"
+    own = PRICE in device.overridden
+    return gigabytes * each * (_term("second_memory_ratio", end) if is_assumed and not own else 1.0)
 
 
 @cache
@@ -202,16 +241,25 @@ def _term(name: str, end: str) -> float:
     return float(row.get(end, row["value"]))
 
 
-def _parts(node: str, mm2: float, dies: int, memory_gb: float, end: str) -> dict[str, float]:
-    """Return the cost of a chip by part [USD]."""
+def _made_usd(
+    device: Device, node: str, mm2: float, memory_gb: float, package: Package, end: str
+) -> dict[str, float]:
+    """Return the cost of a chip by part, without its second memory [USD]."""
     row = chip_data()["nodes"][node]
     wafer, defects = row["wafer"][end], row["defects"][end]
     per_wafer = math.pi * (WAFER_MM / 2.0) ** 2 / mm2 - math.pi * WAFER_MM / math.sqrt(2.0 * mm2)
+    if per_wafer <= 0.0:
+        raise InfeasibleError(
+            f"a die of {mm2:,.0f} mm2 does not fit on a wafer of {WAFER_MM:g} mm; set more"
+            " device.dies, or fewer units"
+        )
     cluster = _term("cluster", "value")
     good = (1.0 + mm2 / MM2_PER_CM2 * defects / cluster) ** -cluster
     parts = {
-        "dies": dies * wafer / (per_wafer * good),
+        "dies": device.dies * wafer / (per_wafer * good),
         "memory": memory_gb * _term("memory_usd_per_gb", end),
-        "package": dies * mm2 * _term("package_usd_per_mm2", end),
+        "package": _term("interposer_wafer_usd", end) / (package.per_wafer * package.good_share),
     }
+    kept = device.number("assembly_yield") or (1.0 - _term("attach_loss", end)) ** package.bonded
+    parts["assembly"] = sum(parts.values()) * (1.0 / kept - 1.0)
     return parts | {"test": sum(parts.values()) * _term("test_share", end)}

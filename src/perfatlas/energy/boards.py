@@ -120,6 +120,8 @@ def _board(device: Device, lender: str) -> BoardEnergy:
     flop_j = {name: scale * generation[name]["value"] for name in FORMATS}
     flop_j |= {name: row["value"] * flop_j[row["nearest"]] for name, row in data["format"].items()}
     sram_j, memory_j = scale * generation["sram"]["value"], scale * memory["value"]
+    if device.dies > 1:  # memory is spread evenly over the dies
+        memory_j += (1.0 - 1.0 / device.dies) * device.number("die_to_die_j_per_byte")
     awake_w = fitted.get("awake_w", generation["awake"]["value"] * device.calibrated_tdp_w)
     on_w = min(device.idle_w + awake_w, device.tdp_w)
     low, high = fitted.get("interval") or (

@@ -62,6 +62,7 @@ class Device:
     overridden: tuple[str, ...] = ()  # Dotted paths of the fields that the user changed
     # Kind of machine, whose schema is in `kinds` and whose prices are in `machines`
     kind: str = DEFAULT_KIND
+    interposer: str = ""  # That of its package, "" for the usual one
     # Numbers of fields that have no attribute here, by name [SI]: those of its kind, and those that
     # have a default
     further: Mapping[str, float] = field(default_factory=dict)

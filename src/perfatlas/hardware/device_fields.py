@@ -32,6 +32,7 @@ RULES: Final = ("rules of engines",)
 POWER: Final = ("power and energy",)
 ATTENTION_DESIGN: Final = ("attention under design",)
 DESIGNS: Final = ("matrix products under design", *ATTENTION_DESIGN)
+CHIP_COST: Final = ("chip cost",)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,38 @@ def identity(*architectures: str) -> dict[str, SpecField]:
 
 PACKAGES: Final[Mapping[str, SpecField]] = {
     "device.packages": count("packages of one device"),
-    "device.dies": count("compute dies of one device"),
+    "device.dies": count("compute dies of one device", *KERNELS, *DESIGNS, *CHIP_COST),
+    "device.die_to_die.bandwidth": number(
+        "bandwidth of the links of a die to all others, per direction, 0 for any that is needed",
+        *(("bytes_per_s", "B/s"), (0.0, 1e18), *KERNELS, *DESIGNS, *CHIP_COST),
+        into="die_to_die_bandwidth",
+        default=0.0,
+    ),
+    "device.die_to_die.energy_per_byte": number(
+        "energy of a byte that moves between dies, 0 where that of memory contains it",
+        *(("j", "J"), (0.0, 1e-6), *POWER),
+        into="die_to_die_j_per_byte",
+        default=0.0,
+    ),
+}
+# What the cost of a chip depends on beside its units
+PACKAGING: Final[Mapping[str, SpecField]] = {
+    "device.process": number(
+        "process node, such as 4 for N4, 0 for that of the architecture",
+        *(("count", ""), (0.0, 1000.0), *CHIP_COST),
+        default=0.0,
+    ),
+    "device.interposer": text(
+        "interposer of the package: silicon, organic or bridges",
+        *("cowos_s", "cowos_r", "cowos_l"),
+        required=False,
+        read_by=CHIP_COST,
+    ),
+    "device.assembly_yield": number(
+        "share of packages that assembly does not lose, 0 for that of their parts",
+        *(("count", ""), (0.0, 1.0), *CHIP_COST),
+        default=0.0,
+    ),
 }
 CLOCKS: Final[Mapping[str, SpecField]] = {
     "device.clock.peak": _clock(
@@ -202,9 +234,15 @@ BOARD: Final[Mapping[str, SpecField]] = {
             into="memory_bandwidth",
         )
     ),
+    "device.memory.stack": number(
+        "nominal memory of one stack, 0 for that of the architecture",
+        *(("bytes", "B"), (0.0, 1e16), *CHIP_COST),
+        into="stack_bytes",
+        default=0.0,
+    ),
     "device.second_memory.capacity": number(
         "second memory of one device, such as LPDDR or high-bandwidth flash, 0 for none",
-        *(("bytes", "B"), (0.0, 1e16), *SECOND),
+        *(("bytes", "B"), (0.0, 1e16), *SECOND, *CHIP_COST),
         into="second_memory_bytes",
         default=0.0,
     ),
@@ -224,6 +262,12 @@ BOARD: Final[Mapping[str, SpecField]] = {
         "energy of a byte that is read from the second memory, 0 for that of the first",
         *(("j", "J"), (0.0, 1e-6), *SECOND),
         into="second_memory_j_per_byte",
+        default=0.0,
+    ),
+    "device.second_memory.usd_per_gb": number(
+        "price of a GB of the second memory in USD, 0 if unknown",
+        *(("count", ""), (0.0, 1e6), *CHIP_COST),
+        into="usd_per_gb",
         default=0.0,
     ),
     "device.scale_up.domain_size": primary(

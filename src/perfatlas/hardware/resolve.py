@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Entry, Number
 from perfatlas.hardware import catalog
@@ -17,10 +18,12 @@ from perfatlas.hardware.paths import read_topology
 from perfatlas.hardware.schema import FIELDS, attributes_of, fields_of, kind_of
 from perfatlas.hardware.slices import find_slice
 from perfatlas.hardware.spec import Spec, file_spec
-from perfatlas.quantities import InvalidSpecError, Source
+from perfatlas.quantities import InvalidSpecError, Source, format_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+DIE_TO_DIE: Final = "device.die_to_die.bandwidth"
 
 
 def alternatives(device: Device) -> dict[str, float]:
@@ -120,6 +123,7 @@ def _is_whole(path: str) -> bool:
 
 def _device(spec: Spec) -> Device:
     stated = _attributes(spec.entries, "device")
+    stated["memory_bandwidth"] = min(stated["memory_bandwidth"], _read_between_dies(spec.entries))
     further = {name: stated.pop(name) for name in stated.keys() - Device.__dataclass_fields__}
     return Device(
         name=spec.name,
@@ -131,6 +135,32 @@ def _device(spec: Spec) -> Device:
         sources=_sources(spec.entries, "device."),
         overridden=tuple(sorted(path for path in spec.changed if path.startswith("device."))),
     )
+
+
+def _read_between_dies(entries: Mapping[str, Entry]) -> float:
+    """Return the bandwidth of memory that the links between dies allow [bytes/s].
+
+    Memory is spread evenly over the dies, and each reads all of it: of its share of the traffic,
+    1/dies, a part of (dies - 1)/dies comes over its links.
+    """
+    if DIE_TO_DIE not in entries:
+        return math.inf
+    dies, link = int(number(entries, "device.dies")), number(entries, DIE_TO_DIE)
+    return link * dies**2 / (dies - 1) if dies > 1 and link else math.inf
+
+
+def _between_dies_note(spec: Spec) -> tuple[str, ...]:
+    """Return that the links between dies limit the memory, if they do."""
+    stated = number(spec.entries, "device.memory.bandwidth")
+    allowed = _read_between_dies(spec.entries)
+    if allowed >= stated:
+        return ()
+    note = (
+        f"{DIE_TO_DIE} limits memory to {format_quantity(allowed, 'B/s')} of"
+        f" {format_quantity(stated, 'B/s')}: each die reads all memory evenly, that of other dies"
+        " over its links"
+    )
+    return (note,)
 
 
 def _node(spec: Spec) -> Node:
@@ -166,7 +196,7 @@ def _system(spec: Spec, name: str) -> System:
         node=node,
         fabric=fabric,
         sources=_sources(entries, ""),
-        notes=spec.notes,
+        notes=(*spec.notes, *_between_dies_note(spec)),
         overridden=tuple(sorted(spec.changed)),
         ranges={path: entry.ends for path, entry in entries.items() if entry.ends},
     )

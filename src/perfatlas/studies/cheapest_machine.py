@@ -5,6 +5,7 @@ Shape legend: N machines, F unknown fields, L limits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 BANDWIDTH: Final = "device.memory.bandwidth"
-# fields whose chip has a cost, and that estimates read
-SOLVED: Final = (*(BANDWIDTH, "device.memory.capacity", "device.l2", "device.sm_count"),)
+SECOND: Final = "device.second_memory."
 SM_COUNT: Final = "device.sm_count"
-ALL_FIELDS: Final = "device.*"
+DIES: Final = "device.dies"  # each number of them is a search of its own
+# fields whose chip has a cost, and that estimates read
+EVERY: Final = (BANDWIDTH, "device.memory.capacity", "device.l2", SM_COUNT)
+SOLVED: Final = (*EVERY, f"{SECOND}capacity", f"{SECOND}bandwidth", DIES)
+ALL_FIELDS: Final = "device.*"  # those of `EVERY`
+MAX_DIES: Final = 16
 SPAN: Final = 4.0  # of a field without a range: a quarter to four times that of the base
-GRID: Final = {1: 33, 2: 17, 3: 9, 4: 6}  # values of each field, by their number
+GRID: Final = {0: 1, 1: 33, 2: 17, 3: 9, 4: 6}  # values of each field, by their number
 ZOOMS: Final = 5  # finer grids around the best machine
 FINER: Final = 3  # values of each field of them
 REL_TOL: Final = 1e-6  # relative: of a solved value
@@ -43,6 +48,7 @@ EDGE: Final = 1e-5  # relative: of a value at the end of its range
 AREA: Final = "die_mm2"
 MEMORY: Final = "memory"
 RANGE: Final = "range"
+COST: Final = "cost"
 
 
 class Unknown(NamedTuple):
@@ -76,7 +82,8 @@ class CheapestMachine:
     chip: ChipCost  # What its chip costs, with intervals
     values: Mapping[str, float]  # Its metrics
     solved: Mapping[str, float]
-    # By field, the limits that less of it misses; `RANGE` at the least of its range
+    # By field, the limits that less of it misses; `RANGE` at the least of its range, and `COST` of
+    # the number of dies
     held_by: Mapping[str, tuple[str, ...]]
 
 
@@ -84,8 +91,8 @@ def read_unknowns(texts: Sequence[str], system: System) -> tuple[Unknown, ...]:
     """Return the fields to solve.
 
     Args:
-        texts: Names, each with a range if wanted: "device.l2=20MB:200MB"; "device.*" is all that
-            can be solved.
+        texts: Names, each with a range if wanted: "device.l2=20MB:200MB"; "device.*" is the
+            bandwidth and capacity of memory, L2 and SMs.
 
     Raises:
         InvalidSpecError: A field has no cost or no effect, or a range is invalid.
@@ -98,15 +105,16 @@ def read_unknowns(texts: Sequence[str], system: System) -> tuple[Unknown, ...]:
  most=8000000000000.0),)
     """
     values = field_values(system)
-    named = [text.partition("=") for text in texts]
-    if [name for name, *_ in named] == [ALL_FIELDS]:
-        named = [(name, "", "") for name in SOLVED if values.get(name)]
+    every = [name for name in EVERY if values.get(name)]
+    listed = [every if text == ALL_FIELDS else [text] for text in texts]
+    named = [text.partition("=") for group in listed for text in group]
     unknowns = []
     for name, _, ends in named:
         if name not in SOLVED:
             raise InvalidSpecError(
                 f"solve = {repr_for_error(name)}: its cost is not known, or estimates do not read"
-                f" it; fields that are solved are {', '.join(SOLVED)}, or {ALL_FIELDS} for all"
+                f" it; fields that are solved are {', '.join(SOLVED)}, or {ALL_FIELDS} for the"
+                f" first {len(EVERY)}"
             )
         if not values.get(name):
             raise InvalidSpecError(f"solve = {name}: {system.name} does not state it")
@@ -120,9 +128,17 @@ def read_unknowns(texts: Sequence[str], system: System) -> tuple[Unknown, ...]:
         )
         if not 0.0 < least < most:
             raise InvalidSpecError(f"solve = {name}={ends}: the least must be below the most")
+        if name == DIES:
+            least, most = math.ceil(least), math.floor(most)
+            if most > MAX_DIES:
+                raise InvalidSpecError(f"solve = {name}={ends}: at most {MAX_DIES} dies are tried")
         unknowns.append(Unknown(name, base, least, most))
     if len({unknown.name for unknown in unknowns}) < len(unknowns):
         raise InvalidSpecError(f"solve = {', '.join(texts)}: a field is named twice")
+    if sum(unknown.name != DIES for unknown in unknowns) > max(GRID):
+        raise InvalidSpecError(
+            f"solve = {', '.join(texts)}: at most {max(GRID)} fields and {DIES} are solved together"
+        )
     return tuple(unknowns)
 
 
@@ -130,12 +146,18 @@ def cost_of_changed(base: System, changed: System) -> ChipCost:
     """Return the cost of the chip of a changed system.
 
     Memory is bought in stacks of the base, each with its share of bandwidth and capacity: there are
-    as many as the larger of both takes.
+    as many as the larger of both takes. So is a second memory of a bandwidth of its own.
     """
-    ratio = changed.device.memory_bandwidth / base.device.memory_bandwidth
-    stacked = base.device.memory_bytes * ratio
-    memory_bytes = max(changed.device.memory_bytes, stacked)
-    return chip_cost(replace(changed.device, memory_bytes=memory_bytes))
+    old, new = base.device, changed.device
+    memory_bytes = max(
+        new.memory_bytes, old.memory_bytes * new.memory_bandwidth / old.memory_bandwidth
+    )
+    second_bytes, second = new.number("second_memory_bytes"), "second_memory_bandwidth"
+    if old.number(second):
+        each = old.number("second_memory_bytes") / old.number(second)
+        second_bytes = max(second_bytes, each * new.number(second))
+    further = {**new.further, "second_memory_bytes": second_bytes}
+    return chip_cost(replace(new, memory_bytes=memory_bytes, further=further))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,12 +167,18 @@ class MachineSearch:
     scaled: ScaledScenario  # The scenario on the base; its plan and limits hold for all machines
     unknowns: tuple[Unknown, ...]  # Fields to solve (F)
     limits: Mapping[str, float]  # Most of each metric, or of `AREA`
+    dies: int | None = None  # Dies of a device, None for those of the base or of the unknowns
+
+    @cached_property
+    def by_dies(self) -> Mapping[int | None, MachineSearch]:
+        """The search of each number of dies, the other fields unknown."""
+        ranges = [(int(u.least), int(u.most)) for u in self.unknowns if u.name == DIES]
+        others = tuple(unknown for unknown in self.unknowns if unknown.name != DIES)
+        counts: list[int | None] = [n for low, high in ranges for n in range(low, high + 1)]
+        return {n: replace(self, unknowns=others, dies=n) for n in counts or [None]}
 
     def solve(self, limits: Mapping[str, float] | None = None) -> CheapestMachine:
-        """Return the cheapest machine: grids around the best, then less of each field.
-
-        Latencies fall, and area, power and cost rise with each field, so that the machines that
-        keep a limit end where one is met exactly; this is bisected.
+        """Return the cheapest machine, of any number of dies in their range.
 
         Args:
             limits: Other limits than those of the search.
@@ -158,7 +186,22 @@ class MachineSearch:
         Raises:
             InfeasibleError: No machine of the ranges meets all limits; the message has the nearest.
         """
-        limits = self.limits if limits is None else limits
+        solved, errors = [], []
+        for search in self.by_dies.values():
+            try:
+                solved.append(search.solve_fields(self.limits if limits is None else limits))
+            except InfeasibleError as error:
+                errors.append(error)
+        if not solved:
+            raise errors[0]
+        return min(solved, key=lambda found: found.chip.total_usd[0])
+
+    def solve_fields(self, limits: Mapping[str, float]) -> CheapestMachine:
+        """Return the cheapest machine of a number of dies: grids, then less of each field.
+
+        Latencies fall, and area, power and cost rise with each field, so that the machines that
+        keep a limit end where one is met exactly; this is bisected.
+        """
         points, grid = self._whole_range
         best = _cheapest(points, grid, limits)
         if best is None:
@@ -180,23 +223,34 @@ class MachineSearch:
 
     def machines(self, points: Sequence[Sequence[float]]) -> Machines:
         """Return machines, each a value of every unknown field (N)."""
+        dies = {} if self.dies is None else {DIES: self.dies / self._base.device.dies}
         changes = [
-            {u.name: value / u.base for u, value in zip(self.unknowns, point, strict=True)}
+            {u.name: value / u.base for u, value in zip(self.unknowns, point, strict=True)} | dies
             for point in points
         ]
         columns = self.scaled.results(changes)
-        chips = [cost_of_changed(self._base, self._system(point)) for point in points]
-        area = np.array([chip.area_mm2[0] for chip in chips])
-        usd = np.array([chip.total_usd[0] for chip in chips])
-        return Machines(usd, columns | {AREA: area}, self.scaled.fits(changes))
+        chips = [self._chip(point) for point in points]
+        area = np.array([np.inf if chip is None else chip.area_mm2[0] for chip in chips])
+        usd = np.array([np.inf if chip is None else chip.total_usd[0] for chip in chips])
+        fits = self.scaled.fits(changes) & np.isfinite(usd)
+        return Machines(usd, columns | {AREA: area}, fits)
+
+    def _chip(self, point: Sequence[float]) -> ChipCost | None:
+        """Return the cost of the chip of a machine, None where no package holds it."""
+        try:
+            return cost_of_changed(self._base, self._system(point))
+        except InfeasibleError:
+            return None
 
     @property
     def _base(self) -> System:
         return self.scaled.systems[0]
 
     def _system(self, point: Sequence[float]) -> System:
-        names = (unknown.name for unknown in self.unknowns)
-        return with_values(self._base, dict(zip(names, point, strict=True)))
+        values = {u.name: value for u, value in zip(self.unknowns, point, strict=True)}
+        return with_values(
+            self._base, values if self.dies is None else {**values, DIES: float(self.dies)}
+        )
 
     def _grid(self, ends: Sequence[tuple[float, float]], size: int) -> list[tuple[float, ...]]:
         axes = []
@@ -250,11 +304,14 @@ class MachineSearch:
             at_end = point[index] <= unknown.least * (1.0 + EDGE)
             held_by[unknown.name] = tuple(missed) if not at_end else (RANGE,)
         here = self.machines([point])
+        solved = {u.name: value for u, value in zip(self.unknowns, point, strict=True)}
+        if self.dies is not None:
+            held_by[DIES], solved[DIES] = (COST,), float(self.dies)
         return CheapestMachine(
             system=system,
             chip=cost_of_changed(self._base, system),
             values={name: float(column[0]) for name, column in here.values.items()},
-            solved=dict(zip((u.name for u in self.unknowns), point, strict=True)),
+            solved=solved,
             held_by=held_by,
         )
 
@@ -292,6 +349,28 @@ def _next_to(met: float, missed: float) -> bool:
 
 def _is_close(met: float, missed: float) -> bool:
     return met / missed < 1.0 + REL_TOL
+
+
+def dies_rows(search: MachineSearch) -> list[dict[str, Any]]:
+    """Return the cheapest machine of each number of dies.
+
+    Returns:
+        Rows of `dies`, `chip_usd` and `die_mm2` (None where no machine meets all limits), and
+        `reason`, why not ("" where one does); none if dies are not solved.
+    """
+    rows = []
+    for dies, one in search.by_dies.items():
+        if dies is None:
+            continue
+        row: dict[str, Any] = {"dies": dies, "chip_usd": None, AREA: None, "reason": ""}
+        try:
+            found = one.solve_fields(search.limits)
+        except InfeasibleError as error:
+            row["reason"] = str(error)
+        else:
+            row |= {"chip_usd": found.chip.total_usd[0], AREA: found.chip.area_mm2[0]}
+        rows.append(row)
+    return rows
 
 
 def limit_costs(search: MachineSearch, best: CheapestMachine, by: float) -> list[dict[str, Any]]:

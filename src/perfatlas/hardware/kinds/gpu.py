@@ -22,6 +22,7 @@ KIND: Final = device_fields.DeviceKind(
             )
         ),
         **device_fields.PACKAGES,
+        **device_fields.PACKAGING,
         "device.flop_per_clock_per_sm": device_fields.primary(
             device_fields.optional(
                 device_fields.ratio(

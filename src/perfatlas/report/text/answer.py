@@ -288,7 +288,8 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     if memories or (len(breakdown) > FEW_ROWS and not kinds):
         console.print()
     if len(memories) > 1 and all(memory.get("fits") for memory in memories.values()):
-        print_line(console, _pools_memory(memories))
+        for line in _pools_memory(memories):
+            print_line(console, line)
     else:
         for name, memory in memories.items():
             _print_memory(console, name, memory, brief=memory.get("fits") is not False)
@@ -299,16 +300,30 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
         print_bottlenecks(console, breakdown, most=most)
 
 
-def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line of GPU memory use for pools that fit."""
+def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line of GPU memory use for pools that fit, and one of their second memories."""
     rest = "attention" if "feed_forward_memory" in memories else "decode"
+    names = {name: name.removesuffix("memory").strip("_").replace("_", "-") for name in memories}
+    ordered = sorted(memories.items(), reverse=True)
     pools = [
-        f"{name.removesuffix('memory').strip('_').replace('_', '-') or rest}"
-        f" {format_value('b_bytes', memory['total_bytes'])}"
+        f"{names[name] or rest} {format_value('b_bytes', memory['total_bytes'])}"
         f" of {format_value('b_bytes', memory['capacity_bytes'])}"
-        for name, memory in sorted(memories.items(), reverse=True)
+        for name, memory in ordered
     ]
-    return f"memory per GPU: {', '.join(pools)}: fits"
+    seconds = [(names[name] or rest, _second_memory(memory)) for name, memory in ordered]
+    parts = ", ".join(f"{name} {amounts}" for name, amounts in seconds if amounts)
+    second = [f"second memory per GPU: {parts}"] if parts else []
+    return [f"memory per GPU: {', '.join(pools)}: fits", *second]
+
+
+def _second_memory(memory: Mapping[str, Any]) -> str:
+    """Return what a second memory holds of its capacity, "" if nothing is offloaded."""
+    held = sum(memory.get(name) or 0.0 for name in ("second_weights_bytes", "second_kv_bytes"))
+    if not held:
+        return ""
+    return " of ".join(
+        format_value("b_bytes", amount) for amount in (held, memory["second_capacity_bytes"])
+    )
 
 
 def _memories(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -327,11 +342,8 @@ def _print_memory(
     fits = memory.get("fits") is not False
     title = Text(f"{name.replace('_', ' ')} per GPU: ", style="bold")
     print_plain(console, title.append(memory_verdict(memory), style="" if fits else "bold red"))
-    parts = [memory.get(name) or 0.0 for name in ("second_weights_bytes", "second_kv_bytes")]
-    if any(parts):
-        amounts = (sum(parts), memory["second_capacity_bytes"])
-        held, whole = (format_value("b_bytes", amount) for amount in amounts)
-        print_plain(console, f"second memory per GPU: {held} of {whole}")
+    if second := _second_memory(memory):
+        print_plain(console, f"second memory per GPU: {second}")
     if brief:
         return
     print_memory_bar(console, memory)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
         LATENCIES, LIMITS, RequestLengths, SearchObjective, SearchSpace,
     )
     from perfatlas.studies.deployments.launch import (
-        DRAFTER, NODE_DEVICES, OPTIONS, ROLES, SETTINGS, launch_commands, launch_rules, launcher_of,
-        left_out_note, needed_checkpoint,
+        DRAFTER, NODE_DEVICES, OFFLOADED, OPTIONS, ROLES, SETTINGS, launch_commands, launch_rules,
+        launcher_of, left_out_note, needed_checkpoint,
     )
     from perfatlas.studies.deployments.leaders import (
         Leader, closed_form_leaders, simplest_first, simulated_leaders,

@@ -23,6 +23,8 @@ OPTIONS: Final = (
 )
 STORED_KV: Final = "bf16"  # what engines cache without an argument
 DRAFTER: Final = "has_drafter"  # whether the checkpoint has layers for multi-token prediction
+OFFLOADED: Final = "offloaded_bytes"  # weights of a rank that are in its second memory
+GIB: Final = 2**30
 # settings by their value without effect
 SETTINGS: Final[Mapping[str, Any]] = {
     "expert_exchange": None,
@@ -144,6 +146,12 @@ def _lines(
     rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int
 ) -> list[str]:
     """Return the commands of a replica or of a worker, on all its nodes."""
+    for name, why in rules.get("refused", {}).items():
+        if plan.get(name):
+            raise UnsupportedError(
+                f"{name} = {plan[name]:g} cannot be launched: {why}; set {name} = 0, or leave emit"
+                " out"
+            )
     overlap = plan.get("batch_overlap", "none")
     if overlap in rules.get("needs_exchange", ()):
         exchanges = rules["exchange"]
@@ -220,7 +228,8 @@ def _settings(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, li
         elif name == "speculative_depth" and not plan.get(DRAFTER):
             options[name] = None
         else:
-            numbers = {"<n>": str(value), "<n+1>": str(int(value) + 1)}
+            gib = str(math.ceil(plan.get(OFFLOADED, 0.0) / GIB))
+            numbers = {"<n>": str(value), "<n+1>": str(int(value) + 1), "<gib>": gib}
             words = settings.get(name)
             options[name] = words and [_filled(word, numbers) for word in words]
     return options

@@ -12,7 +12,13 @@ from perfatlas.hardware import resolve_system
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
-from perfatlas.studies.cheapest_machine import AREA, MachineSearch, limit_costs, read_unknowns
+from perfatlas.studies.cheapest_machine import (
+    AREA,
+    MachineSearch,
+    dies_rows,
+    limit_costs,
+    read_unknowns,
+)
 from perfatlas.studies.deployments.groups import LATENCIES
 from perfatlas.studies.scaling import scaled_scenario
 
@@ -35,8 +41,12 @@ FIXED: Final = (
     " compared with the predictions themselves"
 )
 STACKS: Final = (
-    "memory is bought in stacks of the base, each with its share of bandwidth and capacity; links,"
-    " clocks and exponentials have no cost"
+    "memory is bought in stacks of the base, each with its share of bandwidth and capacity; links"
+    " between devices, clocks and exponentials have no cost"
+)
+CHIPLETS: Final = (
+    "units and memory are divided evenly over the dies, which are good when they are attached;"
+    " their links have the bandwidth that memory needs unless device.die_to_die.bandwidth is set"
 )
 
 
@@ -89,9 +99,12 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
         ],
         "limit_costs": limit_costs(search, found, LIMIT_STEP),
     }
+    chiplets = dies_rows(search)
+    if chiplets:
+        results["dies"] = chiplets
     if "image_tokens" in answer.results:
         results["image_tokens"] = answer.results["image_tokens"]
-    notes = (*answer.evidence.assumptions, FIXED, STACKS)
+    notes = (*answer.evidence.assumptions, FIXED, STACKS, *([CHIPLETS] if chiplets else []))
     return replace(
         answer,
         command="search",
@@ -156,5 +169,5 @@ def machine_toml(answer: Mapping[str, Any]) -> str:
         inside = device
         for part in section.split(".")[1:]:
             inside = inside.setdefault(part, {})
-        inside[name] = round(value) if name == "sm_count" else value
+        inside[name] = round(value) if name in ("sm_count", "dies") else value
     return format_toml({"base": base.name, "source": source, "device": device})

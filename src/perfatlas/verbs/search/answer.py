@@ -28,6 +28,7 @@ from perfatlas.studies.deployments import (
     DRAFTER,
     LATENCIES,
     NODE_DEVICES,
+    OFFLOADED,
     OPTIONS,
     ROLES,
     SETTINGS,
@@ -380,7 +381,10 @@ def _answer(
     if inputs.emit is not None:
         asked = estimate_fields(found, leaders[0].row, leaders[0].index, inputs)
         settings = {name: asked[name] for name in SETTINGS if name in asked}
-        results["launch"], own = _launched(_launcher(inputs), {**settings, **plans[0]}, inputs)
+        settings |= _offloaded(asked)
+        commands, left_out, own = _launched(_launcher(inputs), settings | plans[0], inputs)
+        results["launch"] = commands
+        warnings += left_out
         notes += own
     answer = Answer(
         command="search",
@@ -402,8 +406,8 @@ def _answer(
 
 def _launched(
     launcher: str, best: Mapping[str, Any], inputs: SearchInputs
-) -> tuple[list[str], list[str]]:
-    """Return the commands that launch a plan, and notes on what they leave out."""
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the commands that launch a plan, warnings of what they leave out, and notes."""
     longest = int(sum(inputs.mix.longest))
     model = resolve_model(inputs.model)
     checkpoint = model.network.checkpoint
@@ -413,10 +417,22 @@ def _launched(
     plan = {**best, **_options(inputs), DRAFTER: model.network.mtp_layers > 0}
     plan |= _node_devices(best, inputs)
     commands = launch_commands(launcher, model.name, plan, longest, stored)
-    own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)
-    notes = [note for note in own if note]
+    left_out = [note] if (note := left_out_note(launcher, plan)) else []
+    notes = [note] if (note := needed_checkpoint(launcher, plan, stored)) else []
     notes.append(f"launch arguments: {launch_rules()[launcher]['source']}")
-    return commands, notes
+    return commands, left_out, notes
+
+
+def _offloaded(best: Mapping[str, Any]) -> dict[str, float]:
+    """Return the weights of a GPU in its second memory, or those of each pool [bytes]."""
+    if not best.get("weight_offload"):
+        return {}
+    pools = deployments.evaluated_pools(read_scenario(best))
+    names = [f"{role}_" for role in ROLES] if len(pools) > 1 else [""]
+    return {
+        f"{name}{OFFLOADED}": float(pool.evaluation.memory.second_weights_bytes[0])
+        for name, pool in zip(names, pools, strict=True)
+    }
 
 
 def _node_devices(best: Mapping[str, Any], inputs: SearchInputs) -> dict[str, int]:

@@ -148,6 +148,25 @@ RESULTS: Final = declare_metrics(
         description="Predicted area of a die.",
     ),
     Metric(
+        name="dies",
+        label="cheapest machine by dies",
+        holds="rows",
+        asked_with={"solve": "device.dies=1:2", "concurrency": 1, "slo_tpot_s": 1.0},
+        description="The cheapest machine of each number of dies, where device.dies is solved.",
+    ),
+    Metric(
+        name="dies.dies",
+        label="dies",
+        holds="count",
+        description="Compute dies of a device.",
+    ),
+    Metric(
+        name="dies.reason",
+        label="why not",
+        holds="text",
+        description="Why no machine of so many dies meets all limits, empty where one does.",
+    ),
+    Metric(
         name="unknowns.field",
         label="field",
         holds="text",
