@@ -153,6 +153,11 @@ def price_collectives(
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     group, links = _placed(shapes, systems, system_index_U)
     bound = _bound(shapes, group, links)
+    if shapes.op in EXCHANGES and set(direct_S) == {direct_links.TORUS}:
+        halves_U = direct_links.exchange_least_s(
+            shapes.bytes, group, (systems, system_index_U, shapes.stride)
+        )
+        bound = bound._replace(time_s_U=np.maximum(bound.time_s_U, halves_U))
     if tier == "bound":
         return PricedCollectives(
             prices=_at_bound(bound),
