@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES
-from perfatlas.collectives.placement import DOMAIN, level_bytes
+from perfatlas.collectives.placement import DOMAIN, TORUS_LINKS, level_bytes
 from perfatlas.collectives.wire import ring_wire_bytes
 from perfatlas.hardware import slice_shape
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
 
 SCHEDULED_LINKS: Final = ("c2c", "roce")
-TORUS_LINKS: Final = ("ici", "neuronlink")
 DIRECT: Final = "scheduled_direct"  # names of the algorithms
 TORUS: Final = "torus"
 TWO_PHASES: Final = "all_reduce"  # every chip sums its share, then sends the sum to all others
@@ -247,9 +246,7 @@ def axes_of_group(
     if len(shape) > 2:
         rings = [all(rings)] * len(shape)
     axes = [
-        Axis(length, ring, 1, ring)
-        for length, ring in zip(shape, rings, strict=True)
-        if length > 1
+        Axis(length, ring, 1, ring) for length, ring in zip(shape, rings, strict=True) if length > 1
     ]
     _, axes = _split_axes(axes, stride)
     taken, _ = _split_axes(axes, ranks)
