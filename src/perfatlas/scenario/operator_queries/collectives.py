@@ -423,7 +423,7 @@ def _links_down(q: PricedCollectiveQueries, algorithm: collectives.Algorithm) ->
     traffic = replace(_traffic(q.inputs[0]), failed_links=0)
     up_U = [one.time_s for one in q.algorithm_times(algorithm, traffic)]
 
-    def told(u: int) -> str:
+    def message(u: int) -> str:
         slower = q.results["time_s"][u] / up_U[u]
         if slower > 1.0:
             return (
@@ -435,7 +435,7 @@ def _links_down(q: PricedCollectiveQueries, algorithm: collectives.Algorithm) ->
             " links that are left; ask for more failed_links, or another seed"
         )
 
-    return True, told
+    return True, message
 
 
 def _unused_links(q: PricedCollectiveQueries) -> Remarks:
