@@ -49,6 +49,21 @@ def test_a_ring_over_nodes_waits_for_one_nic(tmp_path: Path) -> None:
     assert timed(path, "all_gather", 16) == pytest.approx(15 * (2.7e-6 + SIZE / 16 / 50e9))
 
 
+def test_failed_links_slow_an_algorithm_down_or_are_said_to_have_no_effect(tmp_path: Path) -> None:
+    # two nodes below leaves of their own with eight uplinks each, of which seven are left
+    fields: dict[str, Any] = {"fabric_routing": "adaptive", "failed_links": 1, "bytes": SIZE}
+    fields["system"] = "h100_sxm{fabric.topology=fat_tree, fabric.leaf_nodes=1}"
+    every = [(a, b, 1.0 / 16.0) for a in range(16) for b in range(16) if a != b]
+    path = written(tmp_path, "all_to_all", 16, [every], 'name = "pairs"')
+    asked = fields | {"op": "all_to_all", "gpus": 16, "algorithm_file": path}
+    (told,) = [line for line in collective(**asked).warnings if "failed_links" in line]
+    assert "slows custom down by 14.3%: with all links up it takes" in told  # 8 / 7
+    path = written(tmp_path, "all_gather", 16, ring(16, 1))  # one NIC at a time
+    asked |= {"op": "all_gather", "algorithm_file": path}
+    (told,) = [line for line in collective(**asked).warnings if "failed_links" in line]
+    assert "failed_links = 1 has no effect" in told
+
+
 def test_sends_of_one_gpu_share_its_link(tmp_path: Path) -> None:
     # all pairs at once: each of 4 GPUs sends 3 quarters over one link
     every = [(a, b, 0.25) for a in range(4) for b in range(4) if a != b]

@@ -11,9 +11,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas import collective
-from perfatlas.collectives import Congestion, Traffic, congestion
+from perfatlas.collectives import (
+    OPS,
+    CollectiveShapes,
+    Congestion,
+    Traffic,
+    congestion,
+    price_collectives,
+)
+from perfatlas.collectives.codes import EXCHANGES
+from perfatlas.collectives.direct_links import DIRECT, TORUS, direct_algorithm
 from perfatlas.collectives.max_min import max_min_rates
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import resolve_system, system_names
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text.closing import confidence_lines
 
@@ -281,3 +290,64 @@ def test_an_interval_with_other_jobs_is_not_said_to_be_without_traffic() -> None
     )
     assert "the 90% interval covers other machines, without other traffic" in alone
     assert "the 90% interval covers other machines, with no traffic but that of the jobs" in shared
+
+
+def network_of(name: str) -> tuple[object, ...]:
+    """Return what routes between devices of a system depend on."""
+    system = resolve_system(name)
+    kind, fabric = system.device.scale_up.kind, system.fabric
+    return kind, fabric.topology, fabric.oversubscription, fabric.pod_oversubscription
+
+
+TIERS = "fabric.leaf_nodes=4, fabric.pod_nodes=16, fabric.pod_oversubscription"
+NETWORKS = [
+    *{network_of(name): name for name in system_names()}.values(),
+    *("v5e-8", "v5e-64", "v5p-1024", "v6e-256"),
+    *("h100_sxm{fabric.topology=fat_tree, fabric.oversubscription=4}", f"h100_sxm{{{TIERS}=7}}"),
+    *(f"h100_sxm{{{TIERS}=3, fabric.topology={name}}}" for name in ("dragonfly", "dragonfly_plus")),
+]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("op", OPS)
+def test_no_collective_is_faster_than_the_bytes_on_its_links(name: str, op: str) -> None:
+    system, size = resolve_system(name), 2.0**30
+    scale_up, node = system.device.scale_up, system.node
+    direct = direct_algorithm(system)
+    unit = scale_up.domain_size if direct else max(scale_up.domain_size, node.devices)
+    units = 1 if direct == TORUS else 64
+    ranks = unit * units
+    beyond = size * (1.0 - 1.0 / units)  # of a rank's buffer of an exchange, for other nodes
+    if op in EXCHANGES:
+        least_s = beyond / (node.nics * node.nic_bandwidth / node.devices)
+        if direct != DIRECT:  # a compiler schedules those links
+            flows = congestion(system, op, ranks, Traffic(routing="adaptive"))
+            least_s = max(least_s * flows.slowdown, size * flows.least_s_per_byte)
+    elif units == 1:
+        least_s = (1.0 if op == "send_recv" else 1.0 - 1.0 / ranks) * size / scale_up.bandwidth
+    else:  # whatever the algorithm, a node receives what other nodes have
+        moved = size if op in ("all_reduce", "send_recv") else beyond
+        least_s = moved / (node.nics * node.nic_bandwidth * unit / node.devices)
+    shapes = {"bytes": np.array([size]), "ranks": np.array([float(ranks)]), "stride": np.ones(1)}
+    prices = price_collectives(
+        CollectiveShapes(op=op, **shapes),
+        systems=[system],
+        system_index_U=np.zeros(1, np.int64),
+        tier="auto",
+    ).prices
+    assert prices.low_s_CO[0, 0] >= least_s * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("system", "axis", "links"), [("v6e-256", 16, 8), ("v5p-1024", 8, 8), ("v5e-8", 4, 4)]
+)
+def test_an_exchange_of_a_torus_crosses_the_middle_of_its_longest_axis(
+    system: str, axis: int, links: int
+) -> None:
+    # 256 chips of 90 GB/s a link: 128 send half of 1 GB over 2 x 16 links, 1 GB x 16 / (8 x 90e9)
+    scale_up = resolve_system(system).device.scale_up
+    size = {"bytes": 10**9, "gpus": scale_up.domain_size}
+    found = collective(system=system, op="all_to_all", **size).results
+    expected_s = 1e9 * axis / (links * scale_up.bandwidth / scale_up.links)
+    assert found["bound_time_s"] == pytest.approx(expected_s)
+    assert found["time_s_low"] >= found["bound_time_s"]

@@ -139,6 +139,31 @@ def test_a_bridge_has_the_links_of_its_card(card: str, rate: float) -> None:
     assert answer.results["bound_time_s"] == pytest.approx((1 << 30) / rate)
 
 
+def test_the_interval_of_a_pair_without_a_topology_covers_a_bridge() -> None:
+    for system, size, measured_s in (
+        ("a100_pcie", 2**30, 5.162e-3),  # NVIDIA/nccl-tests#178, the one pair that no share is from
+        ("h100_pcie", 2**31, 18.535e-3),  # NVIDIA/nccl#1161
+    ):
+        found = collective(system=system, op="all_reduce", bytes=size, gpus=2).results
+        assert found["bound_time_s"] == pytest.approx(size / 300e9)
+        assert found["time_s_low"] <= measured_s <= found["time_s_high"]
+    bare = collective(system="l40s", op="all_reduce", bytes=2**30, gpus=2).results
+    assert bare["bound_time_s"] == pytest.approx(2**30 / 32e9)  # a card without bridges
+
+
+def test_a_pair_of_a_mesh_has_the_links_between_the_two() -> None:
+    # six of the 18 NVLinks of an H200 NVL in a bridge of four, two of the six links of an MI300A
+    for system, rate in (("h200_nvl", 150e9), ("mi300a", 128e9)):
+        found = collective(system=system, op="all_reduce", bytes=2**30, gpus=2).results
+        assert found["bound_time_s"] == pytest.approx(2**30 / rate)
+
+
+def test_a_ring_of_two_domains_of_a_node_crosses_the_host_link() -> None:
+    found = collective(system="h200_nvl", op="all_reduce", bytes=2**30, gpus=8).results
+    assert found["time_s"] > 2.0 * 7.0 / 8.0 * 2**30 / 64e9  # one ring of eight over PCIe 5 x16
+    assert found["time_s_low"] < found["time_s"] < found["time_s_high"]
+
+
 def test_nvlink_is_not_slower_than_pcie_at_the_same_rate() -> None:
     for gpus in (2, 4, 8):
         over_nvlink = asked("l40s{device.scale_up.kind=nvlink}", gpus)[0]

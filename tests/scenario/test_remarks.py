@@ -122,7 +122,7 @@ COLLECTIVES: Final[Examples] = [
         COLLECTIVE | {"system": "h200_sxm{device.scale_up.domain_size=4}"},
         "in different domains communicate over the host link",
     ),
-    (COLLECTIVE | {"system": "a100_pcie", "gpus": 2}, "for an NVLink bridge of"),
+    (COLLECTIVE | {"system": "a100_pcie", "gpus": 2}, "the interval covers an NVLink bridge of"),
     (COLLECTIVE | {"gpus": 128}, "16 nodes: collectives between nodes were measured on at most 8"),
     (COLLECTIVE | {"fabric_routing": "ecmp"}, "no link between nodes is used"),
     (COLLECTIVE | {"fabric_routing": "ecmp", "tier": "bound"}, "shared links do not slow"),

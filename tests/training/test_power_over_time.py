@@ -20,6 +20,7 @@ from perfatlas.energy import (
     node_power,
     running_periods,
     smoothed_power,
+    smoothed_steps,
 )
 from perfatlas.files import read_table
 from perfatlas.hardware import resolve_system
@@ -181,23 +182,58 @@ SQUARE: Final = np.tile(np.repeat([[700.0], [100.0]], [30, 10], axis=0), (20, 1)
 
 
 def test_a_floor_costs_what_it_adds() -> None:
-    # 10 of 40 samples at 100 W draw 400 W: 3,000 over 30 x 700 + 10 x 100 = 22,000
-    found = smoothed_power(SQUARE, 0.01, Smoothing(floor_w=400.0), 100.0, 700.0)
-    assert found.added_share == pytest.approx(3 / 22)
-    assert found.withheld_share == 0.0
-    assert (found.grid_w_TB.min(), found.grid_w_TB.max()) == (400.0, 700.0)
+    # 1 of 4 s at 100 W draws 400 W
+    (step,) = smoothed_steps([STEP], Smoothing(floor_w=400.0), 100.0)
+    assert step.added_j == pytest.approx(300.0)
+    assert step.course is STEP
+    boards = smoothed_power(SQUARE, 0.01, Smoothing(floor_w=400.0), 100.0, 700.0)
+    assert (boards.min(), boards.max()) == (400.0, 700.0)
     # held for 5 samples, it falls at 1 kW/s: 390, 380, ... W; then up at 2 kW/s: 20 W a sample
     ramps = Smoothing(floor_w=400.0, hold_s=0.05, up_w_per_s=2e3, down_w_per_s=1e3)
     first = smoothed_power(SQUARE, 0.01, ramps, 100.0, 700.0)
-    assert first.grid_w_TB[30:42, 0].tolist() == pytest.approx(
+    assert first[30:42, 0].tolist() == pytest.approx(
         [690, 680, 670, 660, 650, 640, 630, 620, 610, 600, 620, 640]
     )
-    assert first.withheld_share > 0.0
+
+
+def test_work_that_ramps_hold_back_takes_longer() -> None:
+    # from 100 to 700 W at 600 W/s: 1 s in which half of the work is done, (700 - 400) / 600 s more
+    (step,) = smoothed_steps([STEP], Smoothing(up_w_per_s=600.0), 100.0)
+    assert step.course.duration_s == pytest.approx(4.5)
+    assert step.added_j == 0.0
+    work_j = float(step.course.energy_j(np.array(4.5)))
+    assert work_j == pytest.approx(3.0 * 700.0 + 1.5 * 100.0)  # as before, and 0.5 s without work
+    # from a floor of 400 W: 0.5 s at 550 W on average, so that (700 - 550) / 600 of them are lost
+    floor = Smoothing(floor_w=400.0, up_w_per_s=600.0)
+    (step,) = smoothed_steps([STEP], floor, 100.0)
+    assert step.course.duration_s == pytest.approx(4.125)
+    assert step.added_j == pytest.approx(300.0, rel=0.01)  # but for a sample of 10 ms on the edge
+    # the other rank waits for the slower one
+    even = PowerCourse(np.array([0.0, 4.0]), np.array([500.0]))
+    steps = smoothed_steps([STEP, even], Smoothing(up_w_per_s=600.0), 100.0)
+    assert {each.course.duration_s for each in steps} == {steps[0].course.duration_s}
+    assert steps[0].course.duration_s >= 4.5
+    with pytest.raises(InvalidSpecError, match="raise ramp_up_w_per_s"):
+        smoothed_steps([STEP], Smoothing(up_w_per_s=1.0), 100.0)
+
+
+@given(st.floats(100.0, 1e4), st.floats(100.0, 1e5), st.floats(0.0, 650.0))
+def test_limits_of_ramps_only_add_time_and_keep_the_work(
+    up: float, down: float, floor_w: float
+) -> None:
+    asked = Smoothing(floor_w=floor_w, up_w_per_s=up, down_w_per_s=down)
+    (step,) = smoothed_steps([STEP], asked, 100.0)
+    step_s = step.course.duration_s
+    assert 4.0 <= step_s <= 4.0 + 0.5 * 600.0 / up + 1e-6
+    work_j = float(step.course.energy_j(np.array(step_s))) - 100.0 * step_s
+    assert work_j == pytest.approx(3.0 * 600.0, rel=5e-3)
+    (faster,) = smoothed_steps([STEP], asked._replace(up_w_per_s=2.0 * up), 100.0)
+    assert faster.course.duration_s <= step_s * (1.0 + 1e-3)
 
 
 def test_smoothing_starts_in_steady_state() -> None:
     asked = Smoothing(floor_w=400.0, up_w_per_s=300.0, down_w_per_s=400.0, storage_j=2e3)
-    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0, 40).grid_w_TB
+    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0, 40)
     assert boards[:40] == pytest.approx(boards[-40:], rel=1e-6)
     coarse = {"system": "gb200", "tp": 2, "pp": 2, "global_batch": 64, "trace_duration_s": 60}
     ramps = {"power_floor_w": 600, "ramp_up_w_per_s": 100, "ramp_down_w_per_s": 100}
@@ -213,13 +249,13 @@ def test_smoothing_starts_in_steady_state() -> None:
 @given(st.floats(1.0, 1e3), st.floats(1e2, 1e6), st.floats(100.0, 700.0))
 def test_smoothing_keeps_its_limits(storage_j: float, ramp: float, floor_w: float) -> None:
     asked = Smoothing(floor_w=floor_w, up_w_per_s=ramp, down_w_per_s=ramp)
-    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0).grid_w_TB
+    boards = smoothed_power(SQUARE, 0.01, asked, 100.0, 700.0)
     assert np.abs(np.diff(boards[:, 0])).max() <= ramp * 0.01 + 1e-9
     assert boards.min() >= floor_w - 1e-9
     stored = smoothed_power(SQUARE, 0.01, asked._replace(storage_j=storage_j), 100.0, 700.0)
-    held_j = np.cumsum(boards[:, 0] - stored.grid_w_TB[:, 0]) * 0.01
+    held_j = np.cumsum(boards[:, 0] - stored[:, 0]) * 0.01
     assert held_j.max() - held_j.min() <= storage_j * (1 + 1e-9)
-    assert np.ptp(stored.grid_w_TB) <= np.ptp(boards) + 1e-9
+    assert np.ptp(stored) <= np.ptp(boards) + 1e-9
 
 
 def test_smoothing_narrows_the_swing_of_a_job() -> None:
@@ -239,20 +275,34 @@ def test_smoothing_narrows_the_swing_of_a_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "warned"),
+    ("changes", "energy", "longer"),
     [
-        ({"power_floor_w": 960}, True),
-        ({"ramp_up_w_per_s": 500}, True),
-        ({"power_floor_w": 280, "ramp_up_w_per_s": 1e6}, False),
-        ({"storage_j": 65}, False),
+        ({"power_floor_w": 960}, True, False),
+        ({"ramp_up_w_per_s": 5e3}, False, True),
+        ({"power_floor_w": 960, "ramp_up_w_per_s": 5e3}, True, True),
+        ({"storage_j": 65}, False, False),
     ],
 )
-def test_what_smoothing_costs_is_told(changes: dict[str, Any], warned: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    asked = JOB | {"system": "gb200", "global_batch": 8, "trace_duration_s": 20}
-    answer = train(**asked, **changes)
-    shares = [answer.results[f"smoothing_{name}_share"] for name in ("energy", "withheld")]
-    assert (max(shares) > 0.02) == warned
-    assert any("are those without smoothing" in said for said in answer.warnings) == warned
+def test_what_smoothing_costs_is_in_the_answer(
+    changes: dict[str, Any],
+    energy: bool,  # noqa: FBT001 - a parameter of the test
+    longer: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    asked = JOB | {"system": "gb200", "global_batch": 8, "trace_duration_s": 20, "usd_per_kwh": 0.1}
+    plain, answer = train(**asked).results, train(**asked, **changes)
+    found = answer.results
+    assert (found["smoothing_energy_share"] > 0.0) == energy
+    assert (found["smoothing_time_share"] > 0.0) == longer
+    step_s = plain["step_time_s"] * (1.0 + found["smoothing_time_share"])
+    assert found["step_time_s"] == pytest.approx(step_s)
+    assert sum(found["waterfall"].values()) == pytest.approx(step_s)
+    assert sum(found["energy_parts"].values()) == pytest.approx(found["energy_per_step_j"])
+    assert (found["energy_per_step_j"] > plain["energy_per_step_j"]) == (energy or longer)
+    assert (
+        found["electricity_usd_per_million_tokens"] > plain["electricity_usd_per_million_tokens"]
+    ) == (energy or longer)
+    job = found["power_over_time"][-1]
+    assert job["mean_power_w"] == pytest.approx(2.0 * found["node_power_w"], rel=0.02)
     told = any("smoothing of the firmware" in said for said in answer.evidence.assumptions)
     assert told == (set(changes) != {"storage_j"})
 

@@ -6,7 +6,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.collectives.codes import OPS
-    from perfatlas.collectives.custom_algorithms import Algorithm, algorithm_time, read_algorithm
+    from perfatlas.collectives.custom_algorithms import (
+        Algorithm, AlgorithmTime, algorithm_time, read_algorithm,
+    )
     from perfatlas.collectives.flow_rates import Congestion, Traffic, congestion, timeout_note
     from perfatlas.collectives.fabric import (
         NODES_MEASURED, FabricParameters, FabricShape, fabric_time_s,

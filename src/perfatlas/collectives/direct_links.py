@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES
-from perfatlas.collectives.placement import DOMAIN, level_bytes
+from perfatlas.collectives.placement import DOMAIN, TORUS_LINKS, level_bytes
 from perfatlas.collectives.wire import ring_wire_bytes
 from perfatlas.hardware import slice_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.collectives.placement import Group, Links
     from perfatlas.hardware import Device, System
     from perfatlas.operators import FloatArray, IntArray
 
 SCHEDULED_LINKS: Final = ("c2c", "roce")
-TORUS_LINKS: Final = ("ici", "neuronlink")
 DIRECT: Final = "scheduled_direct"  # names of the algorithms
 TORUS: Final = "torus"
 TWO_PHASES: Final = "all_reduce"  # every chip sums its share, then sends the sum to all others
@@ -39,6 +40,7 @@ class Axis(NamedTuple):
     ranks: int  # Members along it
     ring: bool  # Whether its ends are linked
     stride: int  # Chips from a member to the next; as many groups share its links
+    wrapped: bool  # Whether the ends of the whole axis are linked
 
 
 class Mesh(NamedTuple):
@@ -48,6 +50,7 @@ class Mesh(NamedTuple):
     # Bandwidth of all axes together relative to that of one ring in both directions
     bandwidth: float
     exchange: float  # Members of the axis that an exchange waits for, over its relative bandwidth
+    cut: float  # The same of the halves of an axis, whichever routes the exchange takes
 
 
 def direct_algorithm(system: System) -> str:
@@ -133,13 +136,10 @@ def torus_levels(
     Limits: Groups take whole axes of their slice where their sizes allow, as JAX assigns meshes;
         collectives of different groups do not slow each other down unless they share an axis.
     """
-    distinct, index_U, stride_U = systems
+    distinct, index_U, _ = systems
     ranks_U = group.ranks_LU[DOMAIN]
-    rows = zip(index_U.tolist(), ranks_U.tolist(), stride_U.tolist(), strict=True)
-    meshes = [_mesh(distinct[index].device, int(ranks), int(step)) for index, ranks, step in rows]
-    mesh_hops_U, mesh_bandwidth_U, exchange_U = np.array(meshes, np.float64).reshape(-1, 3).T
-    axis_S = [system.device.scale_up.bandwidth / axes_of(system.device) for system in distinct]
-    axis_U = np.array(axis_S)[index_U]
+    mesh_hops_U, mesh_bandwidth_U, exchange_U, _ = _meshes(group, systems)
+    axis_U = _axis_bytes_per_s(distinct, index_U)
     if op == "send_recv":  # one link, one way
         hops_U, moving_U = np.ones_like(ranks_U), bytes_U / (axis_U / 2.0)
     elif op in EXCHANGES:
@@ -157,6 +157,46 @@ def torus_levels(
     return latency_LU, moving_LU
 
 
+def exchange_least_s(
+    bytes_U: FloatArray, group: Group, systems: tuple[Sequence[System], IntArray, FloatArray]
+) -> FloatArray:
+    """Return the time of an exchange through the links between the halves of an axis (U,) [s].
+
+    Of N chips with links of b bytes/s each way, half of the bytes of one half crosses 2 N / a
+    links of a ring of a chips, N / a of a line:
+
+        S bytes per rank: S a / (8 b) of a ring, S a / (4 b) of a line; the longest axis counts
+
+    A part of a ring may also send the other way around. `systems` is as in `torus_levels`.
+
+    Limits: All groups of the plan exchange at once.
+    """
+    distinct, index_U, _ = systems
+    own_bytes_U = bytes_U * group.inside_LU[DOMAIN] / np.maximum(group.ranks_U, 1.0)
+    cut_U = _meshes(group, systems)[-1]
+    least_U: FloatArray = (
+        EXCHANGE_SHARE * own_bytes_U * cut_U / _axis_bytes_per_s(distinct, index_U)
+    )
+    return least_U
+
+
+def _meshes(
+    group: Group, systems: tuple[Sequence[System], IntArray, FloatArray]
+) -> NDArray[np.float64]:
+    """Return the fields of the mesh of each group (4, U)."""
+    distinct, index_U, stride_U = systems
+    rows = zip(index_U.tolist(), group.ranks_LU[DOMAIN].tolist(), stride_U.tolist(), strict=True)
+    meshes = [_mesh(distinct[index].device, int(ranks), int(step)) for index, ranks, step in rows]
+    return np.array(meshes, np.float64).reshape(-1, len(Mesh._fields)).T
+
+
+def _axis_bytes_per_s(systems: Sequence[System], index_U: IntArray) -> FloatArray:
+    """Return the bandwidth of an axis in both directions (U,) [bytes/s]."""
+    axis_S = [system.device.scale_up.bandwidth / axes_of(system.device) for system in systems]
+    bandwidth_U: FloatArray = np.array(axis_S)[index_U]
+    return bandwidth_U
+
+
 def axes_of(device: Device) -> int:
     """Return the axes of the torus of a device: two links each."""
     return max(device.scale_up.links // 2, 1)
@@ -168,17 +208,19 @@ def _mesh(device: Device, ranks: int, stride: int) -> Mesh:
     multiple = int(device.number("wraparound_multiple"))
     shape = slice_shape(device.scale_up.domain_size, axes_of(device))
     axes = axes_of_group(shape, multiple, ranks, stride)
-    hops = bandwidth = exchange = 0.0
+    hops = bandwidth = exchange = cut = 0.0
     for axis in axes:
         share = (1.0 if axis.ring else 0.5) / axis.stride
         hops += axis.stride * (axis.ranks / 2.0 if axis.ring else axis.ranks - 1.0)
         bandwidth += share
         exchange = max(exchange, axis.ranks / share)
+        halves = axis.ranks - axis.ranks % 2 / axis.ranks  # (a^2 - 1) / a of an odd number
+        cut = max(cut, halves / share / (1.0 if axis.ring or not axis.wrapped else 2.0))
     if axes and not any(axis.ring for axis in axes):
         # the member at the corner of lines receives (N - 1) / N of all bytes
         members = prod(axis.ranks for axis in axes)
         bandwidth *= members / (members - 1.0)
-    return Mesh(hops, bandwidth or 1.0, exchange)
+    return Mesh(hops, bandwidth or 1.0, exchange, cut)
 
 
 def axes_of_group(
@@ -195,15 +237,17 @@ def axes_of_group(
 
     Example:
         >>> from perfatlas.collectives.direct_links import axes_of_group
-        >>> axes_of_group((4, 4, 4), 4, 16, 4)
-        (Axis(ranks=4, ring=True, stride=1), Axis(ranks=4, ring=True, stride=1))
+        >>> [(axis.ranks, axis.ring) for axis in axes_of_group((4, 4, 4), 4, 16, 4)]
+        [(4, True), (4, True)]
         >>> axes_of_group((16, 16), 16, 8, 1)
-        (Axis(ranks=8, ring=False, stride=1),)
+        (Axis(ranks=8, ring=False, stride=1, wrapped=True),)
     """
     rings = [length % multiple == 0 for length in shape]
     if len(shape) > 2:
         rings = [all(rings)] * len(shape)
-    axes = [Axis(length, ring, 1) for length, ring in zip(shape, rings, strict=True) if length > 1]
+    axes = [
+        Axis(length, ring, 1, ring) for length, ring in zip(shape, rings, strict=True) if length > 1
+    ]
     _, axes = _split_axes(axes, stride)
     taken, _ = _split_axes(axes, ranks)
     return tuple(taken)
@@ -219,11 +263,12 @@ def _split_axes(axes: list[Axis], size: int) -> tuple[list[Axis], list[Axis]]:
         part = gcd(axis.ranks, size)
         size //= part
         if part > 1:
-            taken.append(Axis(part, axis.ring and part == axis.ranks, axis.stride))
+            whole = axis.ring and part == axis.ranks
+            taken.append(Axis(part, whole, axis.stride, axis.wrapped))
         if part < axis.ranks:
-            rest.append(Axis(axis.ranks // part, axis.ring, axis.stride * part))
+            rest.append(axis._replace(ranks=axis.ranks // part, stride=axis.stride * part))
     if size > 1:  # no divisor of the slice: a line
-        taken.append(Axis(size, ring=False, stride=1))
+        taken.append(Axis(size, ring=False, stride=1, wrapped=True))
     return taken, rest
 
 

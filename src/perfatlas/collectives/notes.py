@@ -25,9 +25,9 @@ RANKS_NOTE: Final = (
     " 2 and 4 ranks scored on 8; small messages are assumed to use a tree where it is shorter"
 )
 NODE_NOTE: Final = (
-    "devices of one node in different domains communicate over the host link, with the parameters"
-    " of the library's collectives inside a domain; no fit covers this, and the interval is that"
-    " of unseen fabrics"
+    "devices of one node in different domains communicate over the host link, in one ring where"
+    " they reduce or gather, with the parameters of the library's collectives inside a domain; no"
+    " fit covers this, and the interval is that of unseen fabrics"
 )
 FABRIC_NOTE: Final = (
     "inter-node collectives are modelled: NIC efficiency and hop cost come from DeepEP exchanges"

@@ -22,6 +22,7 @@ POINT_TO_POINT: Final = (
     *("infinity_fabric", "ici", "nvlink_mesh", "c2c_mesh"),
     *("neuronlink", "roce_mesh"),
 )
+TORUS_LINKS: Final = ("ici", "neuronlink")  # of these, whose links lead to neighbours alone
 # Scale-up network that is the host link, which also carries the traffic of the NICs.
 HOST_LINK: Final = "pcie"
 
@@ -40,7 +41,7 @@ class Links(NamedTuple):
     )
     switch_s_U: FloatArray  # Latency of one more switch of the fabric (U,) [s]
     fabric_adds_U: FloatArray  # 1 where the switches of the fabric reduce (U,)
-    direct_U: FloatArray  # Direct links of a device to other devices, 0 with a switch (U,)
+    direct_U: FloatArray  # Devices that a device has direct links to, 0 with a switch (U,)
     one_link_U: FloatArray  # 1 where all levels share the device's host link (PCIe) (U,)
 
 
@@ -79,6 +80,7 @@ def _links_of(system: System) -> Links:
         device.host_link_bandwidth,
     )
     servers = max(domain / node.devices, 1.0)  # of one domain
+    peers = scale_up.links if scale_up.kind in TORUS_LINKS else domain - 1.0
     if scale_up.kind == HOST_LINK:  # one link for both
         inner = min(inner, host)
     row: dict[str, Any] = {
@@ -93,7 +95,7 @@ def _links_of(system: System) -> Links:
         ),
         "switch_s_U": fabric.switch_latency_s,
         "fabric_adds_U": fabric.in_network_reduction,
-        "direct_U": scale_up.links if scale_up.kind in POINT_TO_POINT else 0.0,
+        "direct_U": min(scale_up.links, peers) if scale_up.kind in POINT_TO_POINT else 0.0,
         "one_link_U": scale_up.kind == HOST_LINK,
     }
     return Links(**row)
@@ -102,8 +104,8 @@ def _links_of(system: System) -> Links:
 def within_group(links: Links, group: Group) -> Links:
     """Return the links with the bandwidth available to a group inside its domain.
 
-    Without a switch, a device has a separate link to each other device, so a group of n uses at
-    most n - 1 of them.
+    Without a switch, a device has as many links to each other device, so a group of n uses at most
+    those to n - 1 of them.
 
     Limits:
         In the hybrid cube mesh of a DGX-1, GPUs 0 and 1 have one link and 2 and 3 two; all pairs

@@ -152,7 +152,13 @@ def price_collectives(
         return _merged(parts)
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     group, links = _placed(shapes, systems, system_index_U)
-    bound = _bound(shapes, group, links)
+    fastest = with_bridges(links, group, systems, system_index_U, possible=True)
+    bound = _bound(shapes, group, fastest)
+    if shapes.op in EXCHANGES and set(direct_S) == {direct_links.TORUS}:
+        halves_U = direct_links.exchange_least_s(
+            shapes.bytes, group, (systems, system_index_U, shapes.stride)
+        )
+        bound = bound._replace(time_s_U=np.maximum(bound.time_s_U, halves_U))
     if tier == "bound":
         return PricedCollectives(
             prices=_at_bound(bound),
@@ -288,7 +294,8 @@ def _on_one_link(
     """Return the size on each level, enlarged inside a node where levels share a link.
 
     There, a rank sends bytes for other nodes and for its own node over the same link, so the size
-    of the inner level covers both. Returns (L, U) [bytes].
+    of the inner level covers both. A ring of domains of a node crosses the host link with the bytes
+    of the whole ring. Returns (L, U) [bytes].
     """
     size_LU = placement.level_bytes(shapes.op, shapes.bytes, group).copy()
     whole_U = _host_link_bytes(shapes, links)
@@ -296,6 +303,13 @@ def _on_one_link(
         wire_U = ring_wire_bytes(shapes.op, size_LU[level], group.ranks_LU[level])
         more_U = whole_U / np.where(wire_U > 0.0, wire_U, np.inf)
         size_LU[level] *= np.maximum(more_U, 1.0)
+    if shapes.op not in (*EXCHANGES, "send_recv"):
+        ranks_U, inside_U = group.ranks_LU[placement.NODE], group.inside_LU[placement.NODE]
+        crosses_U = (ranks_U > 1.0) & (group.ranks_LU[placement.DOMAIN] > 1.0)
+        ring_U = ring_wire_bytes(shapes.op, shapes.bytes, inside_U)
+        own_U = ring_wire_bytes(shapes.op, np.ones_like(ranks_U), np.maximum(ranks_U, 2.0))
+        whole_U = np.maximum(size_LU[placement.NODE], ring_U / own_U)
+        size_LU[placement.NODE] = np.where(crosses_U, whole_U, size_LU[placement.NODE])
     return size_LU
 
 

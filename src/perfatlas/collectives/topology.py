@@ -43,6 +43,11 @@ PAIR_NOTE: Final = (
     " published"
 )
 
+POSSIBLE_NOTE: Final = (
+    f"{PAIR_NOTE}; the interval spans a pair with NVLink bridges too"
+    " (data/collectives/pcie_rings.toml)"
+)
+
 
 class Rings(NamedTuple):
     """The rings that a group may run on."""
@@ -91,7 +96,7 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
             if not np.any(where_U):
                 continue
             notes[rings.note] = None
-            if rings.shares:
+            if rings.spanned:
                 inner = _on_rings(query, inner, rings, where_U)
     return with_fields(inner, notes=(*inner.notes, *notes))
 
@@ -114,7 +119,10 @@ def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
     kind, rings = ("exchange", "exchanges") if op in EXCHANGES else ("ring", "rings")
     usual = [ring for ring in published if ring["usual"]]
     if ranks <= PAIR:
-        return Rings((), (), calibrated=True, note=PAIR_NOTE)
+        over = bridge_rate(system, ranks, possible=True) / system.device.scale_up.bandwidth
+        shares = shipped_table(RINGS)["bridge"]["shares"] if over else ()
+        spanned = tuple(share * over for share in shares)
+        return Rings((), spanned, calibrated=True, note=POSSIBLE_NOTE if over else PAIR_NOTE)
     if op in EXCHANGES:
         alike, what = _exchanges(route, usual, ranks)
     else:
@@ -176,13 +184,19 @@ def _alike(
     return one_socket or same, f"with {route.transport} in one socket"
 
 
-def bridge_rate(system: System, ranks: int) -> float:
-    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s]."""
+def bridge_rate(system: System, ranks: int, *, possible: bool = False) -> float:
+    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s].
+
+    Args:
+        possible: Whether pairs of cards with bridges have one where no topology is stated.
+    """
     links = ring_route(system.node.paths, ranks, system.node.peer_access).links
     device, bridge = system.device, shipped_table(RINGS)["bridge"]
     card = bridge["cards"].get(device.name)
     if device.scale_up.kind != HOST_LINK:
         return 0.0
+    if possible and card is not None and ranks == PAIR and not system.node.paths:
+        links = card["links"]
     if card is not None:
         return float(min(links, card["links"]) * card["link_rate"])
     return float(links * bridge["link_rate"].get(device.architecture, 0.0))
@@ -197,25 +211,36 @@ def unstated_bridge(system: System, ranks: int) -> str:
         >>> unstated_bridge(resolve_system("l40s"), 2)
         ''
     """
-    device = system.device
-    card = shipped_table(RINGS)["bridge"]["cards"].get(device.name)
-    if card is None or ranks != PAIR or system.node.paths or device.scale_up.kind != HOST_LINK:
+    rate = bridge_rate(system, ranks, possible=True) / 1e9
+    if system.node.paths or not rate:
         return ""
-    rate = card["links"] * card["link_rate"] / 1e9
     return (
-        f"pairs of {device.name} are priced over PCIe; for an NVLink bridge of {rate:.4g} GB/s per"
-        " direction, set node.topology = bridged_2, node.devices = 2 and"
-        " device.scale_up.domain_size = 2"
+        f"pairs of {system.device.name} are priced over PCIe, and the interval covers an NVLink"
+        f" bridge of {rate:.4g} GB/s per direction; for that bridge, set"
+        " node.topology = bridged_2, node.devices = 2 and device.scale_up.domain_size = 2"
     )
 
 
-def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U: IntArray) -> Links:
-    """Return the links with those of NVLink bridges for groups that they join completely."""
-    if not any(system.node.paths for system in systems):
+def with_bridges(
+    links: Links,
+    group: Group,
+    systems: Sequence[System],
+    index_U: IntArray,
+    *,
+    possible: bool = False,
+) -> Links:
+    """Return the links with those of NVLink bridges for groups that they join completely.
+
+    Args:
+        possible: Whether pairs have those that their cards allow where no topology is stated.
+    """
+    if not possible and not any(system.node.paths for system in systems):
         return links
     inside_U = (group.ranks_LU[NODE:] == 1.0).all(axis=0)
     groups = zip(index_U.tolist(), group.ranks_LU[DOMAIN].tolist(), strict=True)
-    rate_U = np.array([bridge_rate(systems[index], int(ranks)) for index, ranks in groups])
+    rate_U = np.array(
+        [bridge_rate(systems[index], int(ranks), possible=possible) for index, ranks in groups]
+    )
     joined_U = inside_U & (rate_U > 0.0)
     bandwidth_LU = links.bandwidth_LU.copy()
     bandwidth_LU[DOMAIN] = np.where(joined_U, rate_U, bandwidth_LU[DOMAIN])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from perfatlas.energy.operators import (
         NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, with_energy,
     )
-    from perfatlas.energy.smoothing import Smoothing, check_smoothing, smoothed_power
+    from perfatlas.energy.smoothing import (
+        SMOOTHED_S, Smoothing, check_smoothing, smoothed_power, smoothed_steps,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

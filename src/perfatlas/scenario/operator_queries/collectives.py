@@ -25,7 +25,7 @@ from perfatlas.answer import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, Rule
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, Rule, format_quantity
 from perfatlas.scenario.fields import InputFields, number_columns
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.vocabulary.fields import (
@@ -218,15 +218,13 @@ class PricedCollectiveQueries:
 
     def _of_algorithm(self, algorithm: collectives.Algorithm) -> dict[str, list[Any]]:
         """Return the results of an algorithm of the user's own, at the full rate of links (U)."""
-        traffic, times = _traffic(self.inputs[0]), []
-        for u, (size, ranks) in enumerate(zip(self.shapes.bytes, self.shapes.ranks, strict=True)):
+        for ranks in self.shapes.ranks:
             if int(ranks) != algorithm.ranks or self.shapes.op != algorithm.op:
                 raise InvalidSpecError(
                     f"algorithm_file = {self.inputs[0].algorithm_file} is {algorithm.op} of"
                     f" {algorithm.ranks} ranks; set op and gpus to the same"
                 )
-            found = collectives.algorithm_time(algorithm, self.system(u), float(size), traffic)
-            times.append(found)
+        times = self.algorithm_times(algorithm, _traffic(self.inputs[0]))
         time_U = np.array([one.time_s for one in times])
         bandwidth_U = collectives.bus_bandwidth(
             self.shapes.op, self.shapes.bytes, self.shapes.ranks, time_U
@@ -237,6 +235,15 @@ class PricedCollectiveQueries:
             "algorithm": [algorithm.name] * len(times),
             "slowest_flow_bytes_per_s": [one.slowest_bytes_per_s for one in times],
         }
+
+    def algorithm_times(
+        self, algorithm: collectives.Algorithm, traffic: collectives.Traffic
+    ) -> list[collectives.AlgorithmTime]:
+        """Return the times of an algorithm of the user's own (U)."""
+        return [
+            collectives.algorithm_time(algorithm, self.system(u), float(size), traffic)
+            for u, size in enumerate(self.shapes.bytes)
+        ]
 
 
 def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollectiveQueries:
@@ -408,8 +415,33 @@ def _many_nodes(q: PricedCollectiveQueries) -> Remarks:
     )
 
 
+def _links_down(q: PricedCollectiveQueries, algorithm: collectives.Algorithm) -> Remarks:
+    """Return what links that are down cost an algorithm of the user's own."""
+    failed = q.inputs[0].failed_links
+    if not failed:
+        return False, ""
+    traffic = replace(_traffic(q.inputs[0]), failed_links=0)
+    up_U = [one.time_s for one in q.algorithm_times(algorithm, traffic)]
+
+    def message(u: int) -> str:
+        slower = q.results["time_s"][u] / up_U[u]
+        if slower > 1.0:
+            return (
+                f"failed_links = {failed} slows {algorithm.name} down by {slower - 1.0:.1%}: with"
+                f" all links up it takes {format_quantity(up_U[u], 's')}"
+            )
+        return (
+            f"failed_links = {failed} has no effect: no send of {algorithm.name} waits for the"
+            " links that are left; ask for more failed_links, or another seed"
+        )
+
+    return True, message
+
+
 def _unused_links(q: PricedCollectiveQueries) -> Remarks:
     """Return collectives without flows between nodes, or without any on links that fail."""
+    if q.algorithm is not None:
+        return _links_down(q, q.algorithm)
     congestion, failed = q.congestion or (), q.inputs[0].failed_links
     idle_U = [all(use.tier in collectives.NIC_TIERS for use in one.uses) for one in congestion]
     none_U = np.array([one.slowest_flow_bytes_per_s is None for one in congestion] or False)

@@ -35,6 +35,7 @@ OTHERS: Final = {
     "host": ("host", "host"),
     "jitter": ("latency", "compute"),
     "input": ("host", "host"),
+    "smoothing": ("latency", "compute"),
 }
 
 
@@ -75,7 +76,7 @@ def training_breakdown(question: TrainingQuestion, steps: TrainingSteps) -> list
     rows += _exchange_rows(question, steps, shape)
     step_s = float(steps.step_s_C[0])
     for name, (bound, stream) in OTHERS.items():
-        time_s = float(steps.waterfall[name][0])
+        time_s = float(steps.waterfall[name][0]) if name in steps.waterfall else 0.0
         if time_s > ROUNDING * step_s:
             rows.append(_row(name, "step", (1.0, time_s), bound, stream))
     for row in rows:

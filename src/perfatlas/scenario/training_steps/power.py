@@ -15,7 +15,6 @@ from perfatlas.cost import METERED, PoolPrices, hourly_usd, prices_of
 from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
 from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import number_columns
-from perfatlas.training.step import ENERGY_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,7 +149,7 @@ def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[st
 def _parts(question: TrainingQuestion, steps: TrainingSteps, at: int) -> dict[str, float] | None:
     """Return the energy of a step over all GPUs by part, None where it is not known [J]."""
     gpus = float(question.layouts.gpus[at])
-    parts = {name: gpus * float(steps.power.parts_j[name][at]) for name in ENERGY_PARTS}
+    parts = {name: gpus * float(part_C[at]) for name, part_C in steps.power.parts_j.items()}
     return None if any(math.isnan(value) for value in parts.values()) else parts
 
 

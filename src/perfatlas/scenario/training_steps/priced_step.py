@@ -270,6 +270,27 @@ class TrainingStep:
     results: Mapping[str, Any]  # Its results by name, as `train` answers them
     warnings: tuple[str, ...]  # What to know before relying on it
 
+    def smoothed(self, longer_s: float, added_j: float) -> TrainingStep:
+        """Return a step that is priced alone, with power smoothing.
+
+        Args:
+            longer_s: Time that ramps add [s].
+            added_j: Energy that a mean board draws beyond its work [J].
+        """
+        steps, power = self.steps, self.steps.power
+        parts_j = {**power.parts_j, "smoothing": power.on_w_C * longer_s + added_j}
+        longer = replace(
+            steps,
+            **{
+                name: getattr(steps, name) + longer_s
+                for name in ("step_s_C", "low_s_C", "high_s_C")
+            },
+            waterfall={**steps.waterfall, "smoothing": np.full_like(steps.step_s_C, longer_s)},
+            power=replace(power, parts_j=parts_j, dynamic_j_C=power.dynamic_j_C + added_j),
+        )
+        (found,) = _all_results([self.inputs], self.question, longer)
+        return replace(self, steps=longer, results=found)
+
     def evidence(self) -> Evidence:
         """Return what the results of a step that is priced alone rest on."""
         found, price = evidence_of(self.question, self.steps), self.price
@@ -337,21 +358,31 @@ def _priced(
     """Yield the training steps of legal layouts, or the limit that each does not keep."""
     steps = training_steps(question)
     warnings = training_warnings(inputs, question, steps)
-    power, results = power_rows(inputs, question, steps), training_results(question, steps)
+    results = _all_results(inputs, question, steps)
     for at, train_inputs in enumerate(inputs):
         if steps.memory.too_large[at]:
             yield does_not_fit(train_inputs, question, steps.memory, at)
         elif (error := broken_limit(question, steps, at)) is not None:
             yield error
         else:
-            told = results[at] | power[at] | checkpoint_results(train_inputs, question, steps, at)
-            item = question.network.item
             found = TrainingStep(
                 inputs=train_inputs,
                 question=question,
                 steps=steps,
-                results=item_results(item, told) if item else told,
+                results=results[at],
                 warnings=warnings[at],
             )
             stale = found.price.warning
             yield replace(found, warnings=(*warnings[at], stale)) if stale else found
+
+
+def _all_results(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
+) -> list[dict[str, Any]]:
+    """Return the results of each candidate."""
+    power, results = power_rows(inputs, question, steps), training_results(question, steps)
+    item, found = question.network.item, []
+    for at, train_inputs in enumerate(inputs):
+        told = results[at] | power[at] | checkpoint_results(train_inputs, question, steps, at)
+        found.append(item_results(item, told) if item else told)
+    return found

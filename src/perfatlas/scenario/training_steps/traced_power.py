@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES: Final = 1e7  # of all jobs together
 MAX_FAILURES: Final = 1e6
-SMOOTHED_S: Final = 0.01  # longest sample of boards that are smoothed [s]
 STEADY_S: Final = 1.0  # least time of whole steps that repeat before a smoothed trace [s]
 ROUNDING: Final = 1e-6
-COSTS: Final = ("energy", "withheld")
-NOTED_COST: Final = 0.02  # share of energy that smoothing adds or withholds, of which is warned
 RACK, JOB, SITE = "rack", "job", "site"
 FIRST: Final = 3.0  # steps of a picture
 OF_TRACE: Final = (
@@ -44,6 +41,7 @@ OF_TRACE: Final = (
 class PowerOverTime:
     """AC power of the racks, the job and the site over time."""
 
+    step: TrainingStep  # With power smoothing, where it is set
     resolution_s: float  # Time between two samples [s]
     watts: Mapping[str, FloatArray]  # Mean power of each sample by scale (T,) [W]
     step_s: float  # Time of a step [s]
@@ -136,7 +134,7 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
         )
     held = math.ceil(rack_gpus * ranks / gpus)
     smoothing, cap_w = _smoothing(inputs), float(step.steps.power.power.cap_w[0])
-    notes, costs = [OF_TRACE], []
+    notes, results = [OF_TRACE], dict[str, float]()
     groups: list[Sequence[int]] = [range(held), range(ranks)]
     if smoothing.is_set:  # which every board does by itself
         if smoothing._replace(storage_j=0.0).is_set:
@@ -144,7 +142,10 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
         groups = [[rank] for rank in range(ranks)]
     count, fine, resolution_s = _samples(step, len(groups) if smoothing.is_set else 1)
     courses = rank_courses(step.steps, timeline, groups)
-    whole_s = timeline.step_s * math.ceil(STEADY_S / timeline.step_s)
+    if smoothing.is_set:
+        step, courses, results = _smoothed(step, courses, smoothing, timeline.step_s)
+    step_s = courses[0].duration_s
+    whole_s = step_s * math.ceil(STEADY_S / step_s)
     repeats = round(whole_s * fine / resolution_s)
     rng, boards = np.random.default_rng(inputs.seed), {}
     always = np.zeros(1), np.full(1, np.inf)
@@ -159,11 +160,9 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
             axis=1,
         )
         if smoothing.is_set:
-            found = energy.smoothed_power(
+            drawn_TB = energy.smoothed_power(
                 drawn_TB, resolution_s / fine, smoothing, on_w, cap_w, repeats
             )
-            costs.append((found.added_share, found.withheld_share))
-            drawn_TB = found.grid_w_TB
             drawn_TB = np.stack([drawn_TB[:, :held].mean(axis=1), drawn_TB.mean(axis=1)], axis=1)
         drawn_TB = drawn_TB.reshape(count, fine, 2).mean(axis=1)
         if not number:
@@ -178,35 +177,43 @@ def power_over_time(step: TrainingStep, timeline: StepTimeline) -> PowerOverTime
     if inputs.trace_limit_w is not None:
         largest = rows[-1]["scale"]
         rows[-1]["above_limit_share"] = float((watts[largest] > inputs.trace_limit_w).mean())
-    results: dict[str, Any] = {"power_over_time": rows}
-    if costs:
-        added, withheld = np.mean(costs, axis=0).tolist()
-        results |= {"smoothing_energy_share": added, "smoothing_withheld_share": withheld}
-        if inputs.power_floor_w is not None and inputs.ramp_up_w_per_s is not None:
-            results["floor_reached_s"] = (inputs.power_floor_w - on_w) / inputs.ramp_up_w_per_s
-    return PowerOverTime(
-        resolution_s, watts, timeline.step_s, results, tuple(notes), _warnings(results, inputs)
-    )
-
-
-def _warnings(results: Mapping[str, Any], inputs: TrainInputs) -> tuple[str, ...]:
-    """Return what the power over time does not answer."""
-    found = []
-    if results["power_over_time"][0]["critical_band_share"] is None:
-        found.append(
-            f"critical_band_share is not answered: samples of {inputs.trace_resolution_s:g} s do"
+    warnings = []
+    if rows[0]["critical_band_share"] is None:
+        warnings.append(
+            f"critical_band_share is not answered: samples of {resolution_s:g} s do"
             f" not resolve {energy.CRITICAL_HZ[1]:g} Hz; set trace_resolution_s ="
             f" {energy.CRITICAL_S:g} or less"
         )
-    added, withheld = (results.get(f"smoothing_{name}_share", 0.0) for name in COSTS)
-    if max(added, withheld) > NOTED_COST:
-        longer = f" (steps take at least {1.0 / max(1.0 - withheld, ROUNDING):.3g} times as long)"
-        found.append(
-            f"power smoothing adds {added:.2%} of energy and withholds {withheld:.2%} of the"
-            f" dynamic one{longer if withheld > NOTED_COST else ''}: power, energy, electricity and"
-            " step time are those without smoothing"
-        )
-    return tuple(found)
+    return PowerOverTime(
+        step,
+        resolution_s,
+        watts,
+        step_s,
+        results | {"power_over_time": rows},
+        tuple(notes),
+        tuple(warnings),
+    )
+
+
+def _smoothed(
+    step: TrainingStep,
+    courses: Sequence[energy.PowerCourse],
+    smoothing: energy.Smoothing,
+    step_s: float,
+) -> tuple[TrainingStep, list[energy.PowerCourse], dict[str, float]]:
+    """Return the step and the courses of its ranks with power smoothing, and what it costs."""
+    power = step.steps.power
+    on_w = float(power.on_w_C[0])
+    smoothed = energy.smoothed_steps(courses, smoothing, on_w)
+    longer_s = smoothed[0].course.duration_s - step_s
+    added_j = float(np.mean([one.added_j for one in smoothed]))
+    costs = {
+        "smoothing_energy_share": added_j / float(power.step_j()[0]),
+        "smoothing_time_share": longer_s / step_s,
+    }
+    if smoothing.floor_w and math.isfinite(smoothing.up_w_per_s):
+        costs["floor_reached_s"] = (smoothing.floor_w - on_w) / smoothing.up_w_per_s
+    return step.smoothed(longer_s, added_j), [one.course for one in smoothed], costs
 
 
 def _smoothing(inputs: TrainInputs) -> energy.Smoothing:
@@ -231,7 +238,7 @@ def _samples(step: TrainingStep, boards: int) -> tuple[int, int, float]:
     duration_s, resolution_s = float(inputs.trace_duration_s or 0.0), inputs.trace_resolution_s
     count, fine = round(duration_s / resolution_s), 1
     if _smoothing(inputs).is_set:
-        fine = max(math.ceil(resolution_s / SMOOTHED_S - ROUNDING), 1)
+        fine = max(math.ceil(resolution_s / energy.SMOOTHED_S - ROUNDING), 1)
     most = MAX_SAMPLES / inputs.equal_jobs / boards / fine
     if not 2 <= count <= most:
         change = "lower" if count < 2 else "raise"

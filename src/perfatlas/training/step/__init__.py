@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from perfatlas.training.step.jitter import scale_error
     from perfatlas.training.step.memory import TrainingMemory
     from perfatlas.training.step.pairs import pair_of_layers
-    from perfatlas.training.step.power import ENERGY_PARTS
     from perfatlas.training.step.power_courses import rank_courses
     from perfatlas.training.step.question import PRICED_AS, TRAINED_FORMATS, TrainingQuestion
     from perfatlas.training.step.run import (

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
 
-# Parts of the energy of a step, in the order in which they are shown; they sum to it.
-ENERGY_PARTS: Final = (*WORK_CLASSES, "recompute", "optimizer", "bubble", "waiting")
 # Parts of the step in which a board waits, by part of the energy.
 _WAITS_BY_COMPONENT: Final = {
     "communication": ("exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
@@ -43,7 +41,7 @@ _WAITS_BY_COMPONENT: Final = {
 class StepPower:
     """Energy of the steps of a mean GPU, all NaN for devices of which no energies are known."""
 
-    parts_j: Mapping[str, FloatArray]  # Parts of the energy by name of `ENERGY_PARTS` (C,) [J]
+    parts_j: Mapping[str, FloatArray]  # Parts of the energy by name, which sum to it (C,) [J]
     dynamic_j_C: FloatArray  # Energy of its kernels and collectives (C,) [J]
     width_j_C: FloatArray  # Its half-width by the interval of the voltage curve (C,) [J]
     on_w_C: FloatArray  # Power of a board without kernels (C,) [W]
@@ -52,7 +50,7 @@ class StepPower:
 
     def step_j(self) -> FloatArray:
         """Return the energy of a step (C,) [J]."""
-        total_C: FloatArray = np.sum([self.parts_j[name] for name in ENERGY_PARTS], axis=0)
+        total_C: FloatArray = np.sum([*self.parts_j.values()], axis=0)
         return total_C
 
     def power_w(self, time_s_C: FloatArray) -> FloatArray:

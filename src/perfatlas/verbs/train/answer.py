@@ -74,7 +74,8 @@ def _train(fields: Mapping[str, Any]) -> Answer:
     results, evidence, warnings = dict(step.results), step.evidence(), step.warnings
     if step.inputs.trace_duration_s is not None:
         power = power_over_time(step, _timeline(step.question))
-        results |= power.results
+        step = power.step
+        results = {**step.results, **power.results}
         warnings = (*warnings, *power.warnings)
         evidence = replace(evidence, assumptions=(*evidence.assumptions, *power.notes))
     return Answer(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-SMOOTHING: Final = ("smoothing_energy_share", "smoothing_withheld_share", "floor_reached_s")
+SMOOTHING: Final = ("smoothing_energy_share", "smoothing_time_share", "floor_reached_s")
 CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
 POWER: Final = (
     *("power_w", "energy_per_token_j", "energy_per_item_j", "facility_power_w"),

@@ -42,6 +42,7 @@ PARTS: Final = {
     "host": "host",
     "jitter": "waiting for the slowest rank",
     "input": "waiting for the input",
+    "smoothing": "power ramps",
 }
 OF_GRAPHS: Final = PARTS | {"exposed_ep": "exchange of embeddings"}
 ENERGY: Final = {
@@ -54,6 +55,7 @@ ENERGY: Final = {
     "optimizer": "optimizer",
     "bubble": "pipeline bubble",
     "waiting": "waiting for host, input, offloads and slowest rank",
+    "smoothing": "power smoothing",
 }
 TRACED: Final = {"trace_duration_s": 60.0, "trace_limit_w": 1e6}
 FAILURES: Final = {
@@ -272,10 +274,10 @@ METRICS: Final = declare_metrics(
                 "Energy that the power floor and slow ramps add over that of the boards.",
             ),
             (
-                "smoothing_withheld_share",
-                "power withheld by ramps",
-                "withheld by ramps",
-                "Dynamic energy w that ramps withhold: steps take at least 1 / (1 - w) as long.",
+                "smoothing_time_share",
+                "time of power ramps",
+                "time of ramps",
+                "Time that limits of ramps add to a step, over the step without them.",
             ),
             (
                 "floor_reached_s",
