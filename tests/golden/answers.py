@@ -98,6 +98,7 @@ class KeyMap:
             compared.
         intervals: Start of questions -> why the limits of their intervals are other ones; their
             keys are compared, their numbers not.
+        revalued: Metric -> why its numbers are other ones in any answer; it must still be answered.
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -109,6 +110,7 @@ class KeyMap:
     refused: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     intervals: dict[str, str] = field(default_factory=dict)
+    revalued: dict[str, str] = field(default_factory=dict)
     new_metrics: frozenset[str] = frozenset()
 
 
@@ -177,6 +179,7 @@ def differences(
     for key, value in wanted.items():
         other = found.get(key, NOTHING)
         free = (limits and is_limit(key)) or (tolerance and key.endswith(DIGEST))
+        free = free or not keys.revalued.keys().isdisjoint(_metrics_of(key))
         if free and other is not NOTHING:
             same = True
         elif by_statistics:

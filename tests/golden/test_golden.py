@@ -183,6 +183,25 @@ def test_limits_of_intervals_may_move_where_it_is_reviewed() -> None:
     assert len([*differences("estimate-1", expected, found, keys=keys, tolerance=0.0)]) == 2
 
 
+def test_a_metric_with_other_numbers_by_intent_is_still_answered() -> None:
+    keys = KeyMap(revalued={"node_power_w": "fans"})
+    expected: dict[str, Scalar] = {"results.node_power_w_low": 1.0, "results.ttft_s": 2.0}
+    found: dict[str, Scalar] = {"results.node_power_w_low": 0.5, "results.ttft_s": 2.0}
+    assert not [*differences("q", expected, found, keys=keys, tolerance=0.0)]
+    assert (
+        len(
+            [
+                *differences(
+                    "q", expected, {**found, "results.ttft_s": 3.0}, keys=keys, tolerance=0.0
+                )
+            ]
+        )
+        == 1
+    )
+    del found["results.node_power_w_low"]
+    assert len([*differences("q", expected, found, keys=keys, tolerance=0.0)]) == 1
+
+
 def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:
     golden, *_ = recorded()
     golden = replace(golden, answers=dict([*golden.answers.items()][:9]))

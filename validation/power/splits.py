@@ -28,6 +28,7 @@ class PowerSplits:
     # Studies of sustained loads that are fitted, and those that are scored
     loads: Mapping[str, Any]
     served: Mapping[str, Any]  # Runs of served models: assumed inputs, systems, goals
+    nodes: Mapping[str, Any]  # Logs of nodes: workloads that are fitted, and what others are asked
 
 
 @cache

@@ -1,21 +1,26 @@
-"""Power of nodes and jobs over time against readings and published swings; nothing is fitted."""
+"""Power of nodes and jobs over time against readings and published swings."""
 
 from __future__ import annotations
 
-from statistics import median
+from itertools import pairwise
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.energy import board_energy, node_power
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.train import train, training_power
+from validation.power.splits import power_splits
 from validation.runs import missing_data, read_table, shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NODES: Final = "data/energy/nodes.toml"
 SYSTEMS: Final = {"H200-SXM": "h200_sxm", "B200-SXM": "b200_sxm"}
 # Pre-training of Llama 3 405B on 16,384 H100: layout and step of Table 4.
 # Source: arXiv 2407.21783.
@@ -33,6 +38,11 @@ LLAMA: Final[dict[str, Any]] = {
 SWING: Final = (1e7, 1e8, "W", "arXiv 2407.21783, 3.3.4: instant changes of tens of megawatts")
 BAND: Final = (0.2, 3.0, "Hz", "arXiv 2508.14318: energy of fluctuations of training jobs")
 SITE: Final = (1810.0, 1810.0, "W", "arXiv 2605.24461: 150 MW for 83,000 GB200 at 960 W")
+SERVED: Final[dict[str, Any]] = {
+    "kv_format": "fp8",
+    "mode": "aggregated",
+    "requests_per_client": 1,
+}
 RACK: Final = (110e3, 132e3, "W", "rack of GB300: 18 trays of 6.5 kW to shelves of 132 kW")
 
 
@@ -47,28 +57,62 @@ def validate_swings() -> dict[str, Any]:
         if not (folder / name).is_file():
             raise InvalidSpecError(missing_data(folder / name))
     runs = _runs(read_table(folder / "power_machines.csv"))
-    steps = _steepest(read_table(folder / "power_traces_mlperf.csv"))
+    traces = _traces(read_table(folder / "power_traces_mlperf.csv"))
     nodes = [_loaded(run) for run in runs] + [_idle(run) for run in runs]
-    ramps = [_ramp(run, steps[run["key"], run["scenario"]]) for run in runs]
+    ramps = [_ramp(run, traces[run["key"], run["scenario"]]) for run in runs]
     figures = _figures()
     groups = {
-        "nodes under load, H200 (limit from the configuration)": ("load", "h200_sxm"),
-        "nodes under load, B200 (whose limit is not reached)": ("load", "b200_sxm"),
+        "nodes under load, H200, networks whose runs fit the share of fans": ("fitted", "h200_sxm"),
+        "nodes under load, H200, language models at their power limit": ("load", "h200_sxm"),
+        "nodes under load, B200": ("load", "b200_sxm"),
         "nodes before load, H200": ("before load", "h200_sxm"),
         "nodes before load, B200": ("before load", "b200_sxm"),
     }
-    summary = []
+    learned: dict[str, list[float]] = {"load": [], "before load": []}
+    for run in runs:
+        if run["run"] in power_splits().nodes["fitted"]:
+            learned["load"].append(run["mean_power"])
+            learned["before load"].append(run["power_before_load"])
+    summary: list[dict[str, Any]] = []
     for what, (state, system) in groups.items():
         own = [row for row in nodes if (row["state"], row["system"]) == (state, system)]
         inside = sum(row["low_w"] <= row["measured_w"] <= row["high_w"] for row in own)
-        error = median(abs(row["error"]) for row in own)
+        constant_w = median(learned["load" if state == "fitted" else state])
         summary.append(
-            {"what": what, "rows": len(own), "error": error, "inside": inside / len(own)}
+            {
+                "what": what,
+                "rows": len(own),
+                "error": median(abs(row["error"]) for row in own),
+                "constant_error": median(abs(constant_w / row["measured_w"] - 1.0) for row in own),
+                "inside": inside / len(own),
+            }
         )
     below = sum(row["measured_w_per_s"] <= row["predicted_w_per_s"] for row in ramps)
     what = "steepest second: largest edge that the model allows not exceeded"
-    summary.append({"what": what, "rows": len(ramps), "error": None, "inside": below / len(ramps)})
-    return {"nodes": nodes, "ramps": ramps, "figures": figures, "summary": summary}
+    summary.append({"what": what, "rows": len(ramps), "inside": below / len(ramps)})
+    fans = [
+        {"node": "hgx_hopper", "fitted": _fans(runs), "shipped": _shipped("hgx_hopper")["fans"]}
+    ]
+    return {"nodes": nodes, "ramps": ramps, "figures": figures, "fans": fans, "summary": summary}
+
+
+def _shipped(node: str) -> dict[str, float]:
+    return {name: row["value"] for name, row in shipped_table(NODES)[node].items()}
+
+
+def _fans(runs: list[dict[str, Any]]) -> float:
+    """Return the share of fans at which the median fitted run draws what was measured.
+
+    GPUs are taken to draw their limit; a run whose limit does not bind gives a share too low.
+    """
+    node = resolve_system("h200_sxm").node
+    host_w, efficiency = node_power(node).host_w, _shipped(node.name)["efficiency"]
+    shares: list[float] = [
+        run["mean_power"] * efficiency / (node.devices * run["limit_w"] + host_w) - 1.0
+        for run in runs
+        if run["run"] in power_splits().nodes["fitted"] and run["system"] == "h200_sxm"
+    ]
+    return median(shares)
 
 
 def _runs(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
@@ -84,27 +128,25 @@ def _runs(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _steepest(rows: list[dict[str, str]]) -> dict[tuple[str, str], float]:
-    """Return the largest rise of the meter within a second, by run [W/s]."""
-    found: dict[tuple[str, str], float] = {}
-    before: Mapping[str, str] = {}
+def _traces(rows: list[dict[str, str]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Return the readings of each run: time from the begin of its window [s], power [W]."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
-        run = (row["key"], row["scenario"])
-        if before and run == (before["key"], before["scenario"]):
-            lasts_s = float(row["t_s"]) - float(before["t_s"])
-            rise_w = float(row["power_w"]) - float(before["power_w"])
-            found[run] = max(found.get(run, 0.0), rise_w / lasts_s)
-        before = row
+        reading = (float(row["t_s"]), float(row["power_w"]))
+        found.setdefault((row["key"], row["scenario"]), []).append(reading)
     return found
 
 
-def _compared(
-    run: Mapping[str, Any], state: str, measured_w: float, gpu_w: float
-) -> dict[str, Any]:
+def _at(run: Mapping[str, Any], gpu_w: float) -> list[float]:
+    """Return the power of a node whose GPUs draw a power, with its interval [W]."""
     node = resolve_system(run["system"]).node
-    predicted_w, low_w, high_w = (
-        node_power(node, end).node_w(gpu_w) for end in ("value", "low", "high")
-    )
+    return [node_power(node, end).node_w(gpu_w) for end in ("value", "low", "high")]
+
+
+def _compared(
+    run: Mapping[str, Any], state: str, measured_w: float, watts: list[float]
+) -> dict[str, Any]:
+    predicted_w, low_w, high_w = watts
     return {
         "run": f"{run['run']} {run['scenario']}",
         "system": run["system"],
@@ -119,26 +161,37 @@ def _compared(
 
 
 def _loaded(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node whose GPUs all draw their limit beside the mean of its run."""
-    return _compared(run, "load", run["mean_power"], run["limit_w"])
+    """Return a loaded node beside the mean of its run: an estimate, or all GPUs at their limit."""
+    state = "fitted" if run["run"] in power_splits().nodes["fitted"] else "load"
+    asked = power_splits().nodes["asked"].get(run["run"])
+    watts = _at(run, run["limit_w"])
+    if asked:
+        limit = {} if run["system"] == "b200_sxm" else {"power_cap_w": run["limit_w"]}
+        found = estimate(**SERVED, **asked, **limit, system=run["system"]).results
+        watts = [found[f"node_power_w{end}"] for end in ("", "_low", "_high")]
+    return _compared(run, state, run["mean_power"], watts)
 
 
 def _idle(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node without load beside the first second of its log, whose GPUs are idle."""
     idle_w = board_energy(resolve_system(run["system"]).device).idle_w
-    return _compared(run, "before load", run["power_before_load"], idle_w)
+    return _compared(run, "before load", run["power_before_load"], _at(run, idle_w))
 
 
-def _ramp(run: Mapping[str, Any], measured_w_per_s: float) -> dict[str, Any]:
+def _ramp(run: Mapping[str, Any], trace: list[tuple[float, float]]) -> dict[str, Any]:
     """Return the steepest second of a run beside the edge from no kernels to the limit."""
     system = resolve_system(run["system"])
     node, on_w = node_power(system.node), board_energy(system.device).on_w
     edge_w = node.node_w(run["limit_w"]) - node.node_w(on_w)
+    steepest = max((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(trace))
+    window = [watts for time_s, watts in trace if 0.0 <= time_s <= run["duration"]]
+    least_w = power_splits().nodes["plateau"] * quantiles(window, n=4)[2]
     return {
         "run": f"{run['run']} {run['scenario']}",
-        "measured_w_per_s": measured_w_per_s,
+        "measured_w_per_s": steepest,
         "predicted_w_per_s": edge_w,
-        "share": measured_w_per_s / edge_w,
+        "share": steepest / edge_w,
+        "below_plateau": sum(watts < least_w for watts in window) / len(window),
     }
 
 

@@ -22,6 +22,7 @@ COLUMNS: Final = {
         "measured_w_per_s": "steepest second [W/s]",
         "predicted_w_per_s": "largest edge [W/s]",
         "share": "share",
+        "below_plateau": "of the window below full load",
     },
     "figures": {
         "figure": "",
@@ -31,12 +32,20 @@ COLUMNS: Final = {
         "predicted": "predicted",
         "inside": "inside",
     },
-    "summary": {"what": "", "rows": "rows", "error": "median error", "inside": "inside"},
+    "fans": {"node": "", "fitted": "fitted", "shipped": "shipped"},
+    "summary": {
+        "what": "",
+        "rows": "rows",
+        "error": "median error",
+        "constant_error": "of a constant",
+        "inside": "inside",
+    },
 }
 TITLES: Final = {
-    "nodes": "AC power of nodes: MLPerf logs at 1 Hz, nothing fitted to them",
+    "nodes": "AC power of nodes: MLPerf logs at 1 Hz",
     "ramps": "steepest seconds of these logs beside the edge from no kernels to the limit",
     "figures": "published figures of jobs, racks and sites",
+    "fans": "share of fans, median of the fitted runs",
     "summary": "summary",
 }
 
