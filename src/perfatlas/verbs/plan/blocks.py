@@ -122,6 +122,8 @@ def plan_page(
     results = answer["results"]
     values = pages.key_values(results, SHOWN)
     study = answer["scenario"]["study"]
+    rents = any(row["rented_gpus"] for row in results["years"])
+    years = {title: cell for title, cell in YEARS.items() if rents or title != "rented"}
     orders, cases = results["orders"], results.get("other_assumptions", [])
     sections = [
         pages.Section(blocks=conclusion(answer)),
@@ -131,7 +133,7 @@ def plan_page(
             blocks=[
                 pages.Table.of(
                     results["years"],
-                    YEARS,
+                    years,
                     ("year",),
                     optional=("node failures", "rented", "retired"),
                 )
@@ -163,7 +165,7 @@ def plan_page(
 def _rate(row: Answered) -> str:
     if RATE not in row:
         return "-"
-    return f"{row[RATE]:,.0f} {text.interval_text(row, RATE)}"
+    return f"{row[RATE]:,.0f} ({text.interval_text(row, RATE)})"
 
 
 def _machines(results: Answered) -> list[pages.Section]:
