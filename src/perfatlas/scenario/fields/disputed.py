@@ -81,7 +81,8 @@ def _amount(path: str, value: float) -> str:
 def within_disputed_ends(answer_of: Callable[[Fields], Answer], fields: Fields) -> Answer:
     """Return an answer whose intervals contain those at both ends of disputed figures."""
     answer = answer_of(fields)
-    ends = {name: pair for name in SYSTEMS if (pair := disputed_ends(fields.get(name)))}
+    given = {name: fields[name] for name in SYSTEMS if fields.get(name)}
+    ends = {name: pair for name, text in given.items() if (pair := disputed_ends(text))}
     if not ends:
         return answer
     others: list[Fields] = []
@@ -106,7 +107,7 @@ def rows_within_disputed_ends(
     """
     columns = dict(answers_of(table))
     named = [name for name in SYSTEMS if name in table]
-    texts = {str(text) for name in named for text in table[name]}
+    texts = {str(text) for name in named for text in table[name] if text}
     ends = {text: pair for text in texts if (pair := disputed_ends(text))}
     if not ends:
         return columns
