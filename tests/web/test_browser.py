@@ -55,7 +55,7 @@ def test_pages_have_no_errors_and_fit(
     page.goto(address + path)
     if "model" in path:
         page.wait_for_selector(".chart svg")
-    unlabelled = "[...document.querySelectorAll('input,select')].filter(one => !one.labels.length)"
+    unlabelled = "[...document.querySelectorAll('input:not([type=hidden]),select')].filter(one => !one.labels.length)"
     assert page.evaluate(f"{unlabelled}.length") == 0
     assert page.evaluate("document.querySelectorAll('main').length") == 1
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -75,7 +75,7 @@ def test_a_form_answers_and_its_address_reproduces_the_answer(
     page.click("text=Answer")
     assert page.url.partition("?")[2] == "model=openai%2Fgpt-oss-20b&system=h200_sxm&batch=8"
     values = page.inner_text(".values")
-    link = page.get_attribute(".asked > p a", "href")
+    link = page.get_attribute("#answer a:text('JSON')", "href")
     answer = page.request.get(f"{address}{link}").json()
     other = browser.new_page()
     other.goto(page.url)
@@ -83,3 +83,27 @@ def test_a_form_answers_and_its_address_reproduces_the_answer(
     assert f"{1e3 * answer['results']['tpot_s']:.2f} ms" in values
     for one in (page, other):
         one.close()
+
+
+@pytest.mark.slow
+def test_a_slider_redraws_the_answer_and_undo_returns(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda problem: errors.append(str(problem)))
+    page.goto(address + ANSWER)
+    before = page.inner_text("#answer .values")
+    page.locator("#slider-device-memory-bandwidth").fill("1")
+    page.wait_for_selector("#change:has-text('memory bandwidth 4.8 TB/s → 9.6TB/s')")
+    assert page.inner_text("#answer .values") != before
+    assert page.input_value("#system") == "h200_sxm{device.memory.bandwidth=9.6TB/s}"
+    page.locator("#batch").fill("16")
+    page.wait_for_selector("#change:has-text('batch 8 → 16')")
+    page.wait_for_selector("#answer .chart svg")
+    assert "memory.bandwidth" in page.url
+    assert page.url.endswith("batch=16")
+    page.go_back()
+    page.go_back()
+    page.wait_for_selector("#answer .values")
+    assert page.inner_text("#answer .values") == before
+    assert errors == []
+    page.close()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from perfatlas.quantities.rules import (
         Remark, Remarks, Rule, broken_rules, refuse_broken, remarks,
     )
-    from perfatlas.quantities.units import format_quantity, parse_quantity, significant, two_digits
+    from perfatlas.quantities.units import (
+        UNITS, format_quantity, parse_quantity, significant, two_digits,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.ranking import joined
     from perfatlas.studies.refusals import rejected_counts, rejected_text
     from perfatlas.studies.run_index import drop_run, indexed_runs, put_run
+    from perfatlas.studies.question_store import save_question, saved_questions
     from perfatlas.studies.scaling import scaled_scenario
     from perfatlas.studies.sensitivity_text import print_sensitivities
     from perfatlas.studies.shipped import shipped_studies, study_purpose

@@ -7,11 +7,13 @@ import contextlib
 import json
 import shlex
 import socket
+import time
 from functools import cache
+from html import escape
 from importlib import resources
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -20,12 +22,18 @@ from starlette.exceptions import HTTPException
 
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError, UsageError, repr_for_error
+from perfatlas.studies import save_question, saved_questions
 from perfatlas.version import __version__
 from perfatlas.vocabulary.fields import json_schema
 from perfatlas.web.answers import Reply
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
+from perfatlas.web.changes import change_text
+from perfatlas.web.exports import MEDIA, exported
 from perfatlas.web.forms import form_of, path_of
+from perfatlas.web.frontiers import frontier_chart, frontier_values
+from perfatlas.web.pins import PIN, Pinned, address, compared, names_of, read_pins
 from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields, typical_fields
+from perfatlas.web.sliders import PREFIX, Slider, moved, sliders_of
 from perfatlas.web.workers import SEARCH_NICENESS, Question, Settings, Workers
 
 if TYPE_CHECKING:
@@ -36,7 +44,10 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 SEARCHES: Final = ("search", "search training")
+CHART_PARAMETER: Final = "chart"  # title of the chart of a picture
 EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
+MAX_KEPT_ANSWERS: Final = 64  # with their pages, some 50 kB each
+KEPT_S: Final = 120.0  # files of a user, such as calibrations, may change
 DISCONNECT_CHECK_S: Final = 0.5  # between two looks at whether the client is still there
 MAX_REQUEST_BYTES: Final = 32_768  # of a request
 REQUEST_LIMIT_S: Final = 10.0  # from the first byte of a request to its last
@@ -54,7 +65,8 @@ OTHER_SITE: Final = Reply.refused(
 CHART_ATTRIBUTE: Final = 'class="chart"'
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
+        "default-src 'none'; script-src 'self'; connect-src 'self';"
+        " style-src 'self' 'unsafe-inline';"
         " img-src 'self' data: blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
@@ -69,7 +81,48 @@ STATIC_FILES: Final = {
     "draw.js": ("perfatlas.report.pages", "templates/draw.js", "text/javascript"),
     "web.css": ("perfatlas.web", "templates/web.css", "text/css"),
     "plotly.js": ("perfatlas", "data/plotly/plotly-cartesian.min.js.gz", "text/javascript"),
+    "htmx.js": ("perfatlas", "data/htmx/htmx.min.js.gz", "text/javascript"),
+    "studio.js": ("perfatlas.web", "templates/studio.js", "text/javascript"),
 }
+TRAINED: Final = (
+    "model=meta-llama/Llama-3.1-70B&system=h100_sxm&gpus=512&tp=8&pp=4&global_batch=512"
+)
+SERVED: Final = "model=meta-llama/Llama-3.1-70B-Instruct&format=fp8&isl=2048&osl=512&tp=2"
+FRONTIERS: Final = urlencode(
+    [(PIN, f"{SERVED}&system={name}&batch=32") for name in ("h100_sxm", "mi355x")]
+)
+CARDS: Final = (  # title, what it answers, a question, the address of its picture
+    (
+        "How fast is this model on this GPU?",
+        "Latency, throughput, cost, energy and memory of a plan, with what bounds them.",
+        f"/estimate?{SERVED}&system=h200_sxm&batch=32",
+        f"/picture/estimate?{SERVED}&system=h200_sxm&batch=32&chart=Decode",
+    ),
+    (
+        "Which GPU serves it best?",
+        "Scenarios side by side, and all of their batches on one frontier.",
+        f"/estimate?{SERVED}&system=b200_sxm&batch=32&{FRONTIERS}",
+        f"/frontier?{urlencode({PIN: f'{SERVED}&system=b200_sxm'})}&{FRONTIERS}",
+    ),
+    (
+        "Which deployment meets my SLOs?",
+        "The best plans within limits on latency, by tokens/s, cost or energy.",
+        f"/search?{SERVED}&system=h200_sxm&gpus=8&slo_tpot_s=0.04&mode=static",
+        f"/picture/search?{SERVED}&system=h200_sxm&gpus=8&slo_tpot_s=0.04&mode=static&chart=",
+    ),
+    (
+        "What if the chip were different?",
+        "Sliders for memory, compute, links and power of a chip, real or planned.",
+        f"/estimate?{SERVED}&system=h200_sxm%7Bdevice.memory.bandwidth%3D8TB/s%7D&batch=32",
+        f"/picture/estimate?{SERVED}&system=h200_sxm&batch=32&chart=Roofline",
+    ),
+    (
+        "How long does a training step take?",
+        "Step time, MFU, memory and where the time of a step goes.",
+        f"/train?{TRAINED}",
+        f"/picture/train?{TRAINED}&chart=",
+    ),
+)
 COMMANDS_IN_HEADER: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
 
 
@@ -84,6 +137,7 @@ def web_application(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.short = Workers(settings.workers, settings.short_limit_s)
         app.state.page_after_s = settings.page_after_s
+        app.state.answers, app.state.systems = {}, {}
         app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, SEARCH_NICENESS)
         try:
             yield
@@ -99,6 +153,10 @@ def web_application(settings: Settings) -> FastAPI:
     for command in FORMS:
         _add_command(app, command)
     app.add_api_route("/", _home, include_in_schema=False)
+    app.add_api_route("/picture/{name:path}", _picture, include_in_schema=False)
+    app.add_api_route("/saved", _save, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/frontier", _frontier, include_in_schema=False)
+    app.add_api_route("/export/{kind}/{name:path}", _export, include_in_schema=False)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
     app.add_api_route("/catalog/{kind}", _catalog, include_in_schema=False)
     app.add_api_route("/catalog/{kind}/{name:path}", _catalog, include_in_schema=False)
@@ -281,12 +339,7 @@ def _set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
 
 async def _posted(request: Request) -> dict[str, str]:
     """Return the values of a JSON object by field, as text."""
-    body = bytearray()
-    async with asyncio.timeout(REQUEST_LIMIT_S):
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_REQUEST_BYTES:
-                raise HTTPException(TOO_LARGE.status)
+    body = await _body(request)
     try:
         values = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)
     except (ValueError, RecursionError) as problem:
@@ -294,6 +347,22 @@ async def _posted(request: Request) -> dict[str, str]:
     if not isinstance(values, dict):
         raise UsageError("the body is not a JSON object")
     return {name: _text(name, value) for name, value in values.items() if value is not None}
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        HTTPException: It is too large.
+        TimeoutError: It does not arrive in time.
+    """
+    body = bytearray()
+    async with asyncio.timeout(REQUEST_LIMIT_S):
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_REQUEST_BYTES:
+                raise HTTPException(TOO_LARGE.status)
+    return bytes(body)
 
 
 def _no_constant(name: str) -> None:
@@ -354,22 +423,68 @@ async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) 
 
 
 async def _page(request: Request, command: str) -> Response:
-    """Answer with a form, or with the answer to it."""
+    """Answer with a form, with the answer to it, or with the part of a page that changed."""
     values: dict[str, str] = {}
     here = path_of(command)
     try:
-        values = _values(request)
+        pins = read_pins(request.query_params.getlist(PIN))
+        pairs = [pair for pair in request.query_params.multi_items() if pair[0] != PIN]
+        values = _set_once(pairs)
         editing = values.pop(EDIT_PARAMETER, "") != ""
+        values = await _without_sliders(request, values)
         kept = {name: value for name, value in values.items() if value.strip()}
-        if len(kept) < len(values) and not editing:  # an address holds what is set alone
-            return RedirectResponse(f"{here}?{urlencode(kept)}" if kept else here, 303)
+        if len(kept) < len(pairs) and not (editing or _is_redraw(request)):
+            return RedirectResponse(address(here, kept, pins) if kept else here, 303)
+        values = kept if not editing else values
         question = Question(command_words(command, values), command, has_page=True)
+        for pin in pins:
+            command_words(command, pin)
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
+        if _is_redraw(request):
+            return _fragment(_rendered("refused.html", refused=reply.answer))
         return _form(command, values, reply)
+    if _is_redraw(request):
+        return await _redraw(request, question, values, pins)
     if editing or not values:
         return _form(command, values)
-    return await _answer(request, question, values)
+    return await _answer(request, question, values, pins)
+
+
+def _is_redraw(request: Request) -> bool:
+    """Return whether a page asks for the part that changed."""
+    headers = request.headers
+    return headers.get("hx-request") == "true" and "hx-history-restore-request" not in headers
+
+
+def _is_slid(request: Request) -> bool:
+    """Return whether a slider asks, and not another input of the form."""
+    return request.headers.get("hx-trigger") == "sliders"
+
+
+def _fragment(content: str, **headers: str) -> Response:
+    named = {f"HX-{name.replace('_', '-').title()}": text for name, text in headers.items()}
+    return Response(content, media_type="text/html", headers={**named, "Vary": "HX-Request"})
+
+
+async def _system_values(request: Request, system: str) -> dict[str, str]:
+    """Return the values of a system of the catalog as text, empty for an unknown one."""
+    name = system.partition("{")[0].strip()
+    known: dict[str, dict[str, str]] = request.app.state.systems
+    if name and name not in known:
+        reply = await _look_up(request, catalog_words("systems", name))
+        if not reply.is_answer:
+            return {}
+        rows = reply.answer["results"]["values"]
+        known[name] = {path: str(row["value"]) for path, row in rows.items()}
+    return known.get(name, {})
+
+
+async def _without_sliders(request: Request, values: dict[str, str]) -> dict[str, str]:
+    """Return values of a form; sliders that were moved are overrides of the system."""
+    if not _is_slid(request):
+        return {name: text for name, text in values.items() if not name.startswith(PREFIX)}
+    return moved(values, await _system_values(request, values.get("system", "")))
 
 
 def _form(command: str, values: Mapping[str, str], reply: Reply | None = None) -> Response:
@@ -380,8 +495,123 @@ def _form(command: str, values: Mapping[str, str], reply: Reply | None = None) -
     return _html("question.html", status, here=here, title=title, form=form, refused=refused)
 
 
-async def _answer(request: Request, question: Question, values: Mapping[str, str]) -> Response:
+async def _replied(request: Request, question: Question) -> Reply:
+    """Return the reply to a question, kept for the pages that compare with it."""
+    answers: dict[tuple[str, ...], tuple[float, Reply]] = request.app.state.answers
+    key = (*question.words, str(question.has_page))
+    if known := _kept(request, question):
+        answers[key] = answers.pop(key)  # the newest is last
+        return known
+    asking = _workers(request, question.command).ask(question, _drop_progress)
+    reply = await _while_there(request, asking)
+    if reply.is_answer:
+        answers[key] = (time.monotonic(), reply)
+        while len(answers) > MAX_KEPT_ANSWERS:
+            del answers[next(iter(answers))]
+    return reply
+
+
+def _kept(request: Request, question: Question) -> Reply | None:
+    """Return the reply to a question that was asked a short while ago."""
+    key = (*question.words, str(question.has_page))
+    asked_s, reply = request.app.state.answers.get(key, (-KEPT_S, None))
+    return reply if time.monotonic() - asked_s < KEPT_S else None
+
+
+async def _redraw(
+    request: Request, question: Question, values: dict[str, str], pins: list[dict[str, str]]
+) -> Response:
+    """Answer with the part of a page that a change of its form changes."""
+    reply = await _replied(request, question)
+    here = path_of(question.command)
+    shown = address(here, values, pins)
+    if not reply.is_answer:
+        return _fragment(_rendered("refused.html", refused=reply.answer), push_url=shown)
+    change = await _change(request, question.command, values, reply)
+    part = await _part(request, question, values, pins, reply)
+    shown_inputs = {one.name: one for one in form_of(question.command, values).shown}
+    text = _rendered(
+        "redrawn.html",
+        change=change,
+        sliders=await _sliders(request, values),
+        slid=_is_slid(request),
+        system=shown_inputs.get("system"),
+        path=here,
+        **part,
+    )
+    return _fragment(text, push_url=shown)
+
+
+async def _change(request: Request, command: str, values: dict[str, str], reply: Reply) -> str:
+    """Return what changed since the question of the page that asks, "" if that is not known."""
+    query = urlsplit(request.headers.get("hx-current-url", "")).query
+    before = {name: text for name, text in parse_qsl(query) if name != PIN}
+    try:
+        question = Question(command_words(command, before), command, has_page=True)
+    except PerfatlasError:
+        return ""
+    known = _kept(request, question)
+    if known is None:
+        return ""
+    catalog = await _system_values(request, values.get("system", ""))
+    return change_text((before, known.answer), (values, reply.answer), catalog)
+
+
+async def _part(
+    request: Request,
+    question: Question,
+    values: dict[str, str],
+    pins: list[dict[str, str]],
+    reply: Reply,
+) -> dict[str, Any]:
+    """Return what the answer part of a page has."""
+    command, here = question.command, path_of(question.command)
+    others = [
+        await _replied(request, Question(command_words(command, pin), command)) for pin in pins
+    ]
+    tables, remarks = [], []
+    if pins:
+        pinned = [Pinned(pin, one.answer) for pin, one in zip(pins, others, strict=True)]
+        tables, remarks = compared([*pinned, Pinned(values, reply.answer)])
+    shown_pins = [
+        (name, address(here, pin, []), address(here, values, [*pins[:at], *pins[at + 1 :]]))
+        for at, (name, pin) in enumerate(zip(names_of([*pins, values]), pins, strict=False))
+    ]
+    return {
+        "words": ["perfatlas", *map(shlex.quote, question.words)],
+        "api": f"/api{here}?{urlencode(values)}",
+        "exports": [(kind, f"/export/{kind}{here}?{urlencode(values)}") for kind in MEDIA],
+        "pin": "" if values in pins else address(here, values, [*pins, values]),
+        "shown_address": address(here, values, pins),
+        "pins": shown_pins,
+        "pinned": [urlencode(pin) for pin in pins],
+        "tables": tables,
+        "remarks": remarks,
+        "frontier": f"/frontier?{urlencode([(PIN, urlencode(one)) for one in [*pins, values]])}"
+        if command == "estimate"
+        else "",
+        "body": reply.body,
+    }
+
+
+async def _sliders(request: Request, values: Mapping[str, str]) -> list[Slider]:
+    system = values.get("system", "")
+    return sliders_of(system, await _system_values(request, system)) if system else []
+
+
+async def _answer(
+    request: Request, question: Question, values: dict[str, str], pins: list[dict[str, str]]
+) -> Response:
     """Answer a question at once, or send its page first and the answer when there is one."""
+    if question.command not in SEARCHES:
+        reply = await _replied(request, question)
+        if not reply.is_answer:
+            return _form(question.command, values, reply)
+        part = await _part(request, question, values, pins, reply)
+        sliders = await _sliders(request, values)
+        return _html(
+            "studio.html", 200, **_head(question, values), sliders=sliders, change="", **part
+        )
     lines: asyncio.Queue[str] = asyncio.Queue()
     asking = _workers(request, question.command).ask(question, lines.put_nowait)
     task = asyncio.ensure_future(_while_there(request, asking))
@@ -396,22 +626,29 @@ async def _answer(request: Request, question: Question, values: Mapping[str, str
     return Response(top + _bottom(reply), media_type="text/html")
 
 
-def _asked(question: Question, values: Mapping[str, str]) -> str:
-    """Return the beginning of the page of an answer: the question."""
+def _head(question: Question, values: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the beginning of the page of an answer has."""
     command, here = question.command, path_of(question.command)
     about = ", ".join(values[name] for name in ("model", "system") if name in values)
+    return {
+        "here": here,
+        "title": f"{about or command} - perfatlas {command}",
+        "form": form_of(command, values),
+    }
+
+
+def _asked(question: Question, values: Mapping[str, str]) -> str:
+    """Return the beginning of the page of a search: the question."""
     return _rendered(
         "asked.html",
-        here=here,
-        title=f"{about or command} - perfatlas {command}",
-        form=form_of(command, values),
+        **_head(question, values),
         words=["perfatlas", *map(shlex.quote, question.words)],
-        api=f"/api{here}?{urlencode(values)}",
+        api=f"/api{path_of(question.command)}?{urlencode(values)}",
     )
 
 
 def _bottom(reply: Reply) -> str:
-    """Return the end of the page of an answer: the answer."""
+    """Return the end of the page of a search: the answer."""
     if not reply.is_answer:
         return _rendered("refused.html", refused=reply.answer)
     return _rendered("answer.html", body=reply.body, has_charts=CHART_ATTRIBUTE in reply.body)
@@ -435,11 +672,94 @@ async def _streamed(
         task.cancel()
 
 
+async def _frontier(request: Request) -> Response:
+    """Answer with the frontiers of pinned questions in one chart, the part of a page."""
+    command, here = "estimate", path_of("estimate")
+    found, missing = [], []
+    try:
+        for pin in read_pins(request.query_params.getlist(PIN)):
+            words = command_words(command, frontier_values(pin))
+            reply = await _replied(request, Question(words, command))
+            if reply.is_answer:
+                found.append((pin, reply.answer["results"]["frontier"]))
+            else:
+                missing.append(str(reply.answer["error"]))
+    except PerfatlasError as problem:
+        missing.append(str(problem))
+    chart = frontier_chart(found, here) if found else None
+    return _html("frontier.html", 200, chart=chart, missing=missing)
+
+
+async def _export(request: Request, kind: str, name: str) -> Response:
+    """Answer with a question as a file."""
+    command = name.replace("/", " ")
+    if kind not in MEDIA or command not in FORMS:
+        raise HTTPException(404)
+    try:
+        question = Question(command_words(command, _values(request)), command)
+    except PerfatlasError as problem:
+        return _json(Reply.refused(problem.error_code, str(problem)))
+    reply = await _replied(request, question)
+    if not reply.is_answer:
+        return _json(reply)
+    headers = {"Content-Disposition": f'attachment; filename="{command.replace(" ", "_")}.{kind}"'}
+    return Response(exported(kind, reply.answer), media_type=MEDIA[kind], headers=headers)
+
+
 async def _home(_: Request) -> Response:
+    return _html("home.html", 200, here="/", title="perfatlas", **_home_content())
+
+
+def _home_content(problem: str = "") -> dict[str, Any]:
+    """Return the questions of the first page: cards, saved ones, all commands, catalogs."""
+    try:
+        saved = list(saved_questions().items())
+    except PerfatlasError as error:
+        saved, problem = [], problem or str(error)
     verbs = [
         (path_of(name), name, commands()[name][1].help, typical_fields(name)) for name in FORMS
     ]
-    return _html("home.html", 200, here="/", title="perfatlas", verbs=verbs, catalogs=CATALOGS)
+    return {
+        "cards": CARDS, "saved": saved, "problem": problem, "verbs": verbs, "catalogs": CATALOGS
+    }  # fmt: skip
+
+
+async def _picture(request: Request, name: str) -> Response:
+    """Answer with a chart of a question, the part of a page."""
+    command = name.replace("/", " ")
+    if command not in FORMS:
+        raise HTTPException(404)
+    try:
+        values = _set_once(request.query_params.multi_items())
+        title = values.pop(CHART_PARAMETER, "")
+        words = command_words(command, values)
+    except PerfatlasError:
+        raise HTTPException(404) from None
+    reply = await _replied(request, Question(words, command, has_page=True))
+    body = reply.body.partition(f'<figure aria-label="{escape(title)}')
+    figure = f"{body[1]}{body[2]}".removeprefix("<figure").partition("<details")[0]
+    return Response(f"<figure{figure}</figure>" if figure else "", media_type="text/html")
+
+
+async def _save(request: Request) -> Response:
+    """Keep a question under a name, or forget it; answer with its page."""
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return _json(OTHER_SITE)
+    try:
+        body = await _body(request)
+    except TimeoutError:
+        return _json(TOO_SLOW)
+    try:
+        values = _set_once(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
+        link = values.get("address", "")
+        is_question = urlsplit(link).path in {path_of(command) for command in FORMS}
+        if link and (not is_question or not link.startswith("/") or link.startswith("//")):
+            raise UsageError(f"{repr_for_error(link)} is no question of this server")
+        save_question(values.get("name", ""), link or None)
+    except PerfatlasError as problem:
+        content = _home_content(str(problem))
+        return _html("home.html", 400, here="/", title="perfatlas", **content)
+    return RedirectResponse(link or "/", 303)
 
 
 async def _static(name: str) -> Response:

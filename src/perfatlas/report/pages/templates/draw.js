@@ -29,9 +29,9 @@ function template() {
   }};
 }
 
-function draw() {
+function draw(places = document.querySelectorAll(".chart")) {
   const theme = template();
-  for (const place of document.querySelectorAll(".chart")) {
+  for (const place of places) {
     const figure = JSON.parse(place.nextElementSibling.textContent);
     const layout = {...figure.layout, template: theme, dragmode: touch.matches ? false : "zoom"};
     if (!place.classList.contains("js-plotly-plot")) place.textContent = "";
@@ -80,6 +80,6 @@ document.addEventListener("click", save);
 unpack().then(() => {
   if (!("Plotly" in window)) return;
   draw();
-  dark.addEventListener("change", draw);
-  print.addEventListener("change", draw);
+  dark.addEventListener("change", () => draw());
+  print.addEventListener("change", () => draw());
 });

@@ -1,0 +1,75 @@
+"""A question as a file: a scenario of TOML, a notebook, the operators of its answer as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import format_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Answer = Mapping[str, Any]
+
+MEDIA: Final = {
+    "toml": "application/toml",
+    "ipynb": "application/x-ipynb+json",
+    "csv": "text/csv",
+}
+
+
+def exported(kind: str, answer: Answer) -> str:
+    """Return an answer as a file.
+
+    Args:
+        kind: One of `MEDIA`.
+        answer: The object of --json.
+    """
+    if kind == "toml":
+        return f"# perfatlas {answer['command']} --scenario FILE\n{_scenario(answer)}"
+    if kind == "csv":
+        rows = answer["breakdown"]
+        names = dict.fromkeys(name for row in rows for name in row)
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(names), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue()
+    return json.dumps(_notebook(answer), indent=1)
+
+
+def _scenario(answer: Answer) -> str:
+    known = {name: value for name, value in answer["scenario"].items() if value is not None}
+    return format_toml(known)
+
+
+def _notebook(answer: Answer) -> dict[str, Any]:
+    """Return a notebook that asks the question again, shows its answer and its operators."""
+    verb = str(answer["command"]).partition(" --")[0]
+    function = verb.replace(" ", "_")
+    known = {name: value for name, value in answer["scenario"].items() if value is not None}
+    arguments = "".join(f"    {name}={value!r},\n" for name, value in known.items())
+    cells = [
+        f"from perfatlas import {function}\n\nanswer = {function}(\n{arguments})\nanswer",
+        "answer.plot()",
+        'answer.to_frame("breakdown")',
+    ]
+    return {
+        "cells": [
+            {
+                "cell_type": "code",
+                "execution_count": None,
+                "id": f"cell-{number}",
+                "metadata": {},
+                "outputs": [],
+                "source": source,
+            }
+            for number, source in enumerate(cells)
+        ],
+        "metadata": {"language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }

@@ -1,0 +1,159 @@
+"""Pinned questions side by side with the one of a page: metrics, intervals, operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from perfatlas.quantities import UsageError, repr_for_error
+from perfatlas.report.text import format_value, interval_text, label_of
+from perfatlas.web.catalogs import CatalogTable
+from perfatlas.web.changes import shown_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Answer = Mapping[str, Any]
+
+PIN: Final = "pin"  # the parameter of an address, once for each pinned question
+MAX_PINS: Final = 6
+MAX_METRICS: Final = 8
+MAX_OPERATORS: Final = 10
+LOADS: Final = ("batch", "concurrency", "request_rate", "isl", "osl", "prefix", "model")
+
+
+class Pinned(NamedTuple):
+    """A question that is compared."""
+
+    values: Mapping[str, str]  # Values by field
+    answer: Answer  # The object of --json, or why there is none
+
+
+def read_pins(texts: Sequence[str]) -> list[dict[str, str]]:
+    """Return the values of pinned questions by field.
+
+    Raises:
+        UsageError: There are too many, or one is no query.
+    """
+    if len(texts) > MAX_PINS:
+        raise UsageError(f"{len(texts)} pinned scenarios; at most {MAX_PINS} are compared")
+    found = []
+    for text in texts:
+        pairs = parse_qsl(text, keep_blank_values=True)
+        if not pairs or len(dict(pairs)) < len(pairs):
+            raise UsageError(f"{PIN} = {repr_for_error(text)} is no question")
+        found.append(dict(pairs))
+    return found
+
+
+def address(path: str, values: Mapping[str, str], pins: Sequence[Mapping[str, str]]) -> str:
+    """Return the address of a question with pinned ones."""
+    return f"{path}?{urlencode([*values.items(), *((PIN, urlencode(pin)) for pin in pins)])}"
+
+
+def names_of(questions: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return what tells questions apart: the values in which they differ."""
+    fields = list(dict.fromkeys(name for values in questions for name in values))
+    apart = [name for name in fields if len({values.get(name) for values in questions}) > 1]
+    found = []
+    for number, values in enumerate(questions, 1):
+        words = [
+            values[name] if name in ("model", "system") else f"{name} {values[name]}"
+            for name in apart
+            if name in values
+        ]
+        found.append(", ".join(words) or f"scenario {number}")
+    return found
+
+
+def compared(questions: Sequence[Pinned]) -> tuple[list[CatalogTable], list[str]]:
+    """Return tables of metrics and operators of questions, the last being that of the page.
+
+    Returns:
+        Tables, and sentences on what to know before comparing.
+    """
+    names = names_of([one.values for one in questions])
+    results = [one.answer.get("results", {}) for one in questions]
+    metrics = [name for name in shown_metrics(results[-1]) if _all_have(results, name)]
+    rows = []
+    for name in metrics[:MAX_METRICS]:
+        cells = [_metric_cell(result, results[-1], name) for result in results]
+        rows.append([label_of(name), *cells])
+    head = ["", *names[:-1], f"{names[-1]} (this page)"]
+    tables = [CatalogTable(head, rows, texts=(0,))]
+    tables += _operators([one.answer for one in questions], head)
+    return tables, _remarks(questions)
+
+
+def _all_have(results: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return all(isinstance(result.get(name), int | float) for result in results)
+
+
+def _metric_cell(result: Mapping[str, Any], base: Mapping[str, Any], name: str) -> str:
+    """Return a value with its interval, and its difference from the question of the page."""
+    value = format_value(name, result[name])
+    interval = interval_text(result, name)
+    text = f"{value} ({interval})" if interval else value
+    if result is base or not base[name]:
+        return text
+    change = result[name] / base[name] - 1.0
+    certain = "" if _is_apart(result, base, name) else ", intervals overlap"
+    return f"{text}; {change:+.0%}{certain}"
+
+
+def _is_apart(result: Mapping[str, Any], base: Mapping[str, Any], name: str) -> bool:
+    """Return whether the intervals of a metric do not overlap."""
+    ends = [[one.get(f"{name}_{end}") for end in ("low", "high")] for one in (result, base)]
+    if any(end is None for pair in ends for end in pair):
+        return False
+    (low, high), (base_low, base_high) = ends
+    return bool(low > base_high or high < base_low)
+
+
+def _operators(answers: Sequence[Answer], head: Sequence[str]) -> list[CatalogTable]:
+    """Return the operators whose time differs most, of answers that have operators."""
+    times: list[dict[tuple[str, str], float]] = []
+    for answer in answers:
+        rows = [row for row in answer.get("breakdown", ()) if row.get("time_s") is not None]
+        own: dict[tuple[str, str], float] = {}
+        for row in rows:
+            key = (str(row.get("phase") or ""), str(row["name"]))
+            own[key] = own.get(key, 0.0) + row["time_s"]
+        times.append(own)
+    if not all(times):
+        return []
+    keys = dict.fromkeys(key for own in times for key in own)
+    spread = {
+        key: max(own.get(key, 0.0) for own in times) - min(own.get(key, 0.0) for own in times)
+        for key in keys
+    }
+    largest = sorted((key for key in keys if spread[key] > 0.0), key=lambda key: -spread[key])
+    rows = [
+        [
+            " ".join(filter(None, key)),
+            *(format_value("time_s", own[key]) if key in own else "-" for own in times),
+        ]
+        for key in largest[:MAX_OPERATORS]
+    ]
+    title = "Operators whose time differs most"
+    return [CatalogTable(list(head), rows, title=title, texts=(0,))] if rows else []
+
+
+def _remarks(questions: Sequence[Pinned]) -> list[str]:
+    """Return what differs beside what is compared."""
+    values = [one.values for one in questions]
+    differing = [name for name in LOADS if len({one.get(name) for one in values}) > 1]
+    gpus = {one.answer.get("results", {}).get("gpus") for one in questions}
+    found = []
+    if differing:
+        found.append(
+            f"The scenarios differ in {', '.join(differing)}: latencies are those of different"
+            " loads; compare tokens/s per GPU, cost and energy, or pin equal loads."
+        )
+    if len(gpus) > 1:
+        found.append("The scenarios have different numbers of GPUs: compare rates per GPU.")
+    found.append(
+        "Differences are from the scenario of this page. Where intervals overlap, the order of two"
+        " scenarios is not certain; errors that both share cancel, so that it may still be."
+    )
+    return found

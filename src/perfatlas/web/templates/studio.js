@@ -1,0 +1,28 @@
+"use strict";
+// the form of a page asks for the answer as it changes; charts are drawn when they come into view
+const seen = new IntersectionObserver(entries => {
+  const places = entries.filter(entry => entry.isIntersecting).map(entry => entry.target);
+  for (const place of places) seen.unobserve(place);
+  if ("Plotly" in window) draw(places);
+}, {rootMargin: "200px"});
+
+function link(place) {
+  const links = place.layout?.meta?.links;
+  if (links === undefined || place.dataset.linked) return;
+  place.dataset.linked = "yes";
+  place.on("plotly_click", ({points: [point]}) => {
+    const address = links[point.curveNumber]?.[point.pointNumber];
+    if (address) location.href = address;
+  });
+}
+
+document.addEventListener("htmx:beforeSwap", event => {
+  for (const place of event.target.querySelectorAll(".js-plotly-plot")) Plotly.purge(place);
+});
+document.addEventListener("htmx:afterSwap", event => {
+  for (const place of event.target.querySelectorAll(".chart")) seen.observe(place);
+});
+document.addEventListener("pointerover", event => {
+  const place = event.target.closest?.(".js-plotly-plot");
+  if (place) link(place);
+});
