@@ -152,17 +152,17 @@ def test_a_form_redraws_its_answer(client: TestClient) -> None:
 
 def test_the_address_has_the_pinned_scenarios(client: TestClient) -> None:
     pins = [("pin", urlencode(ESTIMATE | {"batch": "1"})), ("pin", urlencode(ESTIMATE))]
-    page = client.get("/estimate", params=[*ESTIMATE.items(), *pins])
+    page = client.get("/estimate", params=urlencode([*ESTIMATE.items(), *pins]))
     assert page.status_code == 200
     assert "Pinned scenarios" in page.text
     assert "Pin this scenario" not in page.text  # it is pinned already
     assert page.text.count('<input type="hidden" name="pin"') == 2
-    frontier = client.get("/frontier", params=pins[:1])
+    frontier = client.get("/frontier", params=dict(pins[:1]))
     figure = json.loads(re.search(r"json\">(.*?)</script>", frontier.text)[1])  # type: ignore[index]
     links = figure["layout"]["meta"]["links"]
     assert links[0][0].startswith("/estimate?model=openai%2Fgpt-oss-20b&system=h200_sxm&batch=1&")
     assert len(links[0]) == len(figure["data"][0]["x"])
-    hostile = client.get("/estimate", params=[*ESTIMATE.items(), ("pin", "model=/etc/passwd")])
+    hostile = client.get("/estimate", params={**ESTIMATE, "pin": "model=/etc/passwd"})
     assert hostile.status_code == 400
     assert "is not" in hostile.text or "unknown" in hostile.text
     unread = client.get("/frontier", params={"pin": "model=../x"})

@@ -569,10 +569,8 @@ async def _part(
     others = [
         await _replied(request, Question(command_words(command, pin), command)) for pin in pins
     ]
-    tables, remarks = [], []
-    if pins:
-        pinned = [Pinned(pin, one.answer) for pin, one in zip(pins, others, strict=True)]
-        tables, remarks = compared([*pinned, Pinned(values, reply.answer)])
+    pinned = [Pinned(pin, one.answer) for pin, one in zip(pins, others, strict=True)]
+    tables, remarks = compared([*pinned, Pinned(values, reply.answer)]) if pins else ([], [])
     shown_pins = [
         (name, address(here, pin, []), address(here, values, [*pins[:at], *pins[at + 1 :]]))
         for at, (name, pin) in enumerate(zip(names_of([*pins, values]), pins, strict=False))

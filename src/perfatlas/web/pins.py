@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -103,11 +104,9 @@ def _metric_cell(result: Mapping[str, Any], base: Mapping[str, Any], name: str) 
 
 def _is_apart(result: Mapping[str, Any], base: Mapping[str, Any], name: str) -> bool:
     """Return whether the intervals of a metric do not overlap."""
-    ends = [[one.get(f"{name}_{end}") for end in ("low", "high")] for one in (result, base)]
-    if any(end is None for pair in ends for end in pair):
-        return False
-    (low, high), (base_low, base_high) = ends
-    return bool(low > base_high or high < base_low)
+    ends = [one.get(f"{name}_{end}") for one in (result, base) for end in ("low", "high")]
+    low, high, base_low, base_high = (math.nan if end is None else float(end) for end in ends)
+    return low > base_high or high < base_low
 
 
 def _operators(answers: Sequence[Answer], head: Sequence[str]) -> list[CatalogTable]:

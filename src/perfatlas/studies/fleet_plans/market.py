@@ -72,7 +72,8 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
     owned_V = np.array([gpus for _, _, gpus, _ in cohorts], float)
     age_V = np.array([age for _, _, _, age in cohorts], float)  # months at start_V
     paid_V = capital_KT[machine_V, start_V]
-    age_VT = age_V[:, None] + np.arange(months + 1) - start_V[:, None]
+    since_VT = np.arange(months + 1) - start_V[:, None]
+    age_VT: FloatArray = age_V[:, None] + since_VT.astype(float)
     years_VT = np.maximum(age_VT, 0.0) / MONTHS_PER_YEAR
     working_VT, kept_VT, failing_VT = _ageing(study, priced, machine_V, age_VT)
     node_w_K = priced.node_w_KW.max(axis=1)
