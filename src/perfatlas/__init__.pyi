@@ -249,6 +249,7 @@ def compare(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -424,6 +425,9 @@ def compare(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -628,6 +632,7 @@ def estimate(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -796,6 +801,9 @@ def estimate(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -996,6 +1004,7 @@ def explain(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1168,6 +1177,9 @@ def explain(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1540,6 +1552,7 @@ def frontier(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1716,6 +1729,9 @@ def frontier(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2659,6 +2675,7 @@ def max_request_rate(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2938,6 +2955,9 @@ def max_request_rate(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -3188,6 +3208,7 @@ def max_sessions(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -3464,6 +3485,9 @@ def max_sessions(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -3706,6 +3730,7 @@ def required_replicas(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -3988,6 +4013,9 @@ def required_replicas(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -4206,6 +4234,7 @@ def search(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -4384,6 +4413,9 @@ def search(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or choices.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -4743,6 +4775,7 @@ def simulate(
     sampling_penalties: bool = False,
     weight_offload: float | str = 0.0,
     kv_offload: float | str = 0.0,
+    offload_prefetch: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -5023,6 +5056,9 @@ def simulate(
             memory of its host), which kernels read in place [fraction]. Default: 0.
         kv_offload: Share of the KV cache in the second memory of each GPU, which attention reads
             in place [fraction]. Default: 0.
+        offload_prefetch: Weights of the second memory are copied to the first while earlier layers
+            run, instead of being read in place. Default: false. Needs weight_offload other than 0
+            or (prefill_weight_offload or decode_weight_offload).
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.

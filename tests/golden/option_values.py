@@ -50,6 +50,7 @@ _SERVING: Final[Values] = {
     "prefill_expert_exchange": ("deepep_normal", "all_to_all"),
     "decode_expert_exchange": ("deepep_low_latency", "all_to_all"),
     "sampling_penalties": (True,),
+    "offload_prefetch": (True,),
     "batch_overlap": ("two_batch", "single_batch"),
     "format": ("fp8", "int8"),
     "prefill_format": ("fp8", "int8"),

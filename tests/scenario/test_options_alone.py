@@ -120,6 +120,7 @@ def test_every_field_of_estimates_changed_alone() -> None:
     # file: tests/scenario/test_expert_loads.py; shares need a second memory, which these systems
     # do not state: tests/step/test_second_memory.py
     told = {"silicon_version", "batch_overlap", "expert_loads", *UNFELT["estimate"]}
+    told |= {"offload_prefetch"}
     told |= {f"{pool}{of}_offload" for pool in ("", *POOLS) for of in ("weight", "kv")}
     assert sorted(set(verb_fields("estimate")) - felt - told) == []
 

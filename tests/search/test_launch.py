@@ -152,6 +152,15 @@ def test_weights_in_the_second_memory_are_launched_with_their_gib() -> None:
     assert all("--tensor-parallel-size 2 --cpu-offload-gb 17 " in line for line in commands)
 
 
+def test_weights_that_are_fetched_ahead_are_launched_with_their_layers() -> None:
+    asked: dict[str, Any] = {**SECOND, "gpus": 1, "weight_offload": 0.6, "offload_prefetch": True}
+    (command,) = search(**asked, emit="vllm").results["launch"]
+    assert "--offload-backend prefetch --offload-group-size 5 --offload-num-in-group 3" in command
+    assert "cpu-offload-gb" not in command
+    with pytest.raises(UnsupportedError, match=r"offload_prefetch.*SGLang"):
+        search(**asked, engine="sglang", emit="sglang")
+
+
 def test_offloads_that_an_engine_does_not_run_are_not_launched() -> None:
     asked = {**SECOND, "gpus": 2, "weight_offload": 0.25}
     with pytest.raises(UnsupportedError, match=r"kv_offload = 0.1.*copies.*leave emit out"):

@@ -99,6 +99,46 @@ def test_pools_print_their_second_memories() -> None:
     assert "second memory per GPU: prefill 70.6 GB of 240 GB, decode 17.6 GB" in stream.getvalue()
 
 
+AHEAD: dict[str, Any] = {"gpus": 1, "weight_offload": 0.5, "offload_prefetch": True}
+
+
+def test_weights_that_are_fetched_ahead_hide_behind_the_step() -> None:
+    weights = _asked(_system(bandwidth="300GB/s"), **AHEAD)["memory"]["second_weights_bytes"]
+    embedding = 0.5 * 128_256 * 8_192 * 2  # rows of which are read, not fetched
+    fetch_s = (weights - embedding) / 300e9
+    link = _asked(_system(bandwidth="300GB/s", latency="0s"), **AHEAD)
+    assert link["tpot_s"] == pytest.approx(fetch_s, rel=0.01)
+    fast, plain = (
+        _asked(_system(bandwidth="100TB/s"), **asked)
+        for asked in (AHEAD, {**AHEAD, "weight_offload": 0.0, "offload_prefetch": False, "gpus": 2})
+    )
+    # all weights are read from the first memory, and half of them are written there before
+    whole_s = 2.0 * (weights - embedding) / 3.35e12
+    assert fast["tpot_s"] > 1.4 * whole_s
+    assert fast["ttft_s"] < link["ttft_s"]
+    assert plain["memory"].get("second_weights_bytes") is None
+
+
+def test_weights_that_are_fetched_ahead_have_a_lower_limit_and_a_buffer() -> None:
+    system = _system(bandwidth="300GB/s", latency="0s")
+    bound, physics, in_place = (
+        _asked(system, **asked)
+        for asked in (AHEAD | {"tier": "bound"}, AHEAD, AHEAD | {"offload_prefetch": False})
+    )
+    for name in ("ttft_s", "tpot_s"):  # equal where the link bounds both
+        assert bound[name] <= physics[name] * (1.0 + 1e-12)
+    weights = {name: each["memory"]["weights_bytes"] for name, each in
+               (("ahead", physics), ("in place", in_place))}  # fmt: skip
+    moved = physics["memory"]["second_weights_bytes"]
+    # a layer of the 80, with its share of the embeddings
+    assert weights["ahead"] - weights["in place"] == pytest.approx(2.0 * moved / 80)
+
+
+def test_fetching_ahead_needs_weights_to_fetch() -> None:
+    with pytest.raises(InvalidSpecError, match="offload_prefetch"):
+        _asked(gpus=2, offload_prefetch=True)
+
+
 @pytest.mark.parametrize("name", ["weight_offload", "kv_offload"])
 def test_what_may_be_fetched_ahead_has_no_lower_limit(name: str) -> None:
     with pytest.raises(InvalidSpecError, match="no lower limit"):

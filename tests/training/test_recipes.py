@@ -189,6 +189,26 @@ def test_given_stages_have_their_layers(
     assert held[0].tolist() == expected
 
 
+def test_the_second_memory_limits_what_is_offloaded() -> None:
+    # 70.55e9 parameters on 8 GPUs: 12 bytes of states each
+    states_bytes = 12 * 70.5537e9 / 8
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "gpus": 8, "tp": 8}
+    asked |= {"global_batch": 8, "sequence_length": 4096, "optimizer_offload": 1.0}
+    asked |= {"offload_bandwidth": "50GB/s"}
+
+    def trained(capacity_bytes: float) -> Any:  # noqa: ANN401 - results
+        capacity = f"device.second_memory.capacity={capacity_bytes:.0f}B"
+        return train(**asked, system=f"gb200{{{capacity}}}").results
+
+    assert trained(1.001 * states_bytes)["memory"]["optimizer_bytes"] == 0.0
+    with pytest.raises(InfeasibleError, match="leave 106 GB to the second memory"):
+        trained(0.999 * states_bytes)
+    # activations of all micro-batches in flight count too
+    asked["activation_offload"] = 0.5
+    with pytest.raises(InfeasibleError, match="to the second memory"):
+        trained(1.001 * states_bytes)
+
+
 def test_offloaded_activations_leave_over_the_link_beside_computation() -> None:
     sizes = layouts(sequence_length=8192)
     full = steps_of(Recipe(), sizes=sizes)

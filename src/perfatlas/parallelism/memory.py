@@ -139,6 +139,8 @@ class MemoryInputs:
     # Shares of the weights and of the cache in a second memory, scalar or (C,)
     weight_offload: FloatArray | float = 0.0
     kv_offload: FloatArray | float = 0.0
+    # Whether such weights are fetched ahead, to a buffer of a layer, scalar or (C,)
+    prefetched: NDArray[np.bool_] | bool = False
     second_bytes: FloatArray | float = 0.0  # That memory, scalar or (C,)
 
 
@@ -185,7 +187,10 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     load, plan = question.load, question.plan
     network = question.network
     stored = _weights_bytes(question)
-    weights = stored * (1.0 - question.weight_offload)
+    moved = stored * question.weight_offload
+    layers = max(network.num_layers, 1) / plan.pp
+    buffer = np.where((moved > 0.0) & question.prefetched, stored / layers, 0.0)
+    weights = stored - moved + buffer
     activations = activation_bytes(
         network,
         plan,
@@ -199,7 +204,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     exact = _sequence_bytes(question, load.tokens_per_sequence)
     fixed = weights + activations + other
     capacity = _capacity(question, fixed, activations + other, outside)
-    second = np.broadcast_to(question.second_bytes, weights.shape) - (stored - weights)
+    second = np.broadcast_to(question.second_bytes, weights.shape) - moved
     room = _cache_room(question, fixed, capacity, second)
     cache_bytes = load.sequences * exact.each + exact.in_flight
     kv_bytes = cache_bytes * (1.0 - question.kv_offload)
@@ -212,7 +217,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         capacity_bytes=capacity,
         kv_capacity_tokens=room.tokens,
         max_sequences=room.sequences,
-        second_weights_bytes=stored - weights,
+        second_weights_bytes=moved,
         second_kv_bytes=cache_bytes - kv_bytes,
         second_capacity_bytes=np.broadcast_to(question.second_bytes, weights.shape),
         max_blocks=room.most_blocks,

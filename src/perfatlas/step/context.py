@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # of a placement
 OPTIONAL: Final = (
     *("clock_ratio_C", "power_cap_w_C", "by_node_C", "higher_limit_w_C", "zeros_C"),
-    *("weight_offload_C", "kv_offload_C"),
+    *("weight_offload_C", "kv_offload_C", "prefetch_C"),
 )
 
 
@@ -53,6 +53,8 @@ class Placement:
     # Shares of the weights and of the KV cache in the second memory (C,); None if none are
     weight_offload_C: FloatArray | None = None
     kv_offload_C: FloatArray | None = None
+    # Whether those weights are fetched ahead of their operators (C,); None if none are
+    prefetch_C: NDArray[np.bool_] | None = None
 
     @property
     def offloads(self) -> bool:

@@ -297,20 +297,30 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         contends=context.tier != "bound",
         zeros_C=context.placement.zeros_C,
         second=_offloaded(operators, context.placement),
+        fetched=_offloaded(operators, context.placement, fetched=True),
     )
 
 
 def _offloaded(
-    operators: Sequence[Sequence[Operator]], placement: Placement
+    operators: Sequence[Sequence[Operator]], placement: Placement, *, fetched: bool = False
 ) -> tuple[FloatArray, ...]:
-    """Return what the operators of each step read from the second memory; () if nothing."""
-    if not placement.offloads:
+    """Return what the operators of each step read from the second memory; () if nothing.
+
+    Args:
+        fetched: Whether to return what is fetched ahead of them instead.
+    """
+    prefetch_C = placement.prefetch_C
+    if not placement.offloads or (fetched and prefetch_C is None):
         return ()
     from perfatlas.step.second_memory import offloaded_bytes
 
     none_C = np.zeros(placement.index_C.size)
     given = (placement.weight_offload_C, placement.kv_offload_C)
     weight_C, kv_C = (none_C if share_C is None else share_C for share_C in given)
+    if fetched:
+        kv_C = none_C
+    if prefetch_C is not None:
+        weight_C = np.where(prefetch_C == fetched, weight_C, 0.0)
     return tuple(offloaded_bytes(step, weight_C, kv_C) for step in operators)
 
 
@@ -329,6 +339,8 @@ class GatheredSteps:
     zeros_C: NDArray[np.bool_] | None  # Whether all tensors hold zeros (C,); None if none do
     # Bytes that each operator of each step reads from a second memory (S), each (C, O); () for none
     second: tuple[FloatArray, ...] = ()
+    # Bytes of it that are fetched ahead instead (S), each (C, O); () for none
+    fetched: tuple[FloatArray, ...] = ()
 
     @property
     def one_family(self) -> bool:
@@ -368,6 +380,7 @@ class GatheredSteps:
             contends=self.contends,
             zeros_C=None if self.zeros_C is None else self.zeros_C[some_X],
             second=tuple(second_CO[some_X] for second_CO in self.second),
+            fetched=tuple(fetched_CO[some_X] for fetched_CO in self.fetched),
         )
 
     def _widths(self) -> list[tuple[int, int]]:
@@ -420,12 +433,21 @@ class GatheredSteps:
             prices = with_graph_kernels(prices, operators, self.profile, self.devices)
             prices = with_encoder_attention(prices, operators, self.devices)
         if self.second:
-            from perfatlas.step.second_memory import with_second_energy, with_second_memory
+            from perfatlas.step import second_memory
 
-            prices = with_second_memory(prices, self.second[index], self.devices)
+            prices = second_memory.with_second_memory(prices, self.second[index], self.devices)
+            if self.fetched:
+                prices = second_memory.with_prefetched_weights(
+                    prices,
+                    self.counts[index],
+                    self.fetched[index],
+                    self.devices,
+                    contends=self.contends,
+                )
         prices = with_energy(operators, prices, self.devices, zeros_C)
-        if self.second:
-            prices = with_second_energy(prices, self.second[index], self.devices)
+        for moved in (self.second, self.fetched):
+            if moved:
+                prices = second_memory.with_second_energy(prices, moved[index], self.devices)
         return PricedStep(
             operators=operators,
             count_CO=self.counts[index],

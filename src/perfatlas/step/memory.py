@@ -63,6 +63,7 @@ def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
         spread_weights=spreads_weights(devices),
         weight_offload=0.0 if placement.weight_offload_C is None else placement.weight_offload_C,
         kv_offload=0.0 if placement.kv_offload_C is None else placement.kv_offload_C,
+        prefetched=False if placement.prefetch_C is None else placement.prefetch_C,
         second_bytes=devices.gather("second_memory_bytes"),
     )
 

@@ -258,12 +258,24 @@ DEPLOYMENTS: Final[tuple[Rule[Deployed], ...]] = (
     ),
     *(
         Rule(
-            partial(lambda name, d: (d.numbers(name) > 0.0) & (d.fields["tier"] == "bound"), name),
+            partial(
+                lambda name, ahead, d: (
+                    (d.numbers(name) > 0.0) & (d.fields["tier"] == "bound") & ~ahead(d)
+                ),
+                *(name, ahead),
+            ),
             f"{name} = {{{name}:g}} has no lower limit: what is fetched ahead from a second memory"
             " is not known",
-            "choose another tier",
+            remedy,
         )
-        for name in ("weight_offload", "kv_offload")
+        for name, ahead, remedy in (
+            (
+                "weight_offload",
+                lambda d: d.workers.prefetch_N,
+                "set offload_prefetch, or choose another tier",
+            ),
+            ("kv_offload", lambda d: np.zeros_like(d.workers.prefetch_N), "choose another tier"),
+        )
     ),
     Rule(_longer, _output_message),
     Rule(_beyond_context, _images_message),

@@ -184,6 +184,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
     limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
     higher_w_C = np.maximum(own_w_C, node_w_C)
     weights_C, kv_C = (share_N[rows_C] for share_N in workers.offload_N)
+    prefetch_C = workers.prefetch_N[rows_C]
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
     return Placement(
@@ -196,6 +197,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
         zeros_C=zeros_C if zeros_C.any() else None,
         weight_offload_C=weights_C if weights_C.any() else None,
         kv_offload_C=kv_C if kv_C.any() else None,
+        prefetch_C=prefetch_C if prefetch_C.any() else None,
     )
 
 

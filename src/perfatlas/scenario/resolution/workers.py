@@ -39,6 +39,7 @@ class Workers:
     clock_ratio_N: FloatArray  # Clock over the sustained clock (N,)
     power_cap_w_N: FloatArray  # Power limit of a GPU (N,) [W], inf for none
     offload_N: tuple[FloatArray, FloatArray]  # Shares of weights and KV in the second memory (N,)
+    prefetch_N: BoolArray  # Whether those weights are fetched ahead (N,)
     zeros_N: BoolArray  # Whether all tensors hold zeros (N,)
     aggregated_N: BoolArray  # Whether batching is continuous (N,)
     pooled: bool  # Whether they are workers of a prefill or decode pool
@@ -70,6 +71,7 @@ def workers_of(
         clock_ratio_N=columns.numbers("clock_ratio"),
         power_cap_w_N=columns.numbers("power_cap_w", np.inf),
         offload_N=(columns.numbers("weight_offload"), columns.numbers("kv_offload")),
+        prefetch_N=columns["offload_prefetch"].differs,
         zeros_N=columns.equals("input_distribution", ZEROS),
         aggregated_N=columns.equals("mode", "aggregated"),
         pooled=pooled,

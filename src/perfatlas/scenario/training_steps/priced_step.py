@@ -76,6 +76,11 @@ def does_not_fit(
         f"the step needs {_bytes(facts['total_bytes'])} per GPU ({listed}) and a GPU has"
         f" {_bytes(facts['capacity_bytes'])}."
     )
+    if memory.overflows[at]:
+        message = (
+            f"optimizer_offload and activation_offload leave {_bytes(memory.second_bytes[at])} to"
+            f" the second memory of a GPU, which has {_bytes(memory.second_capacity_bytes[at])}."
+        )
     found = (*_fp8_weights(inputs, question, at), *changes_that_fit(inputs, question, at))
     advice = tuple(f"set {change}" for change in found[:MAX_ADVICE])
     if not advice and (pinned := _pinning(question.recipe)):

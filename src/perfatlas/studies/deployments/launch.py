@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.files import shipped_table
@@ -25,6 +26,7 @@ STORED_KV: Final = "bf16"  # what engines cache without an argument
 DRAFTER: Final = "has_drafter"  # whether the checkpoint has layers for multi-token prediction
 OFFLOADED: Final = "offloaded_bytes"  # weights of a rank that are in its second memory
 GIB: Final = 2**30
+MOST_LAYERS: Final = 32  # of a group, some of which are in a second memory
 # settings by their value without effect
 SETTINGS: Final[Mapping[str, Any]] = {
     "expert_exchange": None,
@@ -32,6 +34,7 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "redundant_experts": 0,
     "weight_offload": 0.0,
     "kv_offload": 0.0,
+    "offload_prefetch": False,
     "speculative_depth": 0,
     "prefix_caching": True,
 }
@@ -223,13 +226,17 @@ def _settings(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, li
             options[name] = exchanges.get(value) or exchanges.get(role_exchange)
         elif name == "batch_overlap":
             options[name] = settings.get(value)
+        elif name == "weight_offload" and plan.get("offload_prefetch"):
+            continue  # with the arguments of that
         elif name == "prefix_caching":
             options[name] = settings.get("no_prefix_caching")
         elif name == "speculative_depth" and not plan.get(DRAFTER):
             options[name] = None
         else:
             gib = str(math.ceil(plan.get(OFFLOADED, 0.0) / GIB))
+            share = Fraction(plan.get("weight_offload") or 0.0).limit_denominator(MOST_LAYERS)
             numbers = {"<n>": str(value), "<n+1>": str(int(value) + 1), "<gib>": gib}
+            numbers |= {"<group>": str(share.denominator), "<of group>": str(share.numerator)}
             words = settings.get(name)
             options[name] = words and [_filled(word, numbers) for word in words]
     return options

@@ -40,6 +40,8 @@ class TrainingMemory:
     # What is needed however well the engine plans its memory, with the loss in small parts; the
     # whole of engines that do not
     least_bytes: FloatArray
+    second_bytes: FloatArray  # Offloaded states and activations of the rank with most of them
+    second_capacity_bytes: FloatArray  # Second memory of the device, inf where none is stated
 
     @property
     def total_bytes(self) -> FloatArray:
@@ -54,22 +56,31 @@ class TrainingMemory:
 
     @property
     def fits(self) -> NDArray[np.bool_]:
-        """Whether the peak is within the capacity (C,)."""
-        return self.total_bytes <= self.capacity_bytes
+        """Whether the peak is within the capacity of both memories (C,)."""
+        return (self.total_bytes <= self.capacity_bytes) & ~self.overflows
 
     @property
     def too_large(self) -> NDArray[np.bool_]:
-        """Whether even the least memory exceeds the capacity (C,)."""
-        return self.least_bytes > self.capacity_bytes
+        """Whether even the least memory exceeds the capacity of one of them (C,)."""
+        return (self.least_bytes > self.capacity_bytes) | self.overflows
+
+    @property
+    def overflows(self) -> NDArray[np.bool_]:
+        """Whether what is offloaded exceeds the second memory (C,)."""
+        return self.second_bytes > self.second_capacity_bytes
 
 
 def training_memory(
-    question: TrainingQuestion, stages: StageColumns, activations_CR: FloatArray
+    question: TrainingQuestion,
+    stages: StageColumns,
+    activations_CR: FloatArray,
+    moved_CR: FloatArray | float = 0.0,
 ) -> TrainingMemory:
     """Return the memory of the fullest rank of each candidate.
 
     Args:
         activations_CR: Most activations that a rank keeps at once (C, R) [bytes].
+        moved_CR: The most that it has offloaded at once (C, R) [bytes].
 
     Source: model states: ZeRO (arXiv 1910.02054), section 3, and Megatron-LM's distributed
         optimizer; activations: Korthikanti et al. 2022 (arXiv 2205.05198); gathered weights and
@@ -101,8 +112,12 @@ def training_memory(
     parts = {name: part_CR[row_C, rank_C] for name, part_CR in parts_CR.items()}
     planned_C = (transient_CR + _logits(question, stages))[row_C, rank_C] + parts["other_bytes"]
     whole_C = sum(parts.values(), np.zeros(layouts.size))
+    stated_C = question.devices().gather("second_memory_bytes")
+    offloaded_CR = (1.0 - on_device) * states.optimizer_states(question, stages) + moved_CR
     return TrainingMemory(
         **parts,
+        second_bytes=offloaded_CR.max(axis=1),
+        second_capacity_bytes=np.where(stated_C > 0.0, stated_C, np.inf),
         capacity_bytes=question.devices().gather("memory_bytes"),
         rank=rank_C,
         least_bytes=whole_C - planned_C * question.engine.planned_memory,
@@ -113,8 +128,13 @@ def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArr
     """Return the activations that a micro-batch leaves in each stage (C, S) [bytes]."""
     row_C = np.arange(question.layouts.size)
     kept_CS: FloatArray = stages.saved_LCS[question.layouts.recompute, row_C]
-    moved_CS = stages.layers_CS * offloaded_bytes(question, stages)[:, None]
-    return kept_CS - moved_CS
+    return kept_CS - moved_by_stages(question, stages)
+
+
+def moved_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the activations that a micro-batch offloads of each stage (C, S) [bytes]."""
+    moved_CS: FloatArray = stages.layers_CS * offloaded_bytes(question, stages)[:, None]
+    return moved_CS
 
 
 def offloaded_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatArray:

@@ -17,7 +17,7 @@ from perfatlas.training.step.data_parallel import sharded_layers, step_collectiv
 from perfatlas.training.step.host import launch_s, launch_waits_s
 from perfatlas.training.step.jitter import jitter_share, scale_error
 from perfatlas.training.step.links import stage_send_s
-from perfatlas.training.step.memory import kept_by_stages, training_memory
+from perfatlas.training.step.memory import kept_by_stages, moved_by_stages, training_memory
 from perfatlas.training.step.offload import offloaded_layers
 from perfatlas.training.step.optimizer import optimizer_cost
 from perfatlas.training.step.pairs import overlapped_experts_s, paired_stages
@@ -208,7 +208,10 @@ def _memory(
     question: TrainingQuestion, stages: StageColumns, pipelines: Pipelines
 ) -> TrainingMemory:
     held_CR = peak_activations(pipelines, kept_by_stages(question, stages))
-    return training_memory(question, stages, held_CR)
+    moved_CR: FloatArray | float = 0.0
+    if question.recipe.activation_offload:
+        moved_CR = peak_activations(pipelines, moved_by_stages(question, stages))
+    return training_memory(question, stages, held_CR, moved_CR)
 
 
 def _passes(times: _RankTimes) -> FloatArray:

@@ -287,19 +287,19 @@ def _machine_page(answer: Row, *, reproduce: str) -> pages.Page:
         value, most = (text.format_value(row["limit"], row[n]) for n in ("value", "most"))
         label = text.label_of(row["limit"])
         costs.append(f"{label} {value} of at most {most}; {'; '.join(moved)}")
-    chiplets = [
-        f"{row['dies']}: {row['reason']}"
+    chiplets = "; ".join(
+        f"{row['dies']}: none meets all limits"
         if row["reason"]
-        else f"{row['dies']}: {row['chip_usd']:,.0f} USD, dies of {row[AREA]:,.0f} mm2"
+        else f"{row['dies']}: {row['chip_usd']:,.0f} USD, {row[AREA]:,.0f} mm2 each"
         for row in results.get("dies", ())
-    ]
+    )
     asked = {**answer, "results": {**results, "gpus": answer["scenario"].get("gpus") or 1}}
     return pages.answer_page(
         answer,
         [
             pages.Section(title="Cheapest machine", blocks=[pages.Values(all=shown)]),
             pages.Section(title="Solved fields", blocks=[solved]),
-            *([pages.Section(title="Dies of a device", blocks=chiplets)] if chiplets else []),
+            *([pages.Section(title="Dies of a device", blocks=[chiplets])] if chiplets else []),
             pages.Section(title="Limits and their costs", blocks=costs),
         ],
         title=text.headline(asked),

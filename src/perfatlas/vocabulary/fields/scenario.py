@@ -155,6 +155,13 @@ class Plan:
     sampling_penalties: bool = False
     weight_offload: Share = 0.0
     kv_offload: Share = 0.0
+    offload_prefetch: Annotated[
+        bool,
+        conditions.AnyOf(
+            conditions.NotEqual("weight_offload", 0.0),
+            conditions.AnySet("prefill_weight_offload", "decode_weight_offload", "choices"),
+        ),
+    ] = False
 
 
 @group("Formats", 4)
