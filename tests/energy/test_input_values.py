@@ -57,9 +57,7 @@ def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
         system="h100_sxm", m=8, n=8192, k=8192, input_distribution="zeros"
     )
     assert any("unchanged" in one for one in small.evidence.assumptions)
-    unknown = perfatlas.kernel_gemm(
-        system="h200_sxm{device.architecture=other}", **SIZE, input_distribution="zeros"
-    )
+    unknown = perfatlas.kernel_gemm(system="cpu", **SIZE, input_distribution="zeros")
     told = "input_distribution = zeros changes no time: no clock is predicted"
     assert any(told in one for one in unknown.evidence.assumptions)
 

@@ -100,7 +100,10 @@ CANDIDATES: Final[Examples] = [
     (DEEPSEEK | {"system": SIX, "tp": 4, "pp": 4, "batch": 1}, "cut groups of this plan"),
     (PLAIN | {"system": SIX, "tp": 4, "dp": 3}, "take 3 nodes of 6 GPUs and leave 6 GPUs idle"),
     (LLAMA | {"system": "h200_sxm{device.architecture=other}"}, "is not predicted: no energies"),
-    (LPU | {"input_distribution": "zeros"}, "input_distribution = zeros"),
+    (
+        LLAMA | {"system": "h200_sxm{device.architecture=other}", "input_distribution": "zeros"},
+        "input_distribution = zeros",
+    ),
     (PLAIN | {"power_cap_w": 600, "node_power_cap_w": 9000}, "node_power_cap_w has no effect"),
     (PLAIN | {"node_power_cap_w": 30_000}, "draws at most its TDP"),
     (PLAIN | {"engine": "vllm@0.6"}, "stands for it, with a wider interval"),
