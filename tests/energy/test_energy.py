@@ -179,7 +179,7 @@ def capped(watts: float | None, **fields: float) -> dict[str, Any]:
     return dict(perfatlas.kernel_gemm(system="h100_sxm", power_cap_w=watts, **shape).results)
 
 
-@pytest.mark.parametrize(("system", "engine"), [("maia_200", "vllm"), ("cpu", "vllm")])
+@pytest.mark.parametrize(("system", "engine"), [("h200_sxm{device.architecture=other}", "vllm")])
 def test_no_power_is_predicted_without_energies_and_the_answer_says_why(
     system: str, engine: str
 ) -> None:

@@ -109,7 +109,9 @@ def test_simulated_gpus_without_work_draw_the_power_of_a_board_without_kernels()
 
 @pytest.mark.parametrize("limit", ["power_cap_w", "node_power_cap_w"])
 def test_a_limit_of_unknown_effect_is_refused_before_anything_is_priced(limit: str) -> None:
-    scenario = Scenario.read({"model": LLAMA, "system": "maia_200", limit: 6000.0})
+    scenario = Scenario.read(
+        {"model": LLAMA, "system": "h200_sxm{device.architecture=other}", limit: 6000.0}
+    )
     question, (problem,) = resolve_scenarios([scenario])
     assert question is None
     assert isinstance(problem, UnsupportedError)

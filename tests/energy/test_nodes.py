@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.energy import node_power
+from perfatlas.energy import board_energy, node_parts, node_power
 from perfatlas.files import shipped_table
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import resolve_system, system_names
 from perfatlas.verbs.estimate import estimate_table
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -38,22 +38,47 @@ def test_the_links_of_superchips_by_hand() -> None:
     assert node.node_w(1200.0) == pytest.approx(components_w * 1.03 / 0.97)
 
 
-@pytest.mark.parametrize("name", list(shipped_table("data/energy/nodes.toml")))
+@pytest.mark.parametrize("name", list(shipped_table("data/hardware/nodes.toml")))
 def test_every_value_of_a_node_lies_in_its_interval_and_has_a_source(name: str) -> None:
-    values = {
-        key: one
-        for key, one in shipped_table("data/energy/nodes.toml")[name].items()
-        if key != "rated_w"
-    }
-    joined = {"c2c"} if name.startswith("nvl72_gb") else set()
-    assert set(values) == joined | {"cpu", "switch", "nic", "other", "fans", "efficiency"}
+    values = node_parts(name)
+    assert values is not None
+    assert set(values) >= {"nic", "other", "fans", "efficiency"}
     for one in values.values():
         assert 0.0 < one["low"] <= one["value"] <= one["high"]
         assert one["kind"] in ("datasheet", "derived", "assumed", "fitted")
         assert len(one["ref"]) > 10
 
 
-@pytest.mark.parametrize("system", ["a100_sxm", "h100_sxm", "b200_sxm"])
+def test_a_node_shares_the_parts_of_another_but_for_those_it_has_not() -> None:
+    own, like = node_parts("ubb_8_400"), node_parts("hgx_b200")
+    assert own is not None
+    assert like is not None
+    assert own["other"] == like["other"]
+    assert own["cpu"] != like["cpu"]
+    assert set(like) - set(own) == {"switch"}
+
+
+def test_a_rack_of_rubin_draws_what_is_reported() -> None:
+    system = resolve_system("rubin")
+    reported = shipped_table("data/energy/nodes.toml")["nvl72_rubin"]["rack_w"]
+    assert reported["low"] <= 18 * node_power(system.node).node_w(1800.0) <= reported["high"]
+
+
+@pytest.mark.parametrize("system", system_names())
+def test_every_system_of_the_catalog_has_watts_and_their_interval(system: str) -> None:
+    found = resolve_system(system)
+    board = board_energy(found.device)
+    low_w, node_w, high_w = (
+        node_power(found.node, end).node_w(found.device.tdp_w) for end in ("low", "value", "high")
+    )
+    assert found.node.devices * found.device.tdp_w < node_w
+    assert 0.0 < low_w < node_w < high_w
+    assert 0.0 < board.idle_w <= board.on_w <= board.cap_w
+    assert all(joules > 0.0 for joules in board.flop_j.values())
+    assert 0.0 < board.low < 1.0 < board.high
+
+
+@pytest.mark.parametrize("system", ["v100_sxm2_32gb", "a100_sxm", "h100_sxm", "b200_sxm", "gb10"])
 def test_a_node_at_its_tdp_draws_less_than_its_rated_power(system: str) -> None:
     found = resolve_system(system)
     watts = node_power(found.node).node_w(found.device.tdp_w)
@@ -87,12 +112,11 @@ def test_facility_power_and_electricity_by_hand() -> None:
 
 
 def test_nodes_without_data_have_no_power_and_tables_equal_estimates() -> None:
-    systems = ["h100_sxm", "l40s", "h100_sxm"]
+    systems = ["h100_sxm", "h200_sxm{device.architecture=other}", "h100_sxm"]
     table: dict[str, list[Any]] = {"model": [LLAMA] * 3, "system": systems, "isl": [1024] * 3}
     found = estimate_table(table | {"osl": [128] * 3, "pue": [1.25, 1.25, None]}).columns
     single = served(pue=1.25)
     for name in ("node_power_w", "node_power_w_high", "facility_power_w"):
         assert found[name][0] == pytest.approx(single[name], rel=1e-12)
-    assert found["power_w"][1] > 0.0
     assert found["node_power_w"][1] is None
     assert found["facility_power_w"][2] is None

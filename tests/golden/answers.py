@@ -98,7 +98,8 @@ class KeyMap:
             compared.
         intervals: Start of questions -> why the limits of their intervals are other ones; their
             keys are compared, their numbers not.
-        revalued: Metric -> why its numbers are other ones in any answer; it must still be answered.
+        revalued: Metric, or last part of keys such as `power_w_low` -> why its numbers are others
+            in any answer; it must still be answered.
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -179,7 +180,8 @@ def differences(
     for key, value in wanted.items():
         other = found.get(key, NOTHING)
         free = (limits and is_limit(key)) or (tolerance and key.endswith(DIGEST))
-        free = free or not keys.revalued.keys().isdisjoint(_metrics_of(key))
+        told = {*_metrics_of(key), PLACE.sub("", key).rpartition(".")[2]}
+        free = free or not keys.revalued.keys().isdisjoint(told)
         if free and other is not NOTHING:
             same = True
         elif by_statistics:

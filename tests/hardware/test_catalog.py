@@ -11,7 +11,7 @@ from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import Device, describe, resolve_system, system_names
 from perfatlas.hardware.schema import FIELDS, KINDS
 from perfatlas.measurements.calibrations import has_shipped
-from perfatlas.quantities import InvalidSpecError, Kind
+from perfatlas.quantities import InvalidSpecError, Kind, UnsupportedError
 
 # Names that may not disappear; a new one needs no line here.
 PROMISED = {
@@ -211,3 +211,18 @@ def test_names_that_people_type(typed: str, meant: str) -> None:
 def test_a_card_of_another_size_is_not_meant() -> None:
     with pytest.raises(InvalidSpecError, match="unknown system 'a100-40gb'"):
         resolve_system("a100-40gb")
+
+
+def test_a_cell_of_a_card_may_state_what_sources_dispute() -> None:
+    ascend = resolve_system("ascend_950pr")
+    assert ascend.ranges["device.peak.fp4"] == (1560e12, 2000e12)
+    assert ascend.device.peak_flop_per_s["fp4"] == 2000e12
+    assert not resolve_system("ascend_950pr{device.peak.fp4=1.8PFLOP/s}").ranges.get(
+        "device.peak.fp4"
+    )
+
+
+@pytest.mark.parametrize("name", ["crescent-island", "ascend_970", "AI200", "Jaguar-Shores"])
+def test_machines_without_usable_figures_are_refused_with_that_reason(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="that a prediction could use"):
+        resolve_system(name)

@@ -99,8 +99,11 @@ CANDIDATES: Final[Examples] = [
     (PLAIN | {"isl": 200_000}, "exceeds the model's context length of 131072"),
     (DEEPSEEK | {"system": SIX, "tp": 4, "pp": 4, "batch": 1}, "cut groups of this plan"),
     (PLAIN | {"system": SIX, "tp": 4, "dp": 3}, "take 3 nodes of 6 GPUs and leave 6 GPUs idle"),
-    (LLAMA | {"system": "maia_200"}, "is not predicted: no energies"),
-    (LPU | {"input_distribution": "zeros"}, "input_distribution = zeros"),
+    (LLAMA | {"system": "h200_sxm{device.architecture=other}"}, "is not predicted: no energies"),
+    (
+        LLAMA | {"system": "h200_sxm{device.architecture=other}", "input_distribution": "zeros"},
+        "input_distribution = zeros",
+    ),
     (PLAIN | {"power_cap_w": 600, "node_power_cap_w": 9000}, "node_power_cap_w has no effect"),
     (PLAIN | {"node_power_cap_w": 30_000}, "draws at most its TDP"),
     (PLAIN | {"engine": "vllm@0.6"}, "stands for it, with a wider interval"),

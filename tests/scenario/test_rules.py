@@ -104,7 +104,7 @@ OTHERS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]] 
             ({"node_mtbf_s": 1e6}, "node_mtbf_s requires repair_s"),
             ({"power_w": 500}, "power_w requires idle_power_w"),
             (
-                {"power_w": 500, "idle_power_w": 600, "site_cap_w": 1e6},
+                {"power_w": 500, "idle_power_w": 600},
                 "idle_power_w = 600 exceeds power_w = 500",
             ),
             ({"site_cap_w": 1e6, "response": "drain"}, "jobs end above a cap of the site"),
@@ -128,6 +128,7 @@ OTHERS: Final[list[tuple[type[InputFields], Fields, list[tuple[Fields, str]]]]] 
                 "tokens_per_step missing",
             ),
             ({"step_time_s": 6.0, "mfu": 0.4}, "mfu and step_time_s are mutually exclusive"),
+            ({"power_w": 90, "idle_power_w": 100}, "idle_power_w = 100 exceeds power_w = 90"),
             ({"what_if": True, "work_s": 60}, "what_if requires duration_s"),
             ({"what_if": True, "num_seeds": 2}, "num_seeds = 2: what_if compares changes on the"),
         ],

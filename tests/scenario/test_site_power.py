@@ -16,6 +16,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.reliability.jobs.model import Cluster
 from perfatlas.scenario.cluster_schedules import Site, parse_schedule
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
+from tests.hardware.test_user_files import COMPLETE
 
 JOBS: Final[dict[str, Any]] = {
     "load": 0.8, "num_jobs": 200, "run_median_s": 7200, "nodes": 16, "power_w": 600.0,
@@ -149,9 +150,11 @@ def test_what_does_not_suit_is_refused(changes: dict[str, Any], words: str) -> N
         fleet_schedule(**SITE | changes)
 
 
-def test_nodes_without_power_are_refused() -> None:
+def test_nodes_without_power_are_refused(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(COMPLETE, "utf-8")
     with pytest.raises(UnsupportedError, match="leave out system"):
-        fleet_schedule(**SITE, system="mi300x")
+        fleet_schedule(**SITE, system=str(own))
 
 
 def test_the_command_writes_the_samples(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_what_does_not_suit_is_refused(changes: dict[str, Any], words: str) -> N
 
 def test_what_is_not_known_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="no power of its nodes"):
-        train(**JOB | {"system": "mi300x", "trace_duration_s": 60})
+        train(**JOB | {"system": "h200_sxm{device.architecture=other}", "trace_duration_s": 60})
     with pytest.raises(InvalidSpecError, match="trace_duration_s is missing"):
         training_power(**JOB)
     row = train_columns({name: [value] for name, value in JOB.items()} | {"trace_duration_s": [9]})

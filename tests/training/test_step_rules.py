@@ -50,7 +50,11 @@ GRAPHS: Final[list[tuple[Fields, str]]] = [
 ]
 RECIPES: Final[list[tuple[Fields, Fields, str]]] = [
     (DENSE, {"engine": "inductor"}, "inductor trains graphs of operators, and meta-llama"),
-    (DENSE, {"system": "maia_200", "power_cap_w": 400.0}, "no energies are known of other"),
+    (
+        DENSE,
+        {"system": "h200_sxm{device.architecture=other}", "power_cap_w": 400.0},
+        "no energies are known of other",
+    ),
     (DENSE, {"tier": "bound", "power_cap_w": 400.0}, "power_cap_w lowers a clock that is"),
     (DENSE, {"tier": "measured"}, "gradients have no measured rows; use auto"),
     (DENSE, {"format": "mxfp8"}, "scale blocks of 32 elements, and h100_sxm has none"),

@@ -11,7 +11,7 @@ from perfatlas.answer.breakdown import calibration_rows, match_versions, tier_of
 from perfatlas.answer.clock_notes import clock_causes, clock_note
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
-from perfatlas.energy import board_energy
+from perfatlas.energy import board_energy, node_note
 from perfatlas.engines import SUPPORT, release_spread, unseen_kinds, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
@@ -171,6 +171,7 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
             *notes,
             *system.notes,
             *board.notes,
+            *filter(None, [node_note(system.node.name)]),
             *standing,
             *_uncorrected(question, costs),
             *_clocks(question, costs),

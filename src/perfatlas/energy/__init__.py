@@ -6,7 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.energy.boards import (
-        PowerColumns, board_energy, energy_data, idle_power_remarks, lowest_clock, power_columns,
+        PowerColumns, board_energy, energy_data, lowest_clock, power_columns,
         power_interval, unreached_limit_note, voltage,
     )
     from perfatlas.energy.clock import (
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
         running_periods,
     )
     from perfatlas.energy.operators import (
-        NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, with_energy,
+        NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_note, node_parts, node_power,
+        with_energy,
     )
     from perfatlas.energy.smoothing import (
         SMOOTHED_S, Smoothing, check_smoothing, smoothed_power, smoothed_steps,

@@ -361,11 +361,3 @@ def unreached_limit_note(
     if by_node:
         limit = f"node_power_cap_w has no effect here: it leaves {limit_w:.0f} W to each GPU, and"
     return f"{limit} {device} draws at most its TDP, {cap_w:g} W"
-
-
-def idle_power_remarks(power_w: float | None, idle_w: float | None) -> list[str]:
-    """Return a warning if the power of a waiting GPU is above that of one that computes."""
-    if power_w is None or idle_w is None or idle_w <= power_w:
-        return []
-    above = f"idle_power_w = {idle_w:g} W is above power_w = {power_w:g} W"
-    return [f"{above}: GPUs that wait draw more than GPUs that compute"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ ZEROS_UNUSED: Final = (
     "input_distribution = zeros has no effect here: it lowers power, which is not predicted"
 )
 HOST: Final = ("cpu", "c2c", "switch", "other")  # parts of a node that draw the same at any load
+PARTS: Final = (*HOST, "nic", "fans", "efficiency")
 OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}
 NODE_COLUMNS: Final = ("power_w", "power_w_low", "power_w_high", "gpus")
 
@@ -126,6 +128,29 @@ class NodePower:
         return (node_w / self.factor - self.host_w) / self.devices
 
 
+@cache
+def node_parts(name: str) -> Mapping[str, Any] | None:
+    """Return the power of each part of a node with interval and source, None without data."""
+    row = shipped_table("data/energy/nodes.toml").get(name)
+    if row is None:
+        return None
+    parts = {**(node_parts(row["like"]) or {} if "like" in row else {}), **row}
+    return {n: parts[n] for n in PARTS if n in parts and n not in row.get("none", ())}
+
+
+def node_note(name: str) -> str:
+    """Return how the power of the parts of a node is known, "" for a node without data."""
+    by_kind: dict[str, list[str]] = {}
+    for part, value in (node_parts(name) or {}).items():
+        by_kind.setdefault(value["kind"], []).append(part)
+    if not by_kind:
+        return ""
+    kinds = ", ".join(f"{' and '.join(parts)} {kind}" for kind, parts in by_kind.items())
+    if "fitted" in by_kind:
+        return f"power of nodes {name}: {kinds}"
+    return f"power of nodes {name}: {kinds}; no AC power of such a node was compared"
+
+
 def node_power(node: Node, end: str = "value") -> NodePower:
     """Return the power of a node beside its accelerators, NaN for a node without data.
 
@@ -136,7 +161,7 @@ def node_power(node: Node, end: str = "value") -> NodePower:
     Source: data/energy/nodes.toml, one source per value.
     Limits: Processors and switches draw the same power at any load.
     """
-    node_data = shipped_table("data/energy/nodes.toml").get(node.name)
+    node_data = node_parts(node.name)
     if node_data is None:
         return NodePower(devices=node.devices, host_w=math.nan, factor=math.nan)
     host_w = sum(node_data[name][end] for name in HOST if name in node_data)

@@ -91,9 +91,12 @@ def _card_spec(name: str) -> Spec:
             if cell == ABSENT:
                 without.add(path)
                 continue
-            text = FLAGS.get(cell, f"{cell} {unit}" if unit else cell)
-            value = FIELDS[path].reader.read(text, f"{name}: {path}")
-            entries[path] = files.Entry(value, assumed if path in ASSUMED else source)
+            value, *ends = (
+                FLAGS.get(one, f"{one} {unit}" if unit else one) for one in cell.split("|")
+            )
+            stated = {"value": value, "range": ends or None}
+            own = assumed if path in ASSUMED else source
+            entries[path] = files.read_entry(FIELDS[path].reader, stated, own, f"{name}: {path}")
     spec = _based(Spec(name=name, origin=name, entries=entries), row["base"])
     kept = {path: entry for path, entry in spec.entries.items() if path not in without}
     return replace(spec, entries=kept)

@@ -138,8 +138,10 @@ class TokenEnergy(NamedTuple):
         rate, low_rate, high_rate = rates
         power_w = np.minimum(self.on_w + self.dynamic_j * rate, self.cap_w)
         low, high = self._interval(rate)
+        # without a least rate, boards draw at least what they draw between kernels
+        least_rate = np.where(np.isnan(low_rate) & np.isfinite(high_rate), 0.0, low_rate)
         ends_w = (
-            low * np.minimum(self.on_w + self.dynamic_j * low_rate, self.cap_w),
+            low * np.minimum(self.on_w + self.dynamic_j * least_rate, self.cap_w),
             np.minimum(high * (self.on_w + self.dynamic_j * high_rate), self.cap_w),
         )
         token_j = power_w / rate

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import HOUR_S, InvalidSpecError, Rule, did_you_mean, repr_for_error
-from perfatlas.scenario.fields import InputFields
+from perfatlas.scenario.fields import IDLE_POWER_RULE, InputFields
 from perfatlas.vocabulary.fields import (
     ClusterPower,
     ScheduledFailures,
@@ -82,17 +82,7 @@ class ScheduleFields(
             lambda c: c.is_set("power_w") & ~c.is_set("idle_power_w"),
             "power_w requires idle_power_w, the power of a GPU without a job, such as 80",
         ),
-        Rule(
-            lambda c: (
-                c.is_set("power_w")
-                & c.is_set("idle_power_w")
-                & (c.is_set("site_cap_w") | c.is_set("site_profile"))
-                & (c.numbers("idle_power_w") > c.numbers("power_w"))
-            ),
-            "idle_power_w = {idle_power_w:g} exceeds power_w = {power_w:g}: caps of the site count"
-            " GPUs that compute as those that draw most",
-            "set power_w to the power of a GPU that computes",
-        ),
+        IDLE_POWER_RULE,
         Rule(
             lambda c: (
                 (c.is_set("site_cap_w") | c.is_set("site_profile")) & c.equals("response", "drain")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,
     )
     from perfatlas.scenario.fields.rules import (
-        Refusals, always, no_effect_sentence, refuse_unused, unused_warnings, without_effect,
+        IDLE_POWER_RULE, Refusals, always, no_effect_sentence, refuse_unused, unused_warnings,
+        without_effect,
     )
     from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic
     from perfatlas.scenario.fields.vocabulary import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, Rule
 from perfatlas.scenario.fields.columns import distinct_rows
 from perfatlas.vocabulary.fields import is_set, value_text
 
@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.operators import IntArray
-    from perfatlas.quantities import PerfatlasError, Rule
+    from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields.columns import BoolArray, Columns
     from perfatlas.vocabulary.fields import Field, Missing
     from perfatlas.vocabulary.fields.conditions import Facts
 
     Reason = Callable[[int], PerfatlasError]
+
+IDLE_POWER_RULE: Final[Rule[Columns]] = Rule(
+    lambda c: c.numbers("idle_power_w") > c.numbers("power_w"),
+    "idle_power_w = {idle_power_w:g} exceeds power_w = {power_w:g}, that of a GPU that computes",
+    "set power_w to at least idle_power_w",
+)
 
 
 def without_effect(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.cost import energy_usd
-from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import HOUR_S
 
 if TYPE_CHECKING:
@@ -49,8 +48,7 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
     evidence = replace(
         answer.evidence, assumptions=(*answer.evidence.assumptions, _power_note(inputs, idle_w))
     )
-    warnings = (*answer.warnings, *idle_power_remarks(inputs.power_w, inputs.idle_power_w))
-    return replace(answer, results=results, breakdown=rows, evidence=evidence, warnings=warnings)
+    return replace(answer, results=results, breakdown=rows, evidence=evidence)
 
 
 def _power_note(inputs: Goodput, idle_w: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer import averaged, half_widths
 from perfatlas.quantities import InvalidSpecError, Rule, two_digits
-from perfatlas.scenario.fields import InputFields
+from perfatlas.scenario.fields import IDLE_POWER_RULE, InputFields
 from perfatlas.vocabulary.fields import (
     JobFailures,
     JobOnFleet,
@@ -118,6 +118,7 @@ class Goodput(
             lambda c: c.is_set("step_time_s") & c.is_set("mfu"),
             "mfu and step_time_s are mutually exclusive",
         ),
+        IDLE_POWER_RULE,
     )
 
     @classmethod

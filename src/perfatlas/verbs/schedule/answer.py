@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import DAY_S, InvalidSpecError
 from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
 from perfatlas.reliability.jobs.run import measured_jobs
@@ -406,7 +405,6 @@ def _answer(
     warnings = [
         *ready.warnings,
         *ready.node_failures.warnings,
-        *idle_power_remarks(inputs.power_w, inputs.idle_power_w),
         *outcome.remarks(),
         *((tail,) if tail else ()),
     ]
