@@ -12,12 +12,16 @@ import numpy as np
 
 from perfatlas import inference
 from perfatlas.cost import PoolPrices, TokenCounts, cost_columns
+from perfatlas.energy import node_power
+from perfatlas.hardware import resolve_system
 from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
+from perfatlas.quantities import UnsupportedError
 from perfatlas.quantization import change_columns
 from perfatlas.scenario.deployments import quantized
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
+from perfatlas.studies.deployments.limits import AC_POWER
 from perfatlas.studies.refusals import refused_by_rule
 
 if TYPE_CHECKING:
@@ -120,6 +124,7 @@ def _priced(
     results = inference.result_columns(candidates, evaluated)
     results |= costs(inputs, results, [(family.fields["system"], 1.0)])
     results |= accuracies(inputs, candidates)
+    results |= ac_powers(inputs, results, family.fields["system"])
     return Points(
         family=family,
         rows=rows[fitting],
@@ -185,6 +190,33 @@ def accuracies(inputs: SearchInputs, question: Candidates) -> dict[str, FloatArr
         return {}
     changes = change_columns([quantized(question, benchmark, inputs.quantization_method)])
     return {name: np.repeat(values, question.size) for name, values in changes.items()}
+
+
+def ac_powers(
+    inputs: SearchInputs, results: Mapping[str, FloatArray], name: str
+) -> dict[str, FloatArray]:
+    """Return the AC power of a node over its GPUs with its interval (P,) [W], nothing if not asked.
+
+    Args:
+        results: Results with the power of a board and its interval (P,).
+        name: The system.
+
+    Raises:
+        UnsupportedError: The power of the device or of its nodes is not predicted.
+    """
+    if inputs.max_deployment_power_w is None:
+        return {}
+    node, found = resolve_system(name).node, {}
+    for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
+        meter = node_power(node, end)
+        host_w = meter.node_w(0.0) / meter.devices
+        found[f"{AC_POWER}{suffix}"] = host_w + meter.factor * results[f"power_w{suffix}"]
+    if np.isnan(found[AC_POWER]).any():
+        raise UnsupportedError(
+            f"max_deployment_power_w: the power of {name} or of its nodes is not predicted; leave"
+            " out max_deployment_power_w, or search other systems"
+        )
+    return found
 
 
 def costs(
