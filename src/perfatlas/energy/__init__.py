@@ -18,7 +18,8 @@ if TYPE_CHECKING:
         running_periods,
     )
     from perfatlas.energy.operators import (
-        NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, with_energy,
+        NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_power, optics_note,
+        switch_optics_w, with_energy,
     )
     from perfatlas.energy.smoothing import (
         SMOOTHED_S, Smoothing, check_smoothing, smoothed_power, smoothed_steps,
