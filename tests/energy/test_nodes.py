@@ -11,6 +11,7 @@ from perfatlas.energy import node_power, switch_optics_w
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.model import find_rate
 from perfatlas.verbs.estimate import estimate_table
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -44,6 +45,8 @@ def test_the_optics_of_switches_by_hand() -> None:
     less = served(system="gb300{node.switch_optics=co_packaged}", **metered)
     per_gpu_w = 3 * (15.5 - 5.2) * pluggable.factor
     assert more["facility_power_w"] - less["facility_power_w"] == pytest.approx(per_gpu_w)
+    # no flap in 10^6 port-hours: at most three
+    assert find_rate("co_packaged_port").per_day == pytest.approx(3.0 * 24.0 / 1e6)
     with pytest.raises(InvalidSpecError, match="did you mean 'co_packaged'"):
         resolve_system("gb300{node.switch_optics=copackaged}")
 

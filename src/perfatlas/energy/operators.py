@@ -171,14 +171,12 @@ def optics_note(node: Node) -> str:
     if node.switch_optics == "none":
         return ""
     row = shipped_table("data/energy/optics.toml")[node.switch_optics]
-    told = (
+    return (
         f"optics of switches between nodes ({node.switch_optics}) add {switch_optics_w(node):.3g} W"
         f" ({switch_optics_w(node, 'low'):.3g} to {switch_optics_w(node, 'high'):.3g}) for each NIC"
-        f" to the power of a node: {row['port_w']['ref']}; no dated price is known"
+        f" to the power of a node: {row['port_w']['ref']}; no dated price is known, and failures"
+        f" count with a fleet: rate {row['failures']} per port (perfatlas catalog rates)"
     )
-    if (flaps := row.get("flaps_per_port_hour")) is None:
-        return told
-    return f"{told}; at most {flaps['value']:g} flaps per port-hour at 95%: {flaps['ref']}"
 
 
 def node_columns(
