@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.parallelism import gpus_of_nodes, most_replicas
 from perfatlas.reliability.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.studies.deployments.groups import LATENCIES
+from perfatlas.studies.deployments.points import AC_POWER
 from perfatlas.studies.pareto import pareto_points
 from perfatlas.studies.probability import probability_at_most, value_exceeded
 from perfatlas.studies.ranking import best_of_groups, ranking_values
@@ -33,7 +34,6 @@ COST: Final = "usd_per_million_output_tokens"
 MAX_COST: Final = f"max_{COST}"
 LOSS: Final = "max_accuracy_loss"
 POWER: Final = "max_deployment_power_w"
-AC_POWER: Final = "ac_power_w"  # of a node over its GPUs
 RATE: Final = "request_rate"
 AVAILABILITY: Final = "availability"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"

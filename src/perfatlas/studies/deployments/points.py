@@ -21,7 +21,6 @@ from perfatlas.quantization import change_columns
 from perfatlas.scenario.deployments import quantized
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
-from perfatlas.studies.deployments.limits import AC_POWER
 from perfatlas.studies.refusals import refused_by_rule
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 LOADS: Final = (1.0, 2.0, 3.0, *(float(n << k) for k in range(11) for n in (4, 5, 6, 7)))
 BLOCK: Final = 1500  # candidates that are priced together, to limit memory
 COSTS: Final = tuple(f"usd_per_million_output_tokens{end}" for end in ("", "_low", "_high"))
+AC_POWER: Final = "ac_power_w"  # of a node over its GPUs
 # what ends the loads of a candidate
 ENDS: Final = ("loads", "kv_cache", "max_num_seqs", "max_num_batched_tokens")
 
