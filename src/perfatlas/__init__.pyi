@@ -1493,7 +1493,7 @@ def fleet_schedule(
         trace_resolution_s: Time between two samples of the power of the site, such as 1h [s].
             Default: no power over time. Needs power_w.
         trace_limit_w: Power of the facility above which time is counted [W], such as 2MW. Default:
-            the caps. Needs trace_resolution_s.
+            none. Needs trace_resolution_s.
         pue_fixed_share: Share of the overhead at full load, pue - 1, that does not depend on the
             load [fraction]. Default: 0. Needs pue and (trace_resolution_s or site_cap_w or
             site_profile).
@@ -4183,6 +4183,7 @@ def search(
     slo_percentile: float | str | None = None,
     max_usd_per_million_tokens: float | str | None = None,
     max_accuracy_loss: float | str | None = None,
+    max_deployment_power_w: float | str | None = None,
     solve: object = None,
     max_power_w: float | str | None = None,
     max_die_area_mm2: float | str | None = None,
@@ -4310,6 +4311,9 @@ def search(
             none. Needs a language model.
         max_accuracy_loss: Limit of the points that number formats lose of benchmark, against bf16
             [points]. Default: none. Needs a language model.
+        max_deployment_power_w: Limit of the mean AC power of the nodes of the serving replicas
+            [W], such as 100kW; each GPU counts with its share of its node. Default: none. Needs a
+            language model and mode = static or aggregated.
         solve: Fields of the device to solve: the cheapest machine that meets the SLOs, with a
             range each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.*
             for memory, L2 and SMs, and device.dies=1:4 for one large die or chiplets. Default: the
@@ -4328,7 +4332,7 @@ def search(
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
             [fraction]. Default: 0.8. Needs slo_ttft_s or slo_tpot_s or slo_itl_s or
             slo_request_latency_s or max_usd_per_million_tokens or max_accuracy_loss or
-            request_rate.
+            max_deployment_power_w or request_rate.
         emit: Print the commands that launch the best plan, with the arguments that the
             documentation of this engine names; dynamo launches vLLM or TensorRT-LLM workers.
             Default: none. Needs a language model.

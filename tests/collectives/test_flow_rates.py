@@ -328,9 +328,11 @@ def test_no_collective_is_faster_than_the_bytes_on_its_links(name: str, op: str)
     else:  # whatever the algorithm, a node receives what other nodes have
         moved = size if op in ("all_reduce", "send_recv") else beyond
         least_s = moved / (node.nics * node.nic_bandwidth * unit / node.devices)
-    shapes = {"bytes": np.array([size]), "ranks": np.array([float(ranks)]), "stride": np.ones(1)}
+    shapes = CollectiveShapes(
+        op=op, bytes=np.array([size]), ranks=np.array([float(ranks)]), stride=np.ones(1)
+    )
     prices = price_collectives(
-        CollectiveShapes(op=op, **shapes),
+        shapes,
         systems=[system],
         system_index_U=np.zeros(1, np.int64),
         tier="auto",
@@ -346,8 +348,8 @@ def test_an_exchange_of_a_torus_crosses_the_middle_of_its_longest_axis(
 ) -> None:
     # 256 chips of 90 GB/s a link: 128 send half of 1 GB over 2 x 16 links, 1 GB x 16 / (8 x 90e9)
     scale_up = resolve_system(system).device.scale_up
-    size = {"bytes": 10**9, "gpus": scale_up.domain_size}
-    found = collective(system=system, op="all_to_all", **size).results
+    chips = scale_up.domain_size
+    found = collective(system=system, op="all_to_all", bytes=10**9, gpus=chips).results
     expected_s = 1e9 * axis / (links * scale_up.bandwidth / scale_up.links)
     assert found["bound_time_s"] == pytest.approx(expected_s)
     assert found["time_s_low"] >= found["bound_time_s"]

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.energy import board_energy, node_parts, node_power
+from perfatlas.energy import board_energy, node_parts, node_power, switch_optics_w
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.model import find_rate
 from perfatlas.verbs.estimate import estimate_table
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -24,6 +26,29 @@ def test_the_power_of_a_node_by_hand() -> None:
     own = node_power(resolve_system("h100_sxm").node)
     components_w = 8 * 700.0 + 560.0 + 300.0 + 400.0 + 8 * 34.0
     assert own.node_w(700.0) == pytest.approx(components_w * 1.031 / 0.94)
+
+
+def test_the_optics_of_switches_by_hand() -> None:
+    plain, pluggable, co_packaged = (
+        node_power(resolve_system(f"gb300{{node.switch_optics={kind}}}").node)
+        for kind in ("none", "pluggable", "co_packaged")
+    )
+    # four NICs of 800 Gbit/s with three ends at switches of 15.5 and 5.2 W
+    assert pluggable.host_w - plain.host_w == pytest.approx(4 * 3 * 15.5)
+    assert co_packaged.host_w - plain.host_w == pytest.approx(4 * 3 * 5.2)
+    slower = resolve_system("h100_sxm{node.switch_optics=pluggable}").node
+    assert switch_optics_w(slower) == pytest.approx(3 * 15.5 / 2)  # 400 Gbit/s
+    ends = [switch_optics_w(slower, end) for end in ("low", "value", "high")]
+    assert ends == sorted(ends)
+    metered = {"concurrency": 16, "usd_per_kwh": 0.1}
+    more = served(system="gb300{node.switch_optics=pluggable}", **metered)
+    less = served(system="gb300{node.switch_optics=co_packaged}", **metered)
+    per_gpu_w = 3 * (15.5 - 5.2) * pluggable.factor
+    assert more["facility_power_w"] - less["facility_power_w"] == pytest.approx(per_gpu_w)
+    # no flap in 10^6 port-hours: at most three
+    assert find_rate("co_packaged_port").per_day == pytest.approx(3.0 * 24.0 / 1e6)
+    with pytest.raises(InvalidSpecError, match="did you mean 'co_packaged'"):
+        resolve_system("gb300{node.switch_optics=copackaged}")
 
 
 def test_the_links_of_superchips_by_hand() -> None:

@@ -325,6 +325,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "usd_per_gpu_hour": (2.0, 3.0),
         "max_usd_per_million_tokens": (5.0, 0.5),
         "max_accuracy_loss": (0.0, 2.0),
+        "max_deployment_power_w": (3000.0, 1e5),
         "solve": ("device.l2", "device.*"),
         "max_power_w": (300.0, 600.0),
         "max_die_area_mm2": (600.0, 900.0),

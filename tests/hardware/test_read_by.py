@@ -10,7 +10,7 @@ import pytest
 
 import perfatlas
 from perfatlas.cost import chip_cost
-from perfatlas.energy import board_energy
+from perfatlas.energy import board_energy, switch_optics_w
 from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.hardware.catalog import catalog_spec
 from perfatlas.quantities import PerfatlasError, UnsupportedError
@@ -144,6 +144,7 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
     "weight_offload and kv_offload": (second,),
     "power and energy": (board,),
     "chip cost": (chip,),
+    "power of nodes": (lambda s: {"optics": switch_optics_w(resolve_system(s).node)},),
     "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
 }
 WATTS = [metric.name for metric in METRICS.values() if metric.unit in ("W", "J")]
@@ -191,6 +192,7 @@ ELSEWHERE = {  # where the base does not state or read them
     "fabric.planes": ("b200_sxm", "2"),
     "node.topology": ("l40s", "two_switches_8"),
     "node.peer_access": ("l40s", "yes"),
+    "node.switch_optics": ("h100_sxm", "co_packaged"),
 }
 CHANGED = [
     path for path in FIELDS if path != "device.kind"

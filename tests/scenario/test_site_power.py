@@ -79,7 +79,10 @@ def test_caps_hold_by_hour(tmp_path: Path) -> None:
     capped = fleet_schedule(**SITE, **SAVED, **asked)
     columns = power_of(capped)
     assert np.all(columns["facility_power_w"] <= columns["cap_w"] * (1 + 1e-9))
-    assert capped.results["site_above_limit_share"] == 0.0
+    assert capped.results["site_above_cap_share"] == 0.0
+    assert "site_above_limit_share" not in capped.results
+    both = fleet_schedule(**SITE, **SAVED, **asked, trace_limit_w=1.0).results
+    assert (both["site_above_cap_share"], both["site_above_limit_share"]) == (0.0, 1.0)
     assert capped.results["wait_s"]["mean"] > free.results["wait_s"]["mean"]
     lasts_s = np.diff([*columns["time_s"], capped.results["duration_s"]])
     kwh = columns["facility_power_w"] * lasts_s / 3.6e6

@@ -14,7 +14,7 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.files import read_table
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import SearchAnswer, search
 
@@ -222,3 +222,27 @@ def test_systems_alone_are_all_that_are_searched() -> None:
     assert listed.scenario == further.scenario
     with pytest.raises(InvalidSpecError, match="system is required"):
         search(**fields, systems="h100_sxm,,h200_sxm")
+
+
+def test_the_power_of_nodes_limits_a_search() -> None:
+    asked = SMALL | {"gpus": 8}
+    free = search(**asked).results["plans"][0]
+    limits = (4500.0, 6000.0, 1e6)
+    plans = [search(**asked, max_deployment_power_w=limit).results["plans"][0] for limit in limits]
+    rates = [plan["output_tokens_per_s_per_gpu"] for plan in plans]
+    assert rates == sorted(rates)
+    assert rates[-1] == free["output_tokens_per_s_per_gpu"]
+    for plan, limit in zip(plans[:2], limits, strict=False):
+        names = ("tp", "pp", "dp", "concurrency", "max_num_batched_tokens")
+        fields = {name: plan[name] for name in names}
+        lengths = {name: asked[name] for name in ("model", "system", "isl", "osl")}
+        node = perfatlas.estimate(**lengths, **fields, usd_per_kwh=0.1).results
+        assert node["node_power_w"] < limit
+    assert plans[1]["concurrency"] < free["concurrency"]
+    with pytest.raises(InfeasibleError) as refused:
+        search(**asked, max_deployment_power_w=2000)
+    assert "use fewer GPUs" in " ".join(refused.value.advice)
+    with pytest.raises(UnsupportedError, match="is not predicted"):
+        search(**asked | {"system": "mi300x"}, max_deployment_power_w=6000)
+    with pytest.raises(InvalidSpecError, match="set mode"):
+        search(**asked, mode="disaggregated", max_deployment_power_w=6000)

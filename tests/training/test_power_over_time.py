@@ -25,7 +25,9 @@ from perfatlas.energy import (
 from perfatlas.files import read_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.charts import LineChart
 from perfatlas.verbs.train import train, train_columns, training_power
+from perfatlas.verbs.train.blocks import training_page
 
 JOB: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -176,6 +178,20 @@ def test_the_command_writes_the_samples(tmp_path: Path) -> None:
     assert table.cells("time_s")[:3] == [0.0, 0.01, 0.02]
     assert max(table.cells("job_power_w")) <= 8498
     assert main(["train", *words, "--power-trace", str(path)]) == 2
+
+
+def test_pictures_show_the_limit_and_the_power_without_smoothing() -> None:
+    asked = JOB | {"system": "gb200", "trace_duration_s": 20, "trace_limit_w": 1.2e4}
+    answer = train(**asked, rack_gpus=4, power_floor_w=960, ramp_up_w_per_s=5e3)
+    drawn = dict(training_page(answer.to_dict(), reproduce="").charts())
+    first = drawn["Power over the first steps: meta-llama/Llama-3.1-8B, job of gb200"]
+    assert isinstance(first, LineChart)
+    assert [line.name for line in first.lines] == ["without smoothing", "smoothed", "limit"]
+    plain, smoothed, limit = (line.y for line in first.lines)
+    assert min(plain) < min(smoothed)
+    assert set(limit) == {1.2e4}
+    assert 0.0 < first.y.bottom < min(plain)
+    assert "Power over time: meta-llama/Llama-3.1-8B, rack of gb200" in drawn
 
 
 SQUARE: Final = np.tile(np.repeat([[700.0], [100.0]], [30, 10], axis=0), (20, 1))

@@ -33,7 +33,7 @@ CONTAINED: Final = {
 DOMAINS: Final = frozenset(("device.scale_up.domain_size", "node", "node.devices"))
 STEPS: Final = (
     *("matrix products", "attention", "experts", "elementwise operators"),
-    *(POWER, "KV cache capacity", "rules of engines"),
+    *(POWER, "power of nodes", "KV cache capacity", "rules of engines"),
 )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.energy.operators import (
         NODE_COLUMNS, ZEROS, ZEROS_UNUSED, node_columns, node_note, node_parts, node_power,
-        with_energy,
+        optics_note, switch_optics_w, with_energy,
     )
     from perfatlas.energy.smoothing import (
         SMOOTHED_S, Smoothing, check_smoothing, smoothed_power, smoothed_steps,

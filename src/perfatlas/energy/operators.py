@@ -159,16 +159,48 @@ def node_power(node: Node, end: str = "value") -> NodePower:
         end: "value", or "low" or "high" for an end of the interval.
 
     Source: data/energy/nodes.toml, one source per value.
-    Limits: Processors and switches draw the same power at any load.
+    Limits: Processors and switches draw the same power at any load; of switches between nodes
+        their optics alone, where `node.switch_optics` is set.
     """
     node_data = node_parts(node.name)
     if node_data is None:
         return NodePower(devices=node.devices, host_w=math.nan, factor=math.nan)
     host_w = sum(node_data[name][end] for name in HOST if name in node_data)
+    host_w += node.nics * switch_optics_w(node, end)
     return NodePower(
         devices=node.devices,
         host_w=host_w + node.nics * node_data["nic"][end],
         factor=(1.0 + node_data["fans"][end]) / node_data["efficiency"][OPPOSITE[end]],
+    )
+
+
+def switch_optics_w(node: Node, end: str = "value") -> float:
+    """Return the power of the optics of switches between nodes for each NIC [W].
+
+    Example:
+        >>> from perfatlas.energy import switch_optics_w
+        >>> from perfatlas.hardware import resolve_system
+        >>> node = resolve_system("h100_sxm{node.switch_optics=pluggable}").node
+        >>> switch_optics_w(node)  # three ends of 15.5 W at 800 Gbit/s, at half of that rate
+        23.25
+    """
+    if node.switch_optics == "none":
+        return 0.0
+    data = shipped_table("data/energy/optics.toml")
+    rate = node.nic_bandwidth / data["rate_bytes_per_s"]["value"]
+    return float(rate * data["ends"][end] * data[node.switch_optics]["port_w"][end])
+
+
+def optics_note(node: Node) -> str:
+    """Return what the optics of the switches between nodes are taken to draw, "" without any."""
+    if node.switch_optics == "none":
+        return ""
+    row = shipped_table("data/energy/optics.toml")[node.switch_optics]
+    return (
+        f"optics of switches between nodes ({node.switch_optics}) add {switch_optics_w(node):.3g} W"
+        f" ({switch_optics_w(node, 'low'):.3g} to {switch_optics_w(node, 'high'):.3g}) for each NIC"
+        f" to the power of a node: {row['port_w']['ref']}; no dated price is known, and failures"
+        f" count with a fleet: rate {row['failures']} per port (perfatlas catalog rates)"
     )
 
 

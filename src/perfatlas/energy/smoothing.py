@@ -136,8 +136,8 @@ def smoothed_steps(
             if last > room:
                 raise InvalidSpecError(
                     f"ramp_up_w_per_s = {smoothing.up_w_per_s:g} makes steps of {step_s:.3g} s more"
-                    f" than {LONGEST:g} times as long; raise ramp_up_w_per_s, or set power_floor_w or"
-                    " ramp_down_w_per_s, so that power falls less between passes"
+                    f" than {LONGEST:g} times as long; raise ramp_up_w_per_s, or set power_floor_w"
+                    " or ramp_down_w_per_s, so that power falls less between passes"
                 )
             least = max(least, float(taken[0]))
     edge_s = np.minimum(time_s[: math.ceil(least) + 1], least) * sample_s

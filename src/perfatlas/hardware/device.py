@@ -99,6 +99,7 @@ class Node:
     topology: str = ""  # Board, file or printed matrix of the paths between GPUs; "" if unknown
     # Whether GPUs read each other's memory over PCIe; "auto" follows NCCL's rule
     peer_access: str = "auto"
+    switch_optics: str = "none"  # Of the switches between nodes: none, pluggable or co_packaged
     paths: Matrix = ()  # Paths between GPUs (GPUs, GPUs); empty if unknown
 
 

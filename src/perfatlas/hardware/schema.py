@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.files import Entry
 
 DEFAULT_KIND: Final = "gpu"  # of a device that states none
+SWITCH_OPTICS: Final = ("none", "pluggable", "co_packaged")
 FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici", "c2c")
 RAILS: Final = "rail_optimized_fat_tree"  # NIC r of every node is on leaf switch r of its leaf
 DRAGONFLIES: Final = ("dragonfly", "dragonfly_plus")  # whose pods are groups, linked all to all
@@ -46,6 +47,12 @@ NODE_FIELDS: Final[Mapping[str, device_fields.SpecField]] = {
         *PEER_ACCESS,
         required=False,
         read_by=device_fields.COLLECTIVES,
+    ),
+    "node.switch_optics": device_fields.text(
+        "optics of the switches between nodes, whose power counts with a node; none if left out",
+        *SWITCH_OPTICS,
+        required=False,
+        read_by=device_fields.NODE_POWER,
     ),
     "fabric": device_fields.text(
         "name of a fabric of the catalog; instead of a name, set the fields of its table",

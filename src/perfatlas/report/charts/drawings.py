@@ -117,6 +117,7 @@ class Axis(NamedTuple):
     unit: str = ""
     log: bool = False
     top: float | None = None  # Upper end; automatic by default
+    bottom: float = 0.0  # Lower end of a y axis that is not logarithmic
 
     @classmethod
     def of(cls, name: str) -> Axis:
@@ -212,7 +213,7 @@ class LineChart(NamedTuple):
 
     lines: Sequence[Line]  # Lines in legend order; empty ones are omitted
     x: Axis
-    y: Axis  # The y axis, starting at zero unless logarithmic
+    y: Axis
     spans: Sequence[Span] = ()  # Shaded behind the lines, from the first to the last point
 
     @property
@@ -222,9 +223,9 @@ class LineChart(NamedTuple):
 
     @property
     def highest(self) -> float:
-        """Upper end of a y axis that starts at zero."""
+        """Upper end of a y axis that is not logarithmic."""
         top = max((max([*line.y, *line.high]) for line in self.drawn), default=1.0) or 1.0
-        return self.y.top or ROOM * top
+        return self.y.top or self.y.bottom + ROOM * (top - self.y.bottom)
 
     @property
     def height(self) -> int:

@@ -165,7 +165,7 @@ def _draw_lines(figure: _Figure, chart: drawings.LineChart) -> None:
     _tick_decades(figure, "xaxis", x, [line.x for line in lines])
     _tick_decades(figure, "yaxis", y, [line.y for line in lines])
     if not y.log:
-        figure.update_axis("yaxis", range=[0.0, chart.highest])
+        figure.update_axis("yaxis", range=[chart.y.bottom, chart.highest])
         _tick_counts(figure, y, max((max(line.y) for line in lines), default=1.0) or 1.0)
     if chart.spans and lines:
         _shade(figure, chart.spans, max(max(line.x) for line in lines))

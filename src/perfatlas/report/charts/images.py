@@ -193,7 +193,7 @@ def _draw_lines(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 
     _set_axis(panel, "x", chart.x)
     _set_axis(panel, "y", chart.y)
     if not chart.y.log:
-        panel.set_ylim(0.0, chart.highest)
+        panel.set_ylim(chart.y.bottom, chart.highest)
     last = max((max(line.x) for line in chart.drawn), default=0.0)
     for span in chart.spans:
         if span.start > last:

@@ -258,14 +258,13 @@ def site_power(site: Site, outcome: ScheduleOutcome) -> SitePower | None:
         "site_energy_j": float(energy_T.sum()),
         "site_pue": float(energy_T.sum() / (it_w_T * lasts_T).sum()),
     }
-    limit_T = None
+    limits = {"site_above_limit_share": site.inputs.trace_limit_w}
     if (cap_H := site.caps_w(hours)) is not None:
-        columns["cap_w"] = limit_T = cap_H[hour_T]
-    if site.inputs.trace_limit_w is not None:
-        limit_T = np.full(count, site.inputs.trace_limit_w)
-    if limit_T is not None:
-        above_T = watts_T > limit_T * (1.0 + 1e-9)
-        results["site_above_limit_share"] = float(lasts_T[above_T].sum() / edge_s[-1])
+        columns["cap_w"] = limits["site_above_cap_share"] = cap_H[hour_T]
+    for name, limit_w in limits.items():
+        if limit_w is not None:
+            above_T = watts_T > limit_w * (1.0 + 1e-9)
+            results[name] = float(lasts_T[above_T].sum() / edge_s[-1])
     for name, total in (("gco2_per_kwh", "site_gco2"), ("usd_per_kwh", "site_electricity_usd")):
         rate_H = site.hourly(name, hours)
         if rate_H is None and (constant := getattr(site.inputs, name)) is not None:

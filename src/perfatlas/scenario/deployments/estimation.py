@@ -15,6 +15,7 @@ from perfatlas.answer import (
     question_evidence,
 )
 from perfatlas.cost import cost_parts
+from perfatlas.energy import optics_note
 from perfatlas.engines import resolve_engine
 from perfatlas.scenario import resolution
 from perfatlas.scenario.deployments.accuracies import quantized
@@ -134,7 +135,8 @@ def _evidence(scenario: Scenario, found: EstimatedRows, results: Mapping[str, An
     if found.rates is not None:
         evidence = merged_evidence(first, others[0], found.rates.notes())
     costs, sources, _ = cost_notes(found.prices)
-    notes = [*evidence.assumptions, *costs]
+    optics = (optics_note(pool.candidates.placement.systems[0].node) for pool in found.pools)
+    notes = [*evidence.assumptions, *filter(None, dict.fromkeys(optics)), *costs]
     evidence = replace(evidence, sources=(*evidence.sources, *sources))
     if scenario.benchmark is not None:
         last = found.pools[-1].candidates

@@ -155,8 +155,11 @@ def _parts(question: TrainingQuestion, steps: TrainingSteps, at: int) -> dict[st
 
 def power_notes(question: TrainingQuestion, steps: TrainingSteps) -> Iterator[str]:
     """Yield what the power of the first candidate rests on."""
-    device = question.systems[int(question.index_C[0])].device
+    system = question.systems[int(question.index_C[0])]
+    device = system.device
     yield from energy.board_energy(device).notes
+    if optics := energy.optics_note(system.node):
+        yield optics
     locked = None if question.clock_ratio == 1.0 else question.clock_ratio
     limit_w, ratio = float(steps.power.power.cap_w[0]), float(steps.power.clock.ratio[0])
     if causes := answer.clock_causes(device, limit_w, locked, zeros=False):

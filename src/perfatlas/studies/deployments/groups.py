@@ -21,6 +21,7 @@ LIMITS: Final = (
     *LATENCIES,
     "max_usd_per_million_tokens",
     "max_accuracy_loss",
+    "max_deployment_power_w",
     "request_rate",
 )  # fields that a deployment must meet
 ONLY: Final = "sets a single format"
@@ -138,6 +139,10 @@ class SearchObjective:
     max_accuracy_loss: Annotated[
         Annotated[float, fields.Number(unit="points", at_least=0.0, at_most=100.0)] | None,
         fields.TOKENS,
+    ] = None
+    max_deployment_power_w: Annotated[
+        Annotated[float, fields.Number(unit="W", above=0.0, at_most=1e11)] | None,
+        fields.AllOf(fields.TOKENS, fields.Equals("mode", "static", "aggregated")),
     ] = None
     solve: Annotated[fields.Names | None, fields.TOKENS] = None
     max_power_w: Annotated[

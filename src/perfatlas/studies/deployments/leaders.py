@@ -25,7 +25,7 @@ from perfatlas.studies.bisection import bisected
 from perfatlas.studies.deployments import limits
 from perfatlas.studies.deployments.find import PLAN, ranked, reported
 from perfatlas.studies.deployments.groups import LATENCIES
-from perfatlas.studies.deployments.points import LOADS, costs
+from perfatlas.studies.deployments.points import LOADS, ac_powers, costs
 from perfatlas.studies.deployments.rows import (
     HIT_RATE,
     POOL_PLAN,
@@ -275,6 +275,8 @@ def _at(
     replicas = leader.row.get("dp", 1)
     share = replicas / (replicas + leader.row.get("spare_replicas", 0))
     arrays |= {n: v / share for n, v in costs(inputs, arrays, _systems(leader.row)).items()}
+    watts = {n: _array(results.get(n)) for n in (f"power_w{end}" for end in limits.ENDS)}
+    arrays |= ac_powers(inputs, watts, _systems(leader.row)[0][0])
     gpus = np.array([float(leader.row["gpus"])])
     tails = steady.at_percentile
     limited = [tails]

@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.parallelism import gpus_of_nodes, most_replicas
 from perfatlas.reliability.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.studies.deployments.groups import LATENCIES
+from perfatlas.studies.deployments.points import AC_POWER
 from perfatlas.studies.pareto import pareto_points
 from perfatlas.studies.probability import probability_at_most, value_exceeded
 from perfatlas.studies.ranking import best_of_groups, ranking_values
@@ -32,6 +33,7 @@ PERCENT: Final = 100.0
 COST: Final = "usd_per_million_output_tokens"
 MAX_COST: Final = f"max_{COST}"
 LOSS: Final = "max_accuracy_loss"
+POWER: Final = "max_deployment_power_w"
 RATE: Final = "request_rate"
 AVAILABILITY: Final = "availability"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
@@ -74,7 +76,7 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
 
     Args:
         results: Results of `estimate` by name (P,).
-        gpus: GPUs of the deployments (P,).
+        gpus: GPUs of the deployments, without spare replicas (P,).
     """
     probabilities: dict[str, FloatArray] = {}
     least, excess = np.ones(gpus.shape), np.zeros(gpus.shape)
@@ -102,6 +104,11 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
         limit = PERCENT + inputs.max_accuracy_loss
         probabilities[LOSS] = probability_at_most(loss, least, most, limit)
         excess = np.maximum(excess, loss / limit)
+    if inputs.max_deployment_power_w is not None:
+        power, low, high = (gpus * results[f"{AC_POWER}{end}"] for end in ENDS)
+        limit = inputs.max_deployment_power_w
+        probabilities[POWER] = probability_at_most(power, low, high, limit)
+        excess = np.maximum(excess, power / limit)
     if inputs.request_rate is not None:
         each = inputs.mix.mean_osl / gpus
         gap, low, high = (each / results[f"{PER_GPU}{end}"] for end in ("", "_high", "_low"))

@@ -12,8 +12,11 @@ import numpy as np
 
 from perfatlas import inference
 from perfatlas.cost import PoolPrices, TokenCounts, cost_columns
+from perfatlas.energy import node_power
+from perfatlas.hardware import resolve_system
 from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
+from perfatlas.quantities import UnsupportedError
 from perfatlas.quantization import change_columns
 from perfatlas.scenario.deployments import quantized
 from perfatlas.serving.requests import caches_of
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 LOADS: Final = (1.0, 2.0, 3.0, *(float(n << k) for k in range(11) for n in (4, 5, 6, 7)))
 BLOCK: Final = 1500  # candidates that are priced together, to limit memory
 COSTS: Final = tuple(f"usd_per_million_output_tokens{end}" for end in ("", "_low", "_high"))
+AC_POWER: Final = "ac_power_w"  # of a node over its GPUs
 # what ends the loads of a candidate
 ENDS: Final = ("loads", "kv_cache", "max_num_seqs", "max_num_batched_tokens")
 
@@ -120,6 +124,7 @@ def _priced(
     results = inference.result_columns(candidates, evaluated)
     results |= costs(inputs, results, [(family.fields["system"], 1.0)])
     results |= accuracies(inputs, candidates)
+    results |= ac_powers(inputs, results, family.fields["system"])
     return Points(
         family=family,
         rows=rows[fitting],
@@ -185,6 +190,33 @@ def accuracies(inputs: SearchInputs, question: Candidates) -> dict[str, FloatArr
         return {}
     changes = change_columns([quantized(question, benchmark, inputs.quantization_method)])
     return {name: np.repeat(values, question.size) for name, values in changes.items()}
+
+
+def ac_powers(
+    inputs: SearchInputs, results: Mapping[str, FloatArray], name: str
+) -> dict[str, FloatArray]:
+    """Return the AC power of a node over its GPUs with its interval (P,) [W], nothing if not asked.
+
+    Args:
+        results: Results with the power of a board and its interval (P,).
+        name: The system.
+
+    Raises:
+        UnsupportedError: The power of the device or of its nodes is not predicted.
+    """
+    if inputs.max_deployment_power_w is None:
+        return {}
+    node, found = resolve_system(name).node, {}
+    for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
+        meter = node_power(node, end)
+        host_w = meter.node_w(0.0) / meter.devices
+        found[f"{AC_POWER}{suffix}"] = host_w + meter.factor * results[f"power_w{suffix}"]
+    if np.isnan(found[AC_POWER]).any():
+        raise UnsupportedError(
+            f"max_deployment_power_w: the power of {name} or of its nodes is not predicted; leave"
+            " out max_deployment_power_w, or search other systems"
+        )
+    return found
 
 
 def costs(

@@ -168,12 +168,15 @@ def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
 def _statistic(binding: str, inputs: SearchInputs) -> str:
     """Return the percentile of an SLO, "" of the mean."""
     percentile = inputs.slo_percentile
-    return "" if percentile is None or binding == RATE else f"p{percentile:g} of "
+    return "" if percentile is None or binding not in LATENCIES else f"p{percentile:g} of "
 
 
 def _limit(binding: str, inputs: SearchInputs) -> str:
     if binding == RATE:
         return f"request_rate = {inputs.request_rate:g}/s is served with probability"
+    if binding not in LATENCIES:
+        name = binding.replace("_output", "")  # of a cost, whose tokens are output tokens
+        return f"{name} = {getattr(inputs, name):g} is kept with probability"
     limit = format_value(LATENCIES[binding], float(getattr(inputs, binding)))
     return f"{LABELS[binding]} is within {limit} with probability"
 
@@ -282,6 +285,8 @@ def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
             f"its spare replicas for availability = {inputs.availability:g} do not fit on"
             f" {quantities.counted(inputs.most_gpus, 'GPU')}"
         )
+    if inputs.max_deployment_power_w is not None and not missed:
+        missed.append(f"its nodes may draw more than {inputs.max_deployment_power_w:g} W")
     load = nearest.get("concurrency") or nearest.get("batch")
     loaded = f", {in_flight(load, inputs)}" if load else ""
     return quantities.InfeasibleError(
@@ -292,7 +297,9 @@ def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
         f" {', '.join(missed)}",
         advice=(
             "relax the limit that is missed",
-            "use more GPUs, or a system with more bandwidth",
+            "use fewer GPUs, or a system of less power"
+            if inputs.max_deployment_power_w is not None
+            else "use more GPUs, or a system with more bandwidth",
             *_lower_probability(nearest["slo_probability"], inputs.min_slo_probability),
         ),
     )

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-SMOOTHING: Final = ("smoothing_energy_share", "smoothing_time_share", "floor_reached_s")
+COSTS_OF_SMOOTHING: Final = ("smoothing_time_share", "smoothing_energy_share")
+SMOOTHING: Final = (*COSTS_OF_SMOOTHING, "floor_reached_s")
+SMOOTHING_FIELDS: Final = (
+    *("power_floor_w", "floor_hold_s", "ramp_up_w_per_s", "ramp_down_w_per_s", "storage_j"),
+)
 CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
 POWER: Final = (
     *("power_w", "energy_per_token_j", "energy_per_item_j", "facility_power_w"),
@@ -43,6 +47,7 @@ MAX_ROWS: Final = 40
 FIRST_STEPS: Final = "Power over the first steps"
 POWER_SPREAD: Final = "Power over time"
 MAX_BINS: Final = 500  # of the power over the horizon
+MARGIN: Final = 0.1  # below the least power of a picture, as a share of its swing
 POWER_COLUMNS: Final[Mapping[str, Any]] = {
     "scale": "scale",
     "GPUs": "gpus",
@@ -91,7 +96,7 @@ def training_page(
 
     hfu = ("hfu",) if results["hfu"] != results["mfu"] else ()
     shown = pages.key_values(results, (*FIRST, "hfu", *POWER, *CHECKPOINT, *SMOOTHING))
-    brief = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT, *SMOOTHING))
+    brief = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT))
     memory = results["memory"]
     used, capacity = (
         text.format_value(f"memory.{name}", memory[name])
@@ -241,6 +246,9 @@ def _power_over_time(results: Row) -> list[pages.Section]:
     line = f"power of the {last['scale']} over time: {least} to {peak}, ramps of {ramp}"
     if limited:
         line += f", {text.share_text(last['above_limit_share'])} of the time above the limit"
+    if COSTS_OF_SMOOTHING[0] in results:
+        longer, more = (text.share_text(results[name]) for name in COSTS_OF_SMOOTHING)
+        line += f"; smoothing adds {longer} of time and {more} of energy"
     table = pages.Table.of(rows, columns, ("scale",))
     return [
         pages.Section(blocks=[line], on="brief"),
@@ -253,21 +261,33 @@ def _power_charts(scenario: Row, results: Row) -> list[pages.Section]:
     """Return the power of the first steps and of the horizon, empty where it is not set."""
     if "power_over_time" not in results:
         return []
-    power = training_power(**scenario)
-    name = results["power_over_time"][-1]["scale"]
-    axes = charts.Axis("time", "s"), charts.Axis(f"AC power of the {name}", "W")
-    drawn = {
-        FIRST_STEPS: {name: power.first_steps(name, MAX_PASSES)},
-        POWER_SPREAD: power.spread(name, MAX_BINS),
-    }
+    powers = {"": training_power(**scenario)}
+    if any(scenario.get(name) is not None for name in SMOOTHING_FIELDS):
+        plain = {name: value for name, value in scenario.items() if name not in SMOOTHING_FIELDS}
+        powers = {"without smoothing": training_power(**plain), "smoothed": powers[""]}
+    rows, limit_w = results["power_over_time"], scenario.get("trace_limit_w")
+    scales = list({row["gpus"]: row["scale"] for row in rows}.values())  # a rack may be the job
+    drawn = []
+    for scale in scales:
+        steps = {name or scale: one.first_steps(scale, MAX_PASSES) for name, one in powers.items()}
+        parts = [*powers.values()][-1].spread(scale, MAX_BINS)
+        drawn += [(FIRST_STEPS, scale, steps), (POWER_SPREAD, scale, parts)]
     found = []
-    for title, curves in drawn.items():
+    for title, scale, curves in drawn:
         lines = [
             charts.Line(label, *points, colour, "step")
             for (label, points), colour in zip(curves.items(), charts.COLOURS, strict=False)
         ]
-        figure = charts.LineChart(lines, *axes)
-        found.append(pages.Section.charted(title, figure))
+        least, most = (of(of(line.y) for line in lines) for of in (min, max))
+        if limit_w is not None and scale == scales[-1]:
+            ends = [0.0, max(line.x[-1] for line in lines)]
+            lines.append(charts.Line("limit", ends, [limit_w, limit_w], charts.RED))
+            least, most = min(least, limit_w), max(most, limit_w)
+        bottom = max(least - MARGIN * (most - least), 0.0)
+        axis = charts.Axis(f"AC power of the {scale}", "W", bottom=bottom)
+        figure = charts.LineChart(lines, charts.Axis("time", "s"), axis)
+        named = f"{title}: {scenario['model']}, {scale} of {scenario['system']}"
+        found.append(pages.Section.charted(named, figure))
     return found
 
 
