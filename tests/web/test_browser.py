@@ -55,7 +55,8 @@ def test_pages_have_no_errors_and_fit(
     page.goto(address + path)
     if "model" in path:
         page.wait_for_selector(".chart svg")
-    unlabelled = "[...document.querySelectorAll('input:not([type=hidden]),select')].filter(one => !one.labels.length)"
+    inputs = "[...document.querySelectorAll('input:not([type=hidden]),select')]"
+    unlabelled = f"{inputs}.filter(one => !one.labels.length)"
     assert page.evaluate(f"{unlabelled}.length") == 0
     assert page.evaluate("document.querySelectorAll('main').length") == 1
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
