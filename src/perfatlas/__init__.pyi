@@ -388,9 +388,9 @@ def compare(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -764,9 +764,9 @@ def estimate(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -1140,9 +1140,9 @@ def explain(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -1692,9 +1692,9 @@ def frontier(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -2918,9 +2918,9 @@ def max_request_rate(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -3448,9 +3448,9 @@ def max_sessions(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -3976,9 +3976,9 @@ def required_replicas(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -4380,9 +4380,9 @@ def search(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -4574,9 +4574,9 @@ def search_training(
         pp: Pipeline-parallel size. Default: searched.
         cp: Context-parallel size. Default: searched.
         dp: Data-parallel size. Default: gpus / (tp x pp x cp).
-        ep: Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp
-            divides tp x cp x dp, and is dp of tables. Default: searched. Needs an MoE model, or a
-            graph with embedding tables.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; ep x expert_tp divides tp x cp x dp, and is dp of tables. Default: searched.
+            Needs an MoE model, or a graph with embedding tables.
         expert_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding
             tables. Default: searched. Needs an MoE model, or a graph with embedding tables.
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: searched.
@@ -5023,9 +5023,9 @@ def simulate(
             further GPUs. Default: 1.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
-            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
-            all.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if
+            moe_tp is not set; search tries all.
         moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
             Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
@@ -5304,9 +5304,9 @@ def train(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size. Default: 1.
         dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
-        ep: Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp
-            divides tp x cp x dp, and is dp of tables. Default: 1. Needs an MoE model, or a graph
-            with embedding tables.
+        ep: Expert-parallel size; of recommenders, the groups of GPUs that hold whole embedding
+            tables; ep x expert_tp divides tp x cp x dp, and is dp of tables. Default: 1. Needs an
+            MoE model, or a graph with embedding tables.
         expert_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding
             tables. Default: 1. Needs an MoE model, or a graph with embedding tables.
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: those of the engine's

@@ -368,8 +368,8 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
         return f"{INTERVAL}; errors of engine and load are not included"
     spread = whole_run_spread()
     limits = [
-        f"{cost.operators[0].phase} steps are at least {math.expm1(float(low_C[0])):+.0%} to"
-        f" {math.expm1(float(high_C[0])):+.0%} off"
+        f"{cost.operators[0].phase} steps: {math.expm1(float(low_C[0])):+.0%} to"
+        f" {math.expm1(float(high_C[0])):+.0%} at least"
         for cost in (steps.decodes.each(), steps.prefills.each())
         for low_C, high_C in (step_limits(cost, tails),)
     ]

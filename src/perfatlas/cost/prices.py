@@ -278,7 +278,8 @@ def _without_price(name: str, wanted: str) -> str:
     if wanted == "owned":
         kind += " (owning needs a row of kind capital and its all_in_power_w)"
     return (
-        f"cost: no price{kind} of {name}: set usd_per_gpu_hour = {name}=PRICE or a TOML of prices"
+        f"cost: no price{kind} of {name} is known: set usd_per_gpu_hour to a price, as"
+        f" {name}=2.5, or to a TOML file of prices"
     )
 
 

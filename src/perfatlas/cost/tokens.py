@@ -28,8 +28,9 @@ RATE: Final = "output_tokens_per_s_per_gpu"
 COST: Final = "usd_per_million_output_tokens"
 CACHED_COST: Final = "usd_per_million_cached_input_tokens"
 SPLIT_RULE: Final = (
-    "cost of input and output tokens: a step's GPU time beyond its decodes alone is that of its"
-    " prompts, and idle time is shared in proportion; of two pools, each kind pays for its own."
+    "cost of input and output tokens: what a step with prompts takes longer than one without is"
+    " charged to its input tokens, and idle time is shared in proportion; with two pools, prefill"
+    " is charged to input tokens and decode to output tokens."
     " Input tokens found in a prefix cache pay for the attention of prompts to them"
 )
 

@@ -50,7 +50,7 @@ FITTED_TO: Final = {"schedule": "published steps"}  # by the operator of a calib
 MIXED: Final = "operators without measured kernels are at their roofline"
 # what the interval covers, by the command or its first word
 COVERED: Final = {
-    "estimate": "the 90% interval covers steps on other machines, not arrivals",
+    "estimate": "the 90% interval covers errors of step times, not random arrivals",
     "simulate": "the 90% interval covers step times and, at a request rate, random traffic",
     "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
     **{

@@ -106,9 +106,6 @@ def _named(nodes: float, system: System) -> str:
     return f"{counted(int(nodes), kind)} of {counted(int(per_node), 'GPU')}"
 
 
-SHORT_NAMES: Final = {"attention_dp": "adp", "moe_tp": "etp"}
-
-
 def plan_text(plan: Mapping[str, Any]) -> str:
     """Return the sizes of a plan that are not 1, and its draft tokens, in short.
 
@@ -119,9 +116,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     """
     if "prefill_workers" in plan:
         return "; ".join([*(_pool_text(role, plan) for role in ROLES), *_common_text(plan)])
-    sizes = [
-        f"{SHORT_NAMES.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1
-    ]
+    sizes = [f"{name} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
     if plan.get("spare_replicas"):
         sizes.append(f"{plan['spare_replicas']} spare")
     return ", ".join([*sizes, *_common_text(plan)]) or "tp 1"

@@ -93,7 +93,8 @@ ENDED: Final = {
     "loads": "no higher load is searched",
     NO_GAIN: "a higher load does not improve the objective",
 }
-LOWEST: Final = ("the lowest", "{:.2f} times the lowest")
+LOWEST: Final = ("lowest {}", "{} {:.2f}x the lowest")
+HIGHEST: Final = ("highest {}", "{} {:.0%} of the highest")
 LABELS: Final = {
     "slo_ttft_s": "TTFT",
     "slo_tpot_s": "TPOT",
@@ -158,11 +159,11 @@ def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
             told.append(f"{METRICS[name].short_label} {format_value(name, float(values[place]))}")
             continue
         best = values.max() if name in HIGHER else values.min()
-        words = ("the highest", "{:.0%} of the highest") if name in HIGHER else LOWEST
+        words = HIGHEST if name in HIGHER else LOWEST
         ratio = float(values[place] / best)
         label = METRICS[ITEM_NAMES.get(name, name) if inputs.of_items else name].short_label
-        told.append(f"{words[ratio != 1.0].format(ratio)} {label}")
-    return f"by closed forms it has {', '.join(told)} of the frontier"
+        told.append(words[ratio != 1.0].format(label, ratio))
+    return f"on the frontier, by closed forms: {', '.join(told)}"
 
 
 def _statistic(binding: str, inputs: SearchInputs) -> str:

@@ -90,8 +90,10 @@ def _results(rows: Rows) -> list[pages.Section]:
         "GPUs": lambda row: f"{row['gpus']:,}" if row["error"] is None else "-",
         **DEPLOYMENT,
         **_columns(rows, (*COMPARED, *PASSES, *FACILITY, *CARBON, *ACCURACY)),
-        "tier": lambda row: str(row.get("tier") or row["error"]),
     }
+    tiers = [str(row.get("tier") or row["error"]) for row in rows]
+    if len(set(tiers)) > 1:
+        columns["tier"] = lambda row: str(row.get("tier") or row["error"])
     table = pages.Table.of(rows, columns, ("scenario", "engine", "plan", "tier"))
     found = [
         pages.Table.of(rows, {"scenario": LABEL, **own}, ("scenario",), optional=())

@@ -66,7 +66,6 @@ OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "time": "time_s",
     "share": lambda row: text.share_text(row["share"]),
 }
-SHORT_NAMES: Final = {"expert_tp": "etp"}
 MAX_RULES: Final = 3
 OF_EXPERTS: Final = ("ep", "expert_tp", "expert_overlap")
 RATE: Final = "tokens_per_s_per_gpu"
@@ -413,14 +412,14 @@ def layout_text(layout: Mapping[str, Any]) -> str:
         >>> from perfatlas.verbs.train.blocks import layout_text
         >>> layout_text({"tp": 8, "pp": 4, "vpp": 3, "dp": 2, "micro_batch": 2, "zero": "1",
         ...     "recompute": "full", "pipeline_schedule": "interleaved", "expert_overlap": False})
-        'tp 8, pp 4, vpp 3, dp 2, mb 2, ZeRO-1, full recompute'
+        'tp 8, pp 4, vpp 3, dp 2, micro-batch 2, ZeRO-1, full recompute'
     """
-    words = [f"{SHORT_NAMES.get(n, n)} {layout[n]}" for n in SIZES if layout.get(n, 1) != 1]
+    words = [f"{n} {layout[n]}" for n in SIZES if layout.get(n, 1) != 1]
     schedule = str(layout["pipeline_schedule"])
     if layout.get("pp", 1) > 1 and schedule not in ("1f1b", "interleaved"):
         words.append(schedule)
     if layout["micro_batch"] > 1:
-        words.append(f"mb {layout['micro_batch']}")
+        words.append(f"micro-batch {layout['micro_batch']}")
     words.append(f"ZeRO-{layout['zero']}")
     if layout["recompute"] != "none":
         words.append(f"{layout['recompute']} recompute")
