@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from starlette.testclient import TestClient
 
 from perfatlas import estimate
 from perfatlas.quantities import InvalidSpecError, UsageError
-from perfatlas.studies import save_question, saved_questions
+from perfatlas.studies import kept_answer, save_question, saved_questions
 from perfatlas.web import Settings, web_application
 from perfatlas.web.changes import bound_shares, change_text
 from perfatlas.web.pins import Pinned, compared, names_of, read_pins
@@ -231,3 +232,67 @@ def test_the_first_page_has_pictures_of_examples(client: TestClient) -> None:
         assert client.get(link.replace("&amp;", "&")).status_code == 200
     assert client.get("/picture/web").status_code == 404
     assert client.get("/picture/estimate", params={"model": "/etc"}).status_code == 404
+
+
+SEARCHED: Final = {
+    "model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": "2", "mode": "static",
+}  # fmt: skip
+SIMULATED: Final = {
+    "model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "num_requests": "300",
+    "request_rate": "4", "isl": "512", "osl": "64",
+}  # fmt: skip
+
+
+def _ended(client: TestClient, key: str) -> None:
+    for _ in range(600):
+        progress = client.get(f"/progress/{key}")
+        if progress.headers.get("hx-refresh"):
+            return
+        assert "working for" in progress.text
+        time.sleep(0.2)
+    raise AssertionError("the job did not end")
+
+
+def test_a_long_question_goes_on_and_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
+    settings = Settings(workers=1, page_after_s=0.0)
+    with TestClient(
+        web_application(settings), base_url="http://localhost", follow_redirects=False
+    ) as first:
+        page = first.get("/search", params=SEARCHED)
+        (key,) = re.findall(r'hx-get="/progress/(\w+)"', page.text)
+        assert f'action="/cancel/{key}"' in first.get("/").text  # the first page lists it
+        _ended(first, key)
+        answer = first.get("/search", params=SEARCHED).text
+        assert "Points of the frontier" in answer or "frontier" in answer
+        assert first.get("/progress/unknown").headers["hx-refresh"] == "true"
+    (kept,) = (tmp_path / "data" / "answers").iterdir()
+    with TestClient(web_application(settings), base_url="http://localhost") as again:
+        again.get("/search", params=SEARCHED)
+        time.sleep(1.0)  # it is read, not computed
+        assert _values(again.get("/search", params=SEARCHED).text) == _values(answer)
+    kept.write_bytes(b"damaged")
+    assert kept_answer(key) is None
+
+
+def _values(page: str) -> list[str]:
+    return re.findall(r"<dd>(.*?)</dd>", page)
+
+
+def test_a_job_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
+    app = web_application(Settings(workers=1, page_after_s=0.0))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as found:
+        long = SIMULATED | {"num_requests": "3000000", "request_rate": "0.01"}
+        page = found.get("/simulate", params=long)
+        (key,) = re.findall(r'hx-get="/progress/(\w+)"', page.text)
+        refused = found.post(f"/cancel/{key}", headers={"sec-fetch-site": "same-site"})
+        assert refused.status_code == 403
+        cancelled = found.post(f"/cancel/{key}")
+        assert cancelled.status_code == 303
+        assert cancelled.headers["location"].endswith("&edit=yes")
+        assert found.get(f"/progress/{key}").headers["hx-refresh"] == "true"
+        assert found.post("/cancel/unknown").headers["location"] == "/"
+    assert not (tmp_path / "data" / "answers").exists()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.studies.answer_store import answer_key, keep_answer, kept_answer
     from perfatlas.studies.bisection import cheapest_pair, smallest_number
     from perfatlas.studies.cheapest_machine import AREA, read_unknowns
     from perfatlas.studies.executors import dask_results, local_results, usable_processors

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 
@@ -31,6 +31,7 @@ from perfatlas.web.changes import change_text
 from perfatlas.web.exports import MEDIA, exported
 from perfatlas.web.forms import form_of, path_of
 from perfatlas.web.frontiers import frontier_chart, frontier_values
+from perfatlas.web.jobs import Jobs
 from perfatlas.web.pins import PIN, Pinned, address, compared, names_of, read_pins
 from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields, typical_fields
 from perfatlas.web.sliders import PREFIX, Slider, moved, sliders_of
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Value = TypeVar("Value")
-SEARCHES: Final = ("search", "search training")
+LONG: Final = ("search", "search training", "simulate", "fleet schedule")
 CHART_PARAMETER: Final = "chart"  # title of the chart of a picture
 EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
 MAX_KEPT_ANSWERS: Final = 64  # with their pages, some 50 kB each
@@ -139,9 +140,11 @@ def web_application(settings: Settings) -> FastAPI:
         app.state.page_after_s = settings.page_after_s
         app.state.answers, app.state.systems = {}, {}
         app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, SEARCH_NICENESS)
+        app.state.jobs = Jobs(app.state.long)
         try:
             yield
         finally:
+            app.state.jobs.close()
             app.state.short.close()
             app.state.long.close()
 
@@ -154,6 +157,8 @@ def web_application(settings: Settings) -> FastAPI:
         _add_command(app, command)
     app.add_api_route("/", _home, include_in_schema=False)
     app.add_api_route("/picture/{name:path}", _picture, include_in_schema=False)
+    app.add_api_route("/progress/{key}", _progress, include_in_schema=False)
+    app.add_api_route("/cancel/{key}", _cancel, methods=["POST"], include_in_schema=False)
     app.add_api_route("/saved", _save, methods=["POST"], include_in_schema=False)
     app.add_api_route("/frontier", _frontier, include_in_schema=False)
     app.add_api_route("/export/{kind}/{name:path}", _export, include_in_schema=False)
@@ -405,7 +410,7 @@ def _drop_progress(_: str) -> None:
 
 
 def _workers(request: Request, command: str) -> Workers:
-    workers: Workers = request.app.state.long if command in SEARCHES else request.app.state.short
+    workers: Workers = request.app.state.long if command in LONG else request.app.state.short
     return workers
 
 
@@ -601,7 +606,7 @@ async def _answer(
     request: Request, question: Question, values: dict[str, str], pins: list[dict[str, str]]
 ) -> Response:
     """Answer a question at once, or send its page first and the answer when there is one."""
-    if question.command not in SEARCHES:
+    if question.command not in LONG:
         reply = await _replied(request, question)
         if not reply.is_answer:
             return _form(question.command, values, reply)
@@ -610,18 +615,36 @@ async def _answer(
         return _html(
             "studio.html", 200, **_head(question, values), sliders=sliders, change="", **part
         )
-    lines: asyncio.Queue[str] = asyncio.Queue()
-    asking = _workers(request, question.command).ask(question, lines.put_nowait)
-    task = asyncio.ensure_future(_while_there(request, asking))
+    jobs: Jobs = request.app.state.jobs
+    link = address(path_of(question.command), values, [])
+    key, job = jobs.ask(question, link)
+    if job.task is None:
+        raise HTTPException(503)
+    await asyncio.wait({job.task}, timeout=request.app.state.page_after_s)
     top = _asked(question, values)
-    await asyncio.wait({task}, timeout=request.app.state.page_after_s)
-    if not task.done():
-        parts = _streamed(request, task, lines, top)
-        return StreamingResponse(parts, media_type="text/html")
-    reply = task.result()
+    if not job.task.done():
+        return Response(top + _rendered("job.html", key=key, job=job), media_type="text/html")
+    reply = job.task.result()
     if not reply.is_answer:
         return _form(question.command, values, reply)
     return Response(top + _bottom(reply), media_type="text/html")
+
+
+async def _progress(request: Request, key: str) -> Response:
+    """Answer with the progress of a job, the part of a page; its page again when it has ended."""
+    job = request.app.state.jobs.get(key)
+    if job is None or not job.is_running:
+        return _fragment("", refresh="true")
+    return _fragment(_rendered("progress.html", job=job))
+
+
+async def _cancel(request: Request, key: str) -> Response:
+    """End a job; answer with its form."""
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return _json(OTHER_SITE)
+    job = request.app.state.jobs.get(key)
+    request.app.state.jobs.cancel(key)
+    return RedirectResponse(f"{job.address}&{EDIT_PARAMETER}=yes" if job else "/", 303)
 
 
 def _head(question: Question, values: Mapping[str, str]) -> dict[str, Any]:
@@ -650,24 +673,6 @@ def _bottom(reply: Reply) -> str:
     if not reply.is_answer:
         return _rendered("refused.html", refused=reply.answer)
     return _rendered("answer.html", body=reply.body, has_charts=CHART_ATTRIBUTE in reply.body)
-
-
-async def _streamed(
-    request: Request, task: asyncio.Future[Reply], lines: asyncio.Queue[str], top: str
-) -> AsyncIterator[str]:
-    """Yield a page while its answer is found."""
-    try:
-        yield top + _rendered("progress.html", edit=f"{request.url.path}?{request.url.query}")
-        while not task.done():
-            heard = asyncio.ensure_future(lines.get())
-            waited: set[asyncio.Future[Any]] = {task, heard}
-            await asyncio.wait(waited, timeout=DISCONNECT_CHECK_S, return_when="FIRST_COMPLETED")
-            if heard.done():
-                yield _rendered("line.html", line=heard.result())
-            heard.cancel()
-        yield "</section>\n" + _bottom(task.result())
-    finally:
-        task.cancel()
 
 
 async def _frontier(request: Request) -> Response:
@@ -704,11 +709,11 @@ async def _export(request: Request, kind: str, name: str) -> Response:
     return Response(exported(kind, reply.answer), media_type=MEDIA[kind], headers=headers)
 
 
-async def _home(_: Request) -> Response:
-    return _html("home.html", 200, here="/", title="perfatlas", **_home_content())
+async def _home(request: Request) -> Response:
+    return _html("home.html", 200, here="/", title="perfatlas", **_home_content(request))
 
 
-def _home_content(problem: str = "") -> dict[str, Any]:
+def _home_content(request: Request, problem: str = "") -> dict[str, Any]:
     """Return the questions of the first page: cards, saved ones, all commands, catalogs."""
     try:
         saved = list(saved_questions().items())
@@ -718,6 +723,7 @@ def _home_content(problem: str = "") -> dict[str, Any]:
         (path_of(name), name, commands()[name][1].help, typical_fields(name)) for name in FORMS
     ]
     return {
+        "jobs": request.app.state.jobs.running(),
         "cards": CARDS, "saved": saved, "problem": problem, "verbs": verbs, "catalogs": CATALOGS
     }  # fmt: skip
 
@@ -755,7 +761,7 @@ async def _save(request: Request) -> Response:
             raise UsageError(f"{repr_for_error(link)} is no question of this server")
         save_question(values.get("name", ""), link or None)
     except PerfatlasError as problem:
-        content = _home_content(str(problem))
+        content = _home_content(request, str(problem))
         return _html("home.html", 400, here="/", title="perfatlas", **content)
     return RedirectResponse(link or "/", 303)
 

@@ -27,6 +27,8 @@ FORMS: Final = (
     "search training",
     "goodput",
     "goodput spares",
+    "simulate",
+    "fleet schedule",
     "accuracy",
     "collective",
     *(name for name in commands() if name.startswith("kernel ") and has_fields(name)),
