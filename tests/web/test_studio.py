@@ -145,6 +145,8 @@ def test_a_form_redraws_its_answer(client: TestClient) -> None:
     assert '<div id="sliders"' in other.text
     wrong = client.get("/estimate", params={**ESTIMATE, "batch": "0"}, headers=REDRAW)
     assert 'role="alert"' in wrong.text
+    strange = {**REDRAW, "hx-current-url": "http://[?%zz&batch"}
+    assert client.get("/estimate", params=ESTIMATE, headers=strange).status_code == 200
     restored = client.get(
         "/estimate", params=ESTIMATE, headers={**REDRAW, "hx-history-restore-request": "true"}
     )
@@ -183,6 +185,9 @@ def test_a_question_becomes_a_file(client: TestClient) -> None:
     exec(notebook["cells"][0]["source"], scope)  # noqa: S102 - the notebook of the answer
     asked = client.get("/api/estimate", params=ESTIMATE).json()["results"]["ttft_s"]
     assert scope["answer"].results["ttft_s"] == pytest.approx(asked)
+    conv = {"system": "h200_sxm", "batch": "8", "height": "56", "width": "56", "channels": "64",
+            "filters": "64", "kernel": "3"}  # fmt: skip
+    assert client.get("/export/ipynb/kernel/op/conv", params=conv).status_code in (400, 404)
     assert client.get("/export/exe/estimate", params=ESTIMATE).status_code == 404
     assert client.get("/export/csv/web").status_code == 404
     assert client.get("/export/csv/estimate", params={"model": "x/../y"}).status_code == 400
@@ -205,6 +210,7 @@ def test_questions_are_kept_under_a_name(
         {"name": "x" * 99, "address": link},
         {"name": "other", "address": "https://example.com/estimate"},
         {"name": "other", "address": "//example.com/estimate"},
+        {"name": "other", "address": "//["},
         {"name": "other", "address": "/nowhere"},
         {"name": "unknown"},
     ):
@@ -213,6 +219,8 @@ def test_questions_are_kept_under_a_name(
         "/saved", data={"name": "a", "address": link}, headers={"sec-fetch-site": "same-site"}
     )
     assert other.status_code == 403
+    attacker = {"origin": "http://attacker.example"}
+    assert client.post("/saved", data={"name": "a", "address": link}, headers=attacker).is_error
     assert saved_questions() == {}
     (tmp_path / "data" / "saved_questions.json").write_text("[]", "utf-8")
     assert "cannot read the saved questions" in client.get("/").text
@@ -244,7 +252,7 @@ SIMULATED: Final = {
 
 
 def _ended(client: TestClient, key: str) -> None:
-    for _ in range(600):
+    for _ in range(3000):  # on a busy machine
         progress = client.get(f"/progress/{key}")
         if progress.headers.get("hx-refresh"):
             return

@@ -28,7 +28,7 @@ from perfatlas.vocabulary.fields import json_schema
 from perfatlas.web.answers import Reply
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.changes import change_text
-from perfatlas.web.exports import MEDIA, exported
+from perfatlas.web.exports import MEDIA, exported, kinds_of
 from perfatlas.web.forms import form_of, path_of
 from perfatlas.web.frontiers import frontier_chart, frontier_values
 from perfatlas.web.jobs import Jobs
@@ -549,7 +549,7 @@ async def _redraw(
 
 async def _change(request: Request, command: str, values: dict[str, str], reply: Reply) -> str:
     """Return what changed since the question of the page that asks, "" if that is not known."""
-    query = urlsplit(request.headers.get("hx-current-url", "")).query
+    query = request.headers.get("hx-current-url", "").partition("?")[2].partition("#")[0]
     before = {name: text for name, text in parse_qsl(query) if name != PIN}
     try:
         question = Question(command_words(command, before), command, has_page=True)
@@ -583,7 +583,10 @@ async def _part(
     return {
         "words": ["perfatlas", *map(shlex.quote, question.words)],
         "api": f"/api{here}?{urlencode(values)}",
-        "exports": [(kind, f"/export/{kind}{here}?{urlencode(values)}") for kind in MEDIA],
+        "exports": [
+            (kind, f"/export/{kind}{here}?{urlencode(values)}")
+            for kind in kinds_of(command, reply.answer)
+        ],
         "pin": "" if values in pins else address(here, values, [*pins, values]),
         "shown_address": address(here, values, pins),
         "pins": shown_pins,
@@ -640,7 +643,7 @@ async def _progress(request: Request, key: str) -> Response:
 
 async def _cancel(request: Request, key: str) -> Response:
     """End a job; answer with its form."""
-    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+    if not _is_same_origin(request):
         return _json(OTHER_SITE)
     job = request.app.state.jobs.get(key)
     request.app.state.jobs.cancel(key)
@@ -705,6 +708,8 @@ async def _export(request: Request, kind: str, name: str) -> Response:
     reply = await _replied(request, question)
     if not reply.is_answer:
         return _json(reply)
+    if kind not in kinds_of(command, reply.answer):
+        raise HTTPException(404)
     headers = {"Content-Disposition": f'attachment; filename="{command.replace(" ", "_")}.{kind}"'}
     return Response(exported(kind, reply.answer), media_type=MEDIA[kind], headers=headers)
 
@@ -745,9 +750,18 @@ async def _picture(request: Request, name: str) -> Response:
     return Response(f"<figure{figure}</figure>" if figure else "", media_type="text/html")
 
 
+def _is_same_origin(request: Request) -> bool:
+    """Return whether a page of this server asks, or a client that is no browser."""
+    headers = request.headers
+    if site := headers.get("sec-fetch-site"):
+        return site == "same-origin"
+    origin = headers.get("origin")  # alone where the server is no secure context
+    return origin is None or origin.partition("://")[2] == headers.get("host")
+
+
 async def _save(request: Request) -> Response:
     """Keep a question under a name, or forget it; answer with its page."""
-    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+    if not _is_same_origin(request):
         return _json(OTHER_SITE)
     try:
         body = await _body(request)
@@ -756,8 +770,8 @@ async def _save(request: Request) -> Response:
     try:
         values = _set_once(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         link = values.get("address", "")
-        is_question = urlsplit(link).path in {path_of(command) for command in FORMS}
-        if link and (not is_question or not link.startswith("/") or link.startswith("//")):
+        is_question = link.partition("?")[0] in {path_of(command) for command in FORMS}
+        if link and not is_question:
             raise UsageError(f"{repr_for_error(link)} is no question of this server")
         save_question(values.get("name", ""), link or None)
     except PerfatlasError as problem:

@@ -7,6 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import function_homes
 from perfatlas.files import format_toml
 
 if TYPE_CHECKING:
@@ -19,6 +20,26 @@ MEDIA: Final = {
     "ipynb": "application/x-ipynb+json",
     "csv": "text/csv",
 }
+
+
+SCENARIO_FILES: Final = (  # commands that read one
+    *("estimate", "search", "search training", "simulate", "train", "goodput", "fleet schedule"),
+)
+
+
+def kinds_of(command: str, answer: Answer) -> list[str]:
+    """Return the kinds of files that an answer can become."""
+    asked_again = _function_of(answer) in function_homes() and " --" not in answer["command"]
+    can = {
+        "toml": command in SCENARIO_FILES,
+        "ipynb": asked_again,
+        "csv": bool(answer.get("breakdown")),
+    }
+    return [kind for kind in MEDIA if can[kind]]
+
+
+def _function_of(answer: Answer) -> str:
+    return str(answer["command"]).partition(" --")[0].replace(" ", "_")
 
 
 def exported(kind: str, answer: Answer) -> str:
@@ -48,8 +69,7 @@ def _scenario(answer: Answer) -> str:
 
 def _notebook(answer: Answer) -> dict[str, Any]:
     """Return a notebook that asks the question again, shows its answer and its operators."""
-    verb = str(answer["command"]).partition(" --")[0]
-    function = verb.replace(" ", "_")
+    function = _function_of(answer)
     known = {name: value for name, value in answer["scenario"].items() if value is not None}
     arguments = "".join(f"    {name}={value!r},\n" for name, value in known.items())
     cells = [

@@ -20,7 +20,7 @@ PIN: Final = "pin"  # the parameter of an address, once for each pinned question
 MAX_PINS: Final = 6
 MAX_METRICS: Final = 8
 MAX_OPERATORS: Final = 10
-LOADS: Final = ("batch", "concurrency", "request_rate", "isl", "osl", "prefix", "model")
+SAME_LOADS: Final = ("batch", "concurrency", "request_rate", "isl", "osl", "prefix", "model")
 
 
 class Pinned(NamedTuple):
@@ -141,7 +141,7 @@ def _operators(answers: Sequence[Answer], head: Sequence[str]) -> list[CatalogTa
 def _remarks(questions: Sequence[Pinned]) -> list[str]:
     """Return what differs beside what is compared."""
     values = [one.values for one in questions]
-    differing = [name for name in LOADS if len({one.get(name) for one in values}) > 1]
+    differing = [name for name in SAME_LOADS if len({one.get(name) for one in values}) > 1]
     gpus = {one.answer.get("results", {}).get("gpus") for one in questions}
     found = []
     if differing:

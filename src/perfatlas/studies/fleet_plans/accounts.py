@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 COSTS: Final = ("capital", "electricity", "colocation", "upkeep", "rent")  # paid in a month
 SUMMED: Final = (
-    *("delivered_gpus", "retired_gpus", "lost_gpus", "tokens", "unserved_tokens", "energy_j"),
+    *(
+        "delivered_gpus",
+        "retired_gpus",
+        "lost_gpus",
+        "tokens",
+        "unserved_tokens",
+        "energy_j",
+        "spare_gpus",
+    ),
     *(f"{name}_usd" for name in (*COSTS, "resale", "depreciation", "revenue", "running_cost")),
     *("node_failures", "emitted_gco2"),
 )
@@ -39,7 +47,9 @@ def monthly_columns(market: Market, plan: Schedule, books: Books) -> dict[str, F
     ratio_VT[:, 1:] = np.divide(then_VT, now_VT, out=np.zeros_like(now_VT), where=now_VT > 0.0)
     ratio_VT[new_VT] = 1.0
     lost_VT = before_VT * (1.0 - ratio_VT)
-    retired_VT = np.maximum(before_VT - lost_VT - installed_VT, 0.0)
+    gone_VT = np.maximum(before_VT - lost_VT - installed_VT, 0.0)
+    spare_VT = np.where(new_VT, gone_VT, 0.0)  # ordered as part of a whole node, never installed
+    retired_VT = gone_VT - spare_VT
     busy_KWT = plan.served_KWT / np.where(market.rate_KW > 0.0, market.rate_KW, 1.0)[:, :, None]
     more_KW = market.busy_w_KW - market.idle_w_K[:, None]
     idle_w_T = market.idle_w_K[machine_V] @ installed_VT
@@ -51,6 +61,7 @@ def monthly_columns(market: Market, plan: Schedule, books: Books) -> dict[str, F
     columns = {
         "delivered_gpus": (new_VT * plan.bought_V[:, None]).sum(0),
         "retired_gpus": retired_VT.sum(0),
+        "spare_gpus": spare_VT.sum(0),
         "lost_gpus": lost_VT.sum(0),
         "installed_gpus": installed_VT.sum(0),
         "rented_gpus": plan.rented_KT.sum(0),
@@ -61,12 +72,17 @@ def monthly_columns(market: Market, plan: Schedule, books: Books) -> dict[str, F
         "energy_j": energy_j_T,
         "power_value_usd_per_w": plan.power_value_T / market.discount_T[:-1],
         "capital_usd": (new_VT * plan.bought_V[:, None] * books.paid_V[:, None]).sum(0),
-        "resale_usd": (np.where(new_VT, 0.0, retired_VT) * market.resale_VT[:, :-1]).sum(0),
+        "resale_usd": (retired_VT * market.resale_VT[:, :-1]).sum(0),
         "electricity_usd": energy_j_T * market.usd_per_j_T,
-        "colocation_usd": books.colocation_K[machine_V] @ installed_VT,
-        "upkeep_usd": (market.upkeep_VT * installed_VT).sum(0),
+        "colocation_usd": market.colocation_K[machine_V] @ installed_VT,
+        "upkeep_usd": market.upkeep_V @ installed_VT,
         "rent_usd": np.nan_to_num(market.rent_K) @ plan.rented_KT,
-        "depreciation_usd": (books.depreciation_VT * installed_VT).sum(0),
+        # what is lost, retired below its book value or never installed is written off
+        "depreciation_usd": (
+            books.depreciation_VT * installed_VT
+            + books.book_VT[:, :-1] * (lost_VT + spare_VT)
+            + np.maximum(books.book_VT - market.resale_VT, 0.0)[:, :-1] * retired_VT
+        ).sum(0),
         "revenue_usd": (served_WT * price_WT).sum(0) * market.month_s,
         "node_failures": (books.failing_VT * installed_VT).sum(0),
         "gpus_under_repair": ((1.0 - market.working_VT) * installed_VT).sum(0),
@@ -102,10 +118,24 @@ def per_million(usd: float, tokens: float) -> float | None:
     return usd / tokens * 1e6 if tokens > 0.0 else None
 
 
+def value_at_end_usd(market: Market, plan: Schedule) -> float:
+    """Return the market value of what is installed at the end, discounted [USD]."""
+    now, later = market.kept_VT[:, -2], market.kept_VT[:, -1]
+    left = np.divide(later, now, out=np.zeros_like(now), where=now > 0.0)
+    return float(plan.installed_VT[:, -1] * left @ market.resale_VT[:, -1] * market.discount_T[-1])
+
+
+def lost_revenue_usd(market: Market, plan: Schedule) -> float:
+    """Return the revenue of tokens that are not served, discounted [USD]."""
+    lost_T = np.nan_to_num(market.price_WT * plan.unserved_WT).sum(0)
+    return float(lost_T @ market.discount_T[:-1] * market.month_s)
+
+
 def orders(study: PlanStudy, market: Market, plan: Schedule, books: Books) -> list[dict[str, Any]]:
-    """Return what is ordered, in order of delivery."""
+    """Return what is ordered, in order of the months of orders."""
     rows = []
-    for cohort in np.argsort(market.start_V, kind="stable").tolist():
+    lead_V = np.array([study.machines[k].lead_time_months for k in market.machine_V.tolist()])
+    for cohort in np.lexsort((market.start_V, market.start_V - lead_V)).tolist():
         gpus, machine = plan.bought_V[cohort], study.machines[int(market.machine_V[cohort])]
         if not np.isnan(market.owned_V[cohort]) or gpus < 0.5:
             continue

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import HOUR_S, InvalidSpecError
 from perfatlas.reliability.fleet.laws import Exponential, mean_s, survival
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import FloatArray, Law
     from perfatlas.reliability.fleet.model import Cause
+
+
+YEAR_S: Final = 365.25 * 24.0 * HOUR_S
+MONTH_S: Final = YEAR_S / 12.0
 
 
 class NodeFailures(NamedTuple):

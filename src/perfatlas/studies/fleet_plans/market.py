@@ -13,19 +13,19 @@ import numpy as np
 
 from perfatlas.cost import capital_usd
 from perfatlas.quantities import HOUR_S, InvalidSpecError
-from perfatlas.studies.fleet_plans.ageing import node_failures, surviving
+from perfatlas.studies.fleet_plans.ageing import MONTH_S, node_failures, surviving
 from perfatlas.studies.fleet_plans.purchases import Market
 from perfatlas.studies.fleet_plans.study import MONTHS_PER_YEAR, Ends, month_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from perfatlas.studies.fleet_plans.purchases import FloatArray, IntArray
     from perfatlas.studies.fleet_plans.rates import Priced
-    from perfatlas.studies.fleet_plans.study import Machine, PlanStudy
+    from perfatlas.studies.fleet_plans.study import PlanStudy
 
-YEAR_S: Final = 365.25 * 24.0 * HOUR_S
-MONTH_S: Final = YEAR_S / MONTHS_PER_YEAR
 W_PER_KW: Final = 1000.0
 
 
@@ -47,9 +47,8 @@ class Books:
 
     paid_V: FloatArray  # Capital of a GPU [USD]
     depreciation_VT: FloatArray  # Book loss of a GPU in a month [USD]
-    colocation_K: FloatArray  # Of a GPU for a month [USD]
+    book_VT: FloatArray  # Book value of a GPU at the start of a month (V, T + 1) [USD]
     failing_VT: FloatArray  # Failures of nodes in a month, per GPU
-    devices_V: FloatArray  # GPUs of a node
 
 
 def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Books]:
@@ -60,12 +59,13 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
 
     Source: capital keeps residual_share^(age / life) of its value (25 to 35% after 36 months are
         published, data/prices.toml); books lose (1 - residual_share) / life of it each year.
-    Limits: GPUs in place cost what such a GPU costs at the start, unless the study says otherwise.
+    Limits: GPUs in place have cost what such a GPU costs at the start.
     """
     terms, months = study.prices.terms["value"], study.months
     year_T = np.arange(months) / MONTHS_PER_YEAR
     life, residual = terms["life_years"], terms["residual_share"]
-    capital_KT = np.array([_capital(machine, study, case, year_T) for machine in study.machines])
+    shares = 1.0 + terms["network_share"] + terms["host_share"]
+    capital_KT = shares * _gpu_price(study, case, year_T)
     cohorts = _cohorts(study, case)
     machine_V: IntArray = np.array([machine for machine, _, _, _ in cohorts], np.int64)
     start_V = np.array([start for _, start, _, _ in cohorts], np.int64)
@@ -76,13 +76,16 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
     age_VT: FloatArray = age_V[:, None] + since_VT.astype(float)
     years_VT = np.maximum(age_VT, 0.0) / MONTHS_PER_YEAR
     working_VT, kept_VT, failing_VT = _ageing(study, priced, machine_V, age_VT)
-    node_w_K = priced.node_w_KW.max(axis=1)
+    node_w_K = np.maximum(priced.node_w_KW.max(axis=1), priced.idle_w_K)
     included = terms["colocation_includes_power"] != 0.0
     tariff = 0.0 if included else study.prices.terms[case.tariff]["usd_per_kwh"]
     colocation_K = terms["colocation_usd_per_kw_month"] * node_w_K / W_PER_KW
     growth = (1.0 + study.electricity_change_per_year) ** year_T
-    resale_VT = paid_V[:, None] * residual ** (years_VT / life)
-    resale_VT[:, :-1] *= study.sale_share
+    # of the GPU alone, and never above a new one: its network and host are not sold
+    gpu_KT = _gpu_price(study, case, np.arange(months + 1) / MONTHS_PER_YEAR)
+    paid_gpu_V = gpu_KT[machine_V, start_V]
+    new_VT = np.minimum(paid_gpu_V[:, None], gpu_KT[machine_V])
+    resale_VT = study.sale_share * new_VT * residual ** (years_VT / life)
     rent_K = [machine.rent_usd_per_gpu_hour for machine in study.machines]
     hours = MONTH_S / HOUR_S
     node_V = np.array(priced.devices_K, float)[machine_V]
@@ -108,7 +111,7 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
         usd_per_j_T=tariff / (W_PER_KW * HOUR_S) * growth,
         gco2_per_j=study.gco2_per_kwh and study.gco2_per_kwh / (W_PER_KW * HOUR_S),
         capital_KT=capital_KT,
-        running_K=colocation_K,
+        colocation_K=colocation_K,
         rent_K=np.array([np.nan if usd is None else usd * hours for usd in rent_K]),
         max_rented_K=np.array([machine.max_rented_gpus for machine in study.machines]),
         gpus_per_order_K=np.array(
@@ -117,7 +120,12 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
                 for machine, devices in zip(study.machines, priced.devices_K, strict=True)
             ]
         ),
-        max_delivered_K=np.array([machine.max_gpus_per_month for machine in study.machines]),
+        max_delivered_K=np.array(
+            [machine.max_gpus_per_month * study.deliver_every_months for machine in study.machines]
+        ),
+        rentable_KT=np.array(
+            [_rentable(study, index, case) for index in range(len(study.machines))]
+        ),
         discount_T=(1.0 + terms["rate"]) ** (-np.arange(months + 1) / MONTHS_PER_YEAR),
         month_s=MONTH_S,
         machine_V=machine_V,
@@ -126,9 +134,7 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
         working_VT=working_VT,
         kept_VT=kept_VT,
         resale_VT=resale_VT,
-        upkeep_VT=np.repeat(
-            (paid_V * terms["upkeep_share_per_year"] / MONTHS_PER_YEAR)[:, None], months, axis=1
-        ),
+        upkeep_V=paid_V * terms["upkeep_share_per_year"] / MONTHS_PER_YEAR,
     )
     books = Books(
         paid_V=paid_V,
@@ -137,28 +143,42 @@ def market_of(study: PlanStudy, priced: Priced, case: Case) -> tuple[Market, Boo
             (paid_V * (1.0 - residual) / (life * MONTHS_PER_YEAR))[:, None],
             0.0,
         ),
-        colocation_K=colocation_K,
+        book_VT=np.maximum(
+            paid_V[:, None] * (1.0 - (1.0 - residual) * years_VT / life), paid_V[:, None] * residual
+        ),
         failing_VT=failing_VT * MONTH_S / node_V[:, None],
-        devices_V=node_V,
     )
     return market, books
 
 
-def _capital(machine: Machine, study: PlanStudy, case: Case, year_T: FloatArray) -> FloatArray:
-    """Return the capital of a GPU with its share of network and host, by month (T,) [USD]."""
-    usd, terms = machine.usd_per_gpu, study.prices.terms["value"]
-    if usd is None:
-        found = capital_usd(machine.system, study.prices)
-        if found is None:
-            if machine.is_sold or machine.owned:
+def _gpu_price(study: PlanStudy, case: Case, year_T: FloatArray) -> FloatArray:
+    """Return the price of a GPU by machine and month (K, T) [USD]; 0 where none is needed."""
+    rows = []
+    for machine in study.machines:
+        usd = machine.usd_per_gpu
+        if not (machine.is_sold or machine.owned):  # it is rented
+            usd = Ends(0.0, 0.0, 0.0)
+        elif usd is None:
+            if (found := capital_usd(machine.system, study.prices)) is None:
                 raise InvalidSpecError(
                     f"machine {machine.label}: no purchase price is known; set usd_per_gpu"
                 )
-            return np.zeros(year_T.shape)
-        usd = Ends(*found[0])
-    change = getattr(machine.price_change_per_year, case.prices)
-    shares = 1.0 + terms["network_share"] + terms["host_share"]
-    return np.asarray(getattr(usd, case.prices) * shares * (1.0 + change) ** year_T, float)
+            usd = Ends(*found[0])
+        change = getattr(machine.price_change_per_year, case.prices)
+        rows.append(getattr(usd, case.prices) * (1.0 + change) ** year_T)
+    return np.array(rows)
+
+
+def _first_month(study: PlanStudy, index: int, case: Case) -> int:
+    """Return the first month in which a machine can be had."""
+    machine = study.machines[index]
+    return study.month(machine.available, 0) + case.delayed.get(index, 0)
+
+
+def _rentable(study: PlanStudy, index: int, case: Case) -> NDArray[np.bool_]:
+    """Return the months in which a machine can be rented (T,)."""
+    rents = study.machines[index].rent_usd_per_gpu_hour is not None
+    return (np.arange(study.months) >= _first_month(study, index, case)) & rents
 
 
 def _cohorts(study: PlanStudy, case: Case) -> list[tuple[int, int, float, float]]:
@@ -171,8 +191,7 @@ def _cohorts(study: PlanStudy, case: Case) -> list[tuple[int, int, float, float]
         ]
         if not machine.is_sold:
             continue
-        delay = case.delayed.get(index, 0)
-        first = max(study.month(machine.available, 0), machine.lead_time_months) + delay
+        first = max(_first_month(study, index, case), machine.lead_time_months)
         found += [
             (index, month, np.nan, 0.0)
             for month in range(0, study.months, study.deliver_every_months)
@@ -201,12 +220,16 @@ def _ageing(
 
 
 def _demand(study: PlanStudy, index: int, case: Case) -> FloatArray:
-    """Return the mean load of a workload by month (T,) [tokens/s], 0 outside its months."""
+    """Return the mean load of a workload by month (T,) [tokens/s], 0 outside its months.
+
+    It grows from the first month of the workload.
+    """
     workload = study.workloads[index]
     month_T = np.arange(study.months)
     growth = getattr(workload.growth_per_year, case.growth) * case.growth_factor
-    load = workload.tokens_per_day / (24.0 * HOUR_S) * (1.0 + growth) ** (month_T / MONTHS_PER_YEAR)
     first, last = study.month(workload.first, 0), study.month(workload.last, study.months - 1)
+    grown = (1.0 + growth) ** ((month_T - first) / MONTHS_PER_YEAR)
+    load = workload.tokens_per_day / (24.0 * HOUR_S) * grown
     return np.asarray(np.where((month_T >= first) & (month_T <= last), load, 0.0), float)
 
 

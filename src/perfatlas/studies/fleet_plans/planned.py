@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,8 @@ from perfatlas.cost import capital_usd
 from perfatlas.studies.fleet_plans import accounts
 from perfatlas.studies.fleet_plans.market import Books, Case, market_of
 from perfatlas.studies.fleet_plans.purchases import (
+    HELD_MONTHS,
+    LARGE_GAP,
     ROUNDING,
     Market,
     Schedule,
@@ -32,7 +34,7 @@ DELAY_MONTHS: Final = 6
 GROWTH_FACTORS: Final = (0.5, 1.5)  # of growth without an interval
 FIRST_MONTHS: Final = 12  # whose orders say whether an assumption changes the decision
 SAME_SHARE: Final = 0.2  # of the orders of the first months: a smaller change keeps the decision
-LARGE_GAP: Final = 0.01  # cost of whole orders over that of fractions
+VALUES: Final = Case()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +48,27 @@ class Planned:
     schedule: Schedule
 
     @classmethod
-    def of(cls, study: PlanStudy, priced: Priced) -> Planned:
-        """Return the plan of a study.
+    def of(cls, study: PlanStudy, priced: Priced, case: Case = VALUES) -> Planned:
+        """Return the plan of a study, by default at the values of its intervals.
 
         Raises:
             InvalidSpecError: A machine has no price, or its fleet is invalid.
             ShortError: Demand without a price cannot be met.
         """
-        market, books = market_of(study, priced, Case())
+        market, books = market_of(study, priced, case)
         return cls(
             study=study, priced=priced, market=market, books=books, schedule=best_schedule(market)
         )
+
+    @property
+    def cost_usd(self) -> float:
+        """Payments less proceeds and the value at the end, discounted [USD]."""
+        return self.schedule.objective_usd - accounts.lost_revenue_usd(self.market, self.schedule)
+
+    @property
+    def paid_usd(self) -> float:
+        """Payments, discounted [USD]."""
+        return float(sum(row["usd"] for row in self.breakdown() if row["usd"] > 0.0))
 
     @cached_property
     def monthly(self) -> dict[str, FloatArray]:
@@ -87,11 +99,8 @@ class Planned:
         total = {name: float(values.sum()) for name, values in monthly.items()}
         tokens, unserved = total["tokens"], total["unserved_tokens"]
         results: dict[str, Any] = {
-            "plan_cost_usd": schedule.cost_usd,
-            "plan_cost_bound_usd": schedule.bound_usd,
-            "plan_usd_per_million_tokens": accounts.per_million(
-                float(monthly["running_cost_usd"] @ present), float(monthly["tokens"] @ present)
-            ),
+            "plan_cost_usd": self.cost_usd,
+            "rounding_gap_usd": schedule.objective_usd - schedule.bound_usd,
             "capital_usd": total["capital_usd"],
             "tokens": tokens,
             "unserved_share": unserved / (tokens + unserved),
@@ -104,6 +113,11 @@ class Planned:
         }
         if not np.isnan(market.price_WT).all():
             results["plan_revenue_usd"] = float(monthly["revenue_usd"] @ present)
+            results["lost_revenue_usd"] = accounts.lost_revenue_usd(market, schedule)
+        if len({workload.verb == "train" for workload in self.study.workloads}) == 1:
+            results["plan_usd_per_million_tokens"] = accounts.per_million(
+                float(monthly["running_cost_usd"] @ present), float(monthly["tokens"] @ present)
+            )
         if "emitted_gco2" in total:
             results["emitted_gco2"] = total["emitted_gco2"]
         return results
@@ -113,35 +127,53 @@ class Planned:
         present = self.market.discount_T[:-1]
         parts = {name: float(self.monthly[f"{name}_usd"] @ present) for name in accounts.COSTS}
         paid = sum(parts.values())
-        lost = self.market.price_WT * self.schedule.unserved_WT * self.market.month_s
-        parts["unserved tokens"] = float(np.nan_to_num(lost).sum(0) @ present)
-        parts["resale and value at the end"] = self.schedule.cost_usd - sum(parts.values())
+        parts["resale"] = -float(self.monthly["resale_usd"] @ present)
+        parts["value at the end"] = -accounts.value_at_end_usd(self.market, self.schedule)
         return [
             {"name": name, "usd": usd, "share": usd / paid if paid else 0.0}
             for name, usd in parts.items()
         ]
 
+    def ends_usd(self) -> dict[str, float | None]:
+        """Return the cost where all GPUs are as fast and as slow as their intervals, None if short.
+
+        Fast GPUs are a cheap plan. Both ends contain the cost of the plan.
+        """
+        ends: dict[str, float | None] = {}
+        for end, rates, outer in (("low", "high", min), ("high", "low", max)):
+            try:
+                other = self.of(self.study, self.priced, Case(rates=rates))
+            except ShortError:
+                ends[end] = None
+            else:
+                ends[end] = outer(self.cost_usd, other.cost_usd)
+        return ends
+
     def other_assumptions(self) -> list[dict[str, Any]]:
-        """Return the least cost under other assumptions, and what is ordered in the first months.
+        """Return what other assumptions add to the cost, and what is ordered in the first months.
+
+        Assumptions that change nothing of the market are left out.
 
         Limits: Costs are those of fractions of orders.
         """
-        usd, base_K = self._first_orders(Case())
+        base = self._relaxed(self.market)
         rows = []
         for name, case in self._cases():
+            market, _ = market_of(self.study, self.priced, case)
+            if _is_same(market, self.market):
+                continue
             row: dict[str, Any] = {"assumption": name}
             rows.append(row)
             try:
-                other_usd, gpus_K = self._first_orders(case)
+                usd, gpus_K = self._relaxed(market)
             except ShortError as short:
-                row |= {"cost_change": None, "unserved_share": short.share, "first_orders": ""}
+                row |= {"cost_change_usd": None, "unserved_share": short.share, "first_orders": ""}
                 row |= {"changes_decision": True, "short_from": short.month}
                 continue
-            most = SAME_SHARE * max(float(base_K.sum()), float(gpus_K.sum()))
+            most = SAME_SHARE * max(float(base[1].sum()), float(gpus_K.sum()))
             row |= {
-                "cost_change": other_usd / usd - 1.0 if usd else None,
-                "plan_cost_usd": other_usd,
-                "changes_decision": bool(np.abs(gpus_K - base_K).max() > most),
+                "cost_change_usd": usd - base[0],
+                "changes_decision": bool(np.abs(gpus_K - base[1]).max() > most),
                 "first_orders": ", ".join(
                     f"{gpus:,.0f} {machine.label}"
                     for gpus, machine in zip(gpus_K, self.study.machines, strict=True)
@@ -150,14 +182,15 @@ class Planned:
             }
         return rows
 
-    def _first_orders(self, case: Case) -> tuple[float, FloatArray]:
-        """Return the least cost of a case [USD], and GPUs of its first months by machine (K,)."""
-        market, _ = market_of(self.study, self.priced, case)
+    def _relaxed(self, market: Market) -> tuple[float, FloatArray]:
+        """Return the least objective [USD], and GPUs of the first orders by machine (K,)."""
         schedule = relaxed_schedule(market)
-        early = np.isnan(market.owned_V) & (market.start_V < FIRST_MONTHS)
+        leads_K = np.array([machine.lead_time_months for machine in self.study.machines])
+        ordered_V = market.start_V - leads_K[market.machine_V]
+        early = np.isnan(market.owned_V) & (ordered_V < FIRST_MONTHS)
         gpus_K = np.zeros(len(self.study.machines))
         np.add.at(gpus_K, market.machine_V[early], schedule.bought_V[early])
-        return schedule.cost_usd, gpus_K
+        return schedule.objective_usd, gpus_K
 
     def _cases(self) -> Iterator[tuple[str, Case]]:
         """Yield assumptions other than those of the plan, each alone."""
@@ -173,8 +206,13 @@ class Planned:
         for end in ("low", "high"):
             yield f"purchase prices at {end} end", Case(prices=end)
         yield "electricity price at high end", Case(tariff="high")
+        ordered = {
+            int(self.market.machine_V[cohort])
+            for cohort in np.flatnonzero(self.schedule.bought_V > 0.0)
+            if np.isnan(self.market.owned_V[cohort])
+        }
         for index, machine in enumerate(self.study.machines):
-            if machine.is_sold:
+            if index in ordered:
                 yield (
                     f"{machine.label} {DELAY_MONTHS} months late",
                     Case(delayed={index: DELAY_MONTHS}),
@@ -195,8 +233,9 @@ class Planned:
             " equal percentages each year"
         )
         found.append(
-            f"GPUs that are retired before the end bring {study.sale_share:.0%} of their market"
-            " value (sale_share); what is left at the end of the plan counts in full"
+            f"GPUs that are retired, and those left at the end, count with {study.sale_share:.0%}"
+            " of their market value (sale_share, assumed), without network and host and never above"
+            f" the price of a new one; orders are kept for {HELD_MONTHS} months"
         )
         found.append(
             f"network and host add {shares:.0%} to the price of a GPU; upkeep"
@@ -206,7 +245,7 @@ class Planned:
         )
         found.append(
             f"nodes fail and are repaired as in fleet {study.fleet}, per GPU; a failed node serves"
-            " nothing"
+            " nothing; rented GPUs do not fail, and their rent does not change"
         )
         found.append(
             "orders are whole nodes (gpus_per_order); capacity is provided for the peak load of a"
@@ -243,10 +282,21 @@ class Planned:
                 f" {market.month_T[int(np.argmax(short_T))]}: serving them costs more than they"
                 " bring, or cannot be done"
             )
-        gap = (schedule.cost_usd - schedule.bound_usd) / max(abs(schedule.bound_usd), 1.0)
+        gap = (schedule.objective_usd - schedule.bound_usd) / max(self.paid_usd, 1.0)
         if gap > LARGE_GAP:
             found.append(
-                f"whole orders cost {gap:.1%} more than fractions of them: a better rounding may"
-                " exist"
+                f"whole orders add {gap:.1%} of what is paid to the least cost with fractions: a"
+                " better plan may exist"
             )
         return found
+
+
+def _is_same(one: Market, other: Market) -> bool:
+    """Return whether two markets have equal values."""
+    return all(
+        np.array_equal(getattr(one, name.name), getattr(other, name.name), equal_nan=True)
+        if isinstance(getattr(one, name.name), np.ndarray)
+        and getattr(one, name.name).dtype.kind == "f"
+        else np.array_equal(getattr(one, name.name), getattr(other, name.name))
+        for name in fields(Market)
+    )

@@ -6,7 +6,7 @@ in one month). Money is discounted to the start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -14,12 +14,16 @@ import numpy as np
 from perfatlas.quantities import InfeasibleError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
 ROUNDING: Final = 1e-6  # of orders, and of shares of a demand
+HELD_MONTHS: Final = 12  # for which an installed order is kept
+LARGE_GAP: Final = 0.01  # objective of whole orders over that of fractions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +42,12 @@ class Market:
     usd_per_j_T: FloatArray  # Electricity
     gco2_per_j: float | None  # Carbon of the electricity
     capital_KT: FloatArray  # A GPU with its share of network and host [USD]
-    running_K: FloatArray  # Colocation and upkeep of a GPU for a month [USD], by machine (K,)
+    colocation_K: FloatArray  # Space of a GPU for a month [USD]
     rent_K: FloatArray  # Rent of a GPU for a month [USD]; NaN where there is none
     max_rented_K: FloatArray
     gpus_per_order_K: IntArray
-    max_delivered_K: FloatArray  # GPUs in a month
+    max_delivered_K: FloatArray  # GPUs in a delivery
+    rentable_KT: NDArray[np.bool_]
     discount_T: FloatArray  # Value of a dollar of a month at the start; one more than months
     month_s: float
     machine_V: IntArray
@@ -51,7 +56,7 @@ class Market:
     working_VT: FloatArray  # Share of the time in which a GPU works, by age
     kept_VT: FloatArray  # Share of a cohort that is not lost at the start of a month (V, T + 1)
     resale_VT: FloatArray  # Market value of a GPU at the start of a month (V, T + 1) [USD]
-    upkeep_VT: FloatArray  # Upkeep of a GPU for a month, a share of its capital [USD]
+    upkeep_V: FloatArray  # Spares and repair of a GPU for a month [USD]
 
     @property
     def months(self) -> int:
@@ -77,10 +82,10 @@ class Schedule(NamedTuple):
     served_KWT: FloatArray  # Mean load on GPUs at the site [tokens/s]
     rented_served_KWT: FloatArray
     unserved_WT: FloatArray  # [tokens/s]
-    cost_usd: (
-        float  # Discounted, less what is left at the end; revenue of unserved tokens is a cost
+    objective_usd: (
+        float  # Payments less proceeds and value at the end, and lost revenue, discounted
     )
-    bound_usd: float  # Least cost of any plan, orders of fractions of nodes included
+    bound_usd: float  # The least that is possible with fractions of orders
     power_value_T: FloatArray  # What one more watt of a month is worth [USD/W], discounted
 
 
@@ -95,18 +100,50 @@ def best_schedule(market: Market) -> Schedule:
 
     Source: linear program over cohorts, solved by HiGHS (scipy.optimize.linprog).
     Limits: A GPU serves each workload at its rate at full load, in proportion to its time: no
-        batches that become small, no fragments of a deployment. Sales have no cost.
+        batches that become small, no fragments of a deployment. Orders are rounded, and machines
+        left out one by one where that costs less: `bound_usd` says how much better an exact
+        optimum may be.
     """
     relaxed = relaxed_schedule(market)
+    best = _whole(market, relaxed)
+    left = list(range(market.rate_KW.shape[0]))
+    while best.objective_usd - relaxed.objective_usd > LARGE_GAP * abs(relaxed.objective_usd):
+        # a few GPUs of one machine become a whole order: is there a plan without it?
+        ordered = [k for k in left if best.bought_V[_orders_of(market, k)].sum() > 0.0]
+        others = [(k, other) for k in ordered if (other := _without(market, k, left)) is not None]
+        machine, other = min(others, key=lambda pair: pair[1].objective_usd, default=(-1, best))
+        if machine < 0 or other.objective_usd >= best.objective_usd:
+            break
+        best = other
+        left.remove(machine)
+    return best._replace(bound_usd=relaxed.objective_usd, power_value_T=relaxed.power_value_T)
+
+
+def _orders_of(market: Market, machine: int) -> IntArray:
+    """Return the cohorts of a machine that may be ordered."""
+    return np.flatnonzero((market.machine_V == machine) & np.isnan(market.owned_V))
+
+
+def _without(market: Market, machine: int, left: Sequence[int]) -> Schedule | None:
+    """Return the plan that orders neither a machine nor those not left, None if there is none."""
+    kept = np.isin(np.arange(market.rate_KW.shape[0]), [k for k in left if k != machine])
+    fewer = replace(market, max_delivered_K=np.where(kept, market.max_delivered_K, 0.0))
+    try:
+        return _whole(fewer, relaxed_schedule(fewer))
+    except ShortError:
+        return None
+
+
+def _whole(market: Market, relaxed: Schedule) -> Schedule:
+    """Return the plan whose orders are those of a relaxed plan, rounded up to whole ones."""
     quantum_V = market.gpus_per_order_K[market.machine_V].astype(float)
     bought_V = relaxed.bought_V.copy()
     for machine in range(market.rate_KW.shape[0]):
-        cohorts = np.flatnonzero((market.machine_V == machine) & np.isnan(market.owned_V))
+        cohorts = _orders_of(market, machine)
         total_V = np.cumsum(bought_V[cohorts]) / quantum_V[cohorts]
         whole_V = np.ceil(total_V - ROUNDING) * quantum_V[cohorts]
         bought_V[cohorts] = np.diff(whole_V, prepend=0.0)
-    rounded = _Program(market).solve(bought_V)
-    return rounded._replace(bound_usd=relaxed.cost_usd, power_value_T=relaxed.power_value_T)
+    return _Program(market).solve(bought_V)
 
 
 def relaxed_schedule(market: Market) -> Schedule:
@@ -136,22 +173,22 @@ class _Rows:
     def put(self, rows: IntArray, columns: IntArray, values: FloatArray | float) -> None:
         self.cells.append((rows, columns, np.broadcast_to(values, rows.shape)))
 
-    def matrix(self, columns: int) -> Any:  # noqa: ANN401 - of scipy
+    def matrix(self, size: int, column_scale: FloatArray, row_scale: FloatArray) -> Any:  # noqa: ANN401 - of scipy
+        """Return the matrix with rows and columns multiplied."""
         from scipy.sparse import coo_array
 
-        at = [np.concatenate([part[index] for part in self.cells]) for index in range(3)]
-        return coo_array((at[2], (at[0], at[1])), shape=(self.count, columns)).tocsr()
+        row, column, value = (np.concatenate([part[i] for part in self.cells]) for i in range(3))
+        value = value * row_scale[row] * column_scale[column]
+        return coo_array((value, (row, column)), shape=(self.count, size)).tocsr()
 
 
 class _Program:
-    """The linear program of a market; columns are GPUs, and shares of a demand that is unserved."""
+    """The linear program of a market; columns are GPUs, and shares of demands."""
 
     def __init__(self, market: Market) -> None:
         self.market = market
-        machines = market.rate_KW.shape[0]
         months, cohorts = market.months, market.machine_V.size
         can_run = market.rate_KW > 0.0
-        rents_K = ~np.isnan(market.rent_K)
         used_WT = market.demand_WT > 0.0
         exists_VT = np.arange(months) >= market.start_V[:, None]
         runs_KWT = can_run[:, :, None] & used_WT
@@ -160,15 +197,23 @@ class _Program:
         for name, mask in (
             ("bought", np.ones(cohorts, bool)),
             ("installed", exists_VT),
-            ("rented", np.broadcast_to(rents_K[:, None], (machines, months))),
-            ("busy", runs_KWT),  # GPUs at full load that the mean load of a workload needs
-            ("busy_rented", runs_KWT & rents_K[:, None, None]),
+            ("rented", market.rentable_KT),
+            ("served", runs_KWT),
+            ("served_rented", runs_KWT & market.rentable_KT[:, None, :]),
             ("unserved", used_WT),
         ):
             numbers = np.full(mask.shape, -1)
             numbers[mask] = np.arange(first, first + mask.sum())
             self.at[name], first = numbers, first + int(mask.sum())
         self.size = first
+        # GPUs at full load that the whole mean load of a workload takes
+        rate_KW = np.where(can_run, market.rate_KW, np.inf)
+        self.gpus_KWT = market.demand_WT / rate_KW[:, :, None]
+        most_W = np.where(
+            can_run.any(axis=0), rate_KW.min(axis=0, where=can_run, initial=np.inf), 1
+        )
+        peak_T = market.peak_W / most_W @ market.demand_WT
+        self.gpus = max(float(peak_T.max()), float(market.gpus_per_order_K.max()))
         self.upper, self.equal = _Rows(), _Rows()
         self._limits()
         self._demand()
@@ -190,15 +235,20 @@ class _Program:
         market, rows = self.market, self.upper
         cohort, month, column = self._cells("installed")
         begins = month == market.start_V[cohort]
-        grown = rows.add(np.zeros(column.size))  # installed <= what was kept of it
-        rows.put(grown, column, 1.0)
         first, before = self.at["bought"][cohort], self.at["installed"][cohort, month - 1]
-        rows.put(grown, np.where(begins, first, before), -self._left(cohort, month - 1, begins))
+        before, left = np.where(begins, first, before), self._left(cohort, month - 1, begins)
+        new = np.isnan(market.owned_V[cohort]) & ~begins
+        held = new & (month - market.start_V[cohort] < HELD_MONTHS)
+        for table, those in ((self.equal, held), (rows, ~held)):  # installed <= what was kept of it
+            numbers = table.add(np.zeros(int(those.sum())))
+            table.put(numbers, column[those], 1.0)
+            table.put(numbers, before[those], -left[those])
         machines, months = market.rate_KW.shape[0], market.months
-        for busy, source in (("busy", "installed"), ("busy_rented", "rented")):
+        for busy, source in (("served", "installed"), ("served_rented", "rented")):
             capacity = rows.add(np.zeros(machines * months)).reshape(machines, months)
             kind, workload, month, column = self._cells(busy)
-            rows.put(capacity[kind, month], column, market.peak_W[workload])
+            needed = self.gpus_KWT[kind, workload, month] * market.peak_W[workload]
+            rows.put(capacity[kind, month], column, needed)
             first, month, column = self._cells(source)
             kind = market.machine_V[first] if source == "installed" else first
             works = market.working_VT[first, month] if source == "installed" else 1.0
@@ -210,9 +260,10 @@ class _Program:
         keep = self.power[month] >= 0
         idle = market.idle_w_K[market.machine_V[cohort]]
         rows.put(self.power[month][keep], column[keep], idle[keep])
-        kind, workload, month, column = self._cells("busy")
+        kind, workload, month, column = self._cells("served")
         keep = self.power[month] >= 0
         more = (market.busy_w_KW[kind, workload] - market.idle_w_K[kind]) * market.peak_W[workload]
+        more = more * self.gpus_KWT[kind, workload, month]
         rows.put(self.power[month][keep], column[keep], more[keep])
 
     def _demand(self) -> None:
@@ -222,10 +273,9 @@ class _Program:
         numbers = np.full(market.demand_WT.shape, -1)
         numbers[workload, month] = rows.add(np.ones(column.size))
         rows.put(numbers[workload, month], column, 1.0)
-        for name in ("busy", "busy_rented"):
-            kind, workload, month, column = self._cells(name)
-            share = market.rate_KW[kind, workload] / market.demand_WT[workload, month]
-            rows.put(numbers[workload, month], column, share)
+        for name in ("served", "served_rented"):
+            _, workload, month, column = self._cells(name)
+            rows.put(numbers[workload, month], column, 1.0)
 
     def _costs(self) -> FloatArray:
         """Return the discounted cost of each column [USD]."""
@@ -236,7 +286,7 @@ class _Program:
         capital_V = market.capital_KT[machine_V, start_V] * discount_T[start_V]
         cost[self.at["bought"]] = np.where(new_V, capital_V, 0.0)
         cohort, month, column = self._cells("installed")
-        own = market.upkeep_VT[cohort, month] + market.running_K[machine_V[cohort]]
+        own = market.upkeep_V[cohort] + market.colocation_K[machine_V[cohort]]
         own = own + market.idle_w_K[machine_V[cohort]] * market.month_s * market.usd_per_j_T[month]
         # what is not kept is sold at the start of the next month; GPUs that are lost, and orders
         # that are never installed, bring nothing
@@ -248,8 +298,9 @@ class _Program:
         cost[self.at["bought"][in_place]] = -discount_T[0] * market.resale_VT[in_place, 0]
         kind, month, column = self._cells("rented")
         cost[column] = market.rent_K[kind] * discount_T[month]
-        kind, workload, month, column = self._cells("busy")
+        kind, workload, month, column = self._cells("served")
         more = market.busy_w_KW[kind, workload] - market.idle_w_K[kind]
+        more = more * self.gpus_KWT[kind, workload, month]
         cost[column] = more * market.month_s * market.usd_per_j_T[month] * discount_T[month]
         workload, month, column = self._cells("unserved")
         lost = market.demand_WT[workload, month] * market.month_s
@@ -283,9 +334,7 @@ class _Program:
         market, x = self.market, np.append(found.x, 0.0)
         values = {name: x[at] for name, at in self.at.items()}
         marginals = np.append(found.ineqlin.marginals, 0.0)
-        served, rented = (
-            values[name] * market.rate_KW[:, :, None] for name in ("busy", "busy_rented")
-        )
+        served, rented = (values[name] * market.demand_WT for name in ("served", "served_rented"))
         return Schedule(
             values["bought"],
             values["installed"],
@@ -301,17 +350,29 @@ class _Program:
     def _minimum(self, cost: FloatArray, bounds: FloatArray) -> Any:  # noqa: ANN401 - of scipy
         from scipy.optimize import linprog
 
+        # variables and rows of order 1: GPUs over those of the plan, watts over the site's limit
+        column_scale = np.ones(self.size)
+        for name in ("bought", "installed", "rented"):
+            at = self.at[name]
+            column_scale[at[at >= 0]] = self.gpus
+        right = np.concatenate(self.upper.right)
+        row_scale = np.where(right > 0.0, right, self.gpus)
+        cost_scale = float(np.abs(cost * column_scale).max()) or 1.0
         found = linprog(
-            cost,
-            A_ub=self.upper.matrix(self.size),
-            b_ub=np.concatenate(self.upper.right),
-            A_eq=self.equal.matrix(self.size),
+            cost * column_scale / cost_scale,
+            A_ub=self.upper.matrix(self.size, column_scale, 1.0 / row_scale),
+            b_ub=right / row_scale,
+            A_eq=self.equal.matrix(self.size, column_scale, np.ones(self.equal.count)),
             b_eq=np.concatenate(self.equal.right),
-            bounds=bounds,
+            bounds=bounds / column_scale[:, None],
             method="highs",
         )
         if found.status not in (0, 2):
             raise InfeasibleError(f"the plan has no optimum: {found.message}")
+        if found.status == 0:
+            found.x = found.x * column_scale
+            found.fun = float(cost @ found.x)
+            found.ineqlin.marginals = found.ineqlin.marginals * cost_scale / row_scale
         return found
 
     def _short(self, bounds: FloatArray) -> ShortError:
@@ -319,18 +380,24 @@ class _Program:
         market, bounds = self.market, bounds.copy()
         workload, month, column = self._cells("unserved")
         bounds[column, 1] = 1.0
+        unpriced = np.isnan(market.price_WT[workload, month])
         missing = np.zeros(self.size)
-        missing[column] = market.demand_WT[workload, month] / market.demand_WT.max()
-        short = self._minimum(missing, bounds).x[column]
-        must = np.isnan(market.price_WT[workload, month]) & (short > ROUNDING)
-        first = int(month[must].min())
-        worst = int(np.argmax(np.where(must & (month == first), short, 0.0)))
-        by = "site_power, max_gpus_per_month and max_rented_gpus limit what can be installed."
+        missing[column] = np.where(unpriced, 1.0, 0.0)
+        short = np.where(unpriced, self._minimum(missing, bounds).x[column], 0.0)
+        first = int(month[short >= min(ROUNDING, short.max())].min())
+        worst = int(np.argmax(np.where(month == first, short, 0.0)))
+        limits = {
+            "site_power": np.isfinite(market.site_w_T).any(),
+            "max_gpus_per_month": np.isfinite(market.max_delivered_K).any(),
+            "max_rented_gpus": np.isfinite(market.max_rented_K).any(),
+        }
+        named = ", ".join(name for name, is_set in limits.items() if is_set)
+        by = f"; {named} limit what can be installed" if named else ""
         return ShortError(
-            f"{market.workload_W[workload[worst]]}: {short[worst]:.1%} of the demand of"
-            f" {market.month_T[first]} cannot be served, and it has no usd_per_million_tokens,"
-            f" so that all of it must be: {by}",
+            f"{market.workload_W[workload[worst]]}: {100.0 * short[worst]:.3g}% of the demand of"
+            f" {market.month_T[first]} cannot be served, and without usd_per_million_tokens all of"
+            f" it must be{by}.",
             month=market.month_T[first],
             share=float(short[worst]),
-            advice=("raise one of them, add a machine, or give the workload a price.",),
+            advice=("raise a limit, add a machine, or give the workload a price.",),
         )

@@ -16,7 +16,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
 from perfatlas.reliability.fleet.closed_form import best_goodput
 from perfatlas.studies import deployments
-from perfatlas.studies.fleet_plans.ageing import node_failures
+from perfatlas.studies.fleet_plans.ageing import MONTH_S, node_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -135,13 +135,19 @@ def _answered(verb: str, fields: dict[str, Any], tables: Tables, row: dict[str, 
 def _goodput(
     study: PlanStudy, machine: Machine, workload: Workload, gpus: float, devices: int
 ) -> float:
-    """Return the goodput of a job of a workload at its best checkpoint interval."""
-    failures = node_failures(machine.fleet or study.fleet, devices, np.zeros(1), 1.0)
+    """Return the goodput of a job of a workload at its best checkpoint interval.
+
+    Limits: At the mean rate of failures over as many months as the plan has, from new nodes on.
+    """
+    age_s_A: FloatArray = MONTH_S * np.arange(study.months, dtype=np.float64)
+    failures = node_failures(machine.fleet or study.fleet, devices, age_s_A, MONTH_S)
+    if not (rate_per_s := float(failures.rate_per_s_A.mean())):
+        return 1.0
     return float(
         best_goodput(
             gpus,
             devices=devices,
-            node_mtbf_s=1.0 / float(failures.rate_per_s_A[0]),
+            node_mtbf_s=1.0 / rate_per_s,
             write_s=workload.checkpoint_write_s or 0.0,
             restart_s=workload.restart_s or 0.0,
         )

@@ -42,7 +42,8 @@ MONTHS_PER_YEAR: Final = 12
 MAX_MONTHS: Final = 120
 MAX_MACHINES: Final = 12
 MAX_WORKLOADS: Final = 12
-MAX_COHORTS: Final = 720  # deliveries of all machines, each followed to the end
+MAX_CELLS: Final = 24_000  # GPUs of deliveries by month: half a minute for each plan
+MAX_OWNED: Final = 100  # deliveries of a machine before the start
 Verb = Literal["estimate", "search", "train"]
 _MONTH: Final = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 
@@ -180,7 +181,7 @@ class PlanStudy:
     gco2_per_kwh: float | None = None
     fleet: str = "llama3"
     deliver_every_months: int = 1
-    sale_share: float = 0.0  # Share of their market value that GPUs retired before the end bring
+    sale_share: float = 0.5  # Share of its market value that a GPU brings, sold or left at the end
 
     def month(self, month: int | None, default: int) -> int:
         """Return a month, counted from the start of the plan."""
@@ -206,7 +207,7 @@ _WORKLOAD: Final[Mapping[str, files.Field[Any]]] = {
     "name": files.Field(_NAME, required=True),
     "verb": files.Field(files.Text(choices=("estimate", "search", "train"))),
     "scenario": files.Field(_Scenario(), required=True, meaning="fields of the verb"),
-    "tokens_per_day": files.Field(files.Number(least=1.0, most=1e18), required=True),
+    "tokens_per_day": files.Field(files.Number(least=1e4, most=1e16), required=True),
     "growth_per_year": files.Field(_Interval(_SHARE)),
     "from": files.Field(_Month(), into="first"),
     "until": files.Field(_Month(), into="last"),
@@ -298,10 +299,11 @@ def _problems(study: PlanStudy, origin: str) -> list[str]:
             problems.append(f"{origin}: {len(rows)} [[{kind}]]: expected 1 to {most}")
         if twice := next((name for name in names if names.count(name) > 1), None):
             problems.append(f"{origin}: {kind} {repr_for_error(twice)} is listed twice; set name")
-    cohorts = len(study.machines) * -(-study.months // study.deliver_every_months)
-    if cohorts > MAX_COHORTS:
+    deliveries = len(study.machines) * -(-study.months // study.deliver_every_months)
+    owned = sum(len(machine.owned) for machine in study.machines)
+    if (cells := (deliveries // 2 + owned) * study.months) > MAX_CELLS:
         problems.append(
-            f"{origin}: {cohorts} deliveries: expected at most {MAX_COHORTS}; set"
+            f"{origin}: {cells:,} months of deliveries: expected at most {MAX_CELLS:,}; set"
             " deliver_every_months, or fewer machines or months"
         )
     for workload in study.workloads:
@@ -342,6 +344,7 @@ def _machine_problems(study: PlanStudy, machine: Machine) -> list[str]:
         "owned GPUs are delivered by the start of the plan": any(
             cohort.delivered > study.start for cohort in machine.owned
         ),
+        f"expected at most {MAX_OWNED} deliveries in owned": len(machine.owned) > MAX_OWNED,
         "give power and idle_power together": len(known) == 1,
         "power is below idle_power": len(known) > 1 and known[0] < known[1],
     }

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PLANS: Final = "data/fleet/plans"
-RATES: Final = {"low": "rates of GPUs at high end", "high": "rates of GPUs at low end"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +64,8 @@ def fleet_plan(study: Mapping[str, Any] | str | Path, *, sensitivity: bool = Tru
     plan = fleet_plans.Planned.of(read, fleet_plans.priced_machines(read, table_function))
     results = plan.results()
     if sensitivity:
-        rows = results["other_assumptions"] = plan.other_assumptions()
-        usd = {row["assumption"]: row.get("plan_cost_usd") for row in rows}
-        results |= {f"plan_cost_usd_{end}": usd[name] for end, name in RATES.items()}
+        results["other_assumptions"] = plan.other_assumptions()
+        results |= {f"plan_cost_usd_{end}": usd for end, usd in plan.ends_usd().items()}
     answer = Answer(
         command="fleet plan",
         scenario={"study": raw},

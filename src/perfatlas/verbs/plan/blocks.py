@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     Columns = dict[str, str | Callable[[Answered], str]]  # cells by title
 
 SHOWN: Final = (
-    *("plan_cost_usd", "plan_revenue_usd", "plan_usd_per_million_tokens", "capital_usd"),
+    *("plan_cost_usd", "plan_revenue_usd", "lost_revenue_usd", "plan_usd_per_million_tokens"),
+    "capital_usd",
     *("peak_power_w", "node_failures", "emitted_gco2"),
 )
 MILLION: Final = 1e6
@@ -30,17 +31,17 @@ def _millions(usd: float) -> str:
 
 
 def _weight(row: Answered) -> float:
-    return math.inf if row["cost_change"] is None else abs(row["cost_change"])
+    return math.inf if row["cost_change_usd"] is None else abs(row["cost_change_usd"])
 
 
 def _change(row: Answered) -> str:
-    if row["cost_change"] is None:
+    if row["cost_change_usd"] is None:
         return f"{row['short_from']} not met"
-    return f"{row['cost_change']:+.1%}"
+    return f"{row['cost_change_usd'] / MILLION:+,.1f} M USD"
 
 
 def _first(row: Answered) -> str:
-    if row["cost_change"] is None:
+    if row["cost_change_usd"] is None:
         return "-"
     changed = "changes: " if row["changes_decision"] else ""
     return f"{changed}{row['first_orders'] or 'none'}"
