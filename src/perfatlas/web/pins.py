@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PIN: Final = "pin"  # the parameter of an address, once for each pinned question
 MAX_PINS: Final = 6
-MAX_METRICS: Final = 8
+MAX_METRICS: Final = 12
 MAX_OPERATORS: Final = 10
 SAME_LOADS: Final = ("batch", "concurrency", "request_rate", "isl", "osl", "prefix", "model")
 
@@ -80,9 +80,9 @@ def compared(questions: Sequence[Pinned]) -> tuple[list[CatalogTable], list[str]
     for name in metrics[:MAX_METRICS]:
         cells = [_metric_cell(result, results[-1], name) for result in results]
         rows.append([label_of(name), *cells])
-    head = ["", *names[:-1], f"{names[-1]} (this page)"]
+    head = ["metric", *names[:-1], f"{names[-1]} (this page)"]
     tables = [CatalogTable(head, rows, texts=(0,))]
-    tables += _operators([one.answer for one in questions], head)
+    tables += _operators([one.answer for one in questions], ["operator", *head[1:]])
     return tables, _remarks(questions)
 
 
