@@ -96,7 +96,8 @@ def board_energy(device: Device) -> BoardEnergy:
     other = None if lender == device.name else _generation(resolve_system(lender).device)
     # clocks compare between generations of equal energies alone: most energies are assumed
     compares = row and other and all(row[e]["value"] == other[e]["value"] for e in COMPARED)
-    return _board(device, lender if compares else "")
+    measured = match is not None and lender == device.name
+    return _board(device, lender if compares else "", measured=measured)
 
 
 def _generation(device: Device) -> Mapping[str, Any] | None:
@@ -108,7 +109,7 @@ def _generation(device: Device) -> Mapping[str, Any] | None:
 
 
 @lru_cache(maxsize=KEPT)
-def _board(device: Device, lender: str) -> BoardEnergy:
+def _board(device: Device, lender: str, *, measured: bool) -> BoardEnergy:
     generation, data = _generation(device), energy_data()
     limit_w = min(device.tdp_w, device.calibrated_tdp_w)
     if generation is None:
@@ -141,7 +142,8 @@ def _board(device: Device, lender: str) -> BoardEnergy:
             "compute_size": ours[PEAK] / theirs[PEAK] if PEAK in ours and PEAK in theirs else 1.0,
             "memory_size": device.memory_bandwidth / other.memory_bandwidth,
         }
-    own = {"cap_w": limit_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
+    cap_w = limit_w if measured else device.tdp_w
+    own = {"cap_w": cap_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
     return BoardEnergy(
         flop_j=flop_j,
         sram_j_per_byte=sram_j,
