@@ -269,3 +269,10 @@ def test_no_end_of_the_power_of_a_device_of_the_catalog_is_below_its_idle_power(
         assert (low <= found[what][known]).all()
     # sn50 by hand: on 250 W, all idle; 250 x 0.36 would be 90 W
     assert found["power_w_low"][names.index("sn50")] == pytest.approx(250.0)
+
+
+def test_the_note_on_power_names_the_generation_and_what_it_is_derived_from() -> None:
+    (note,) = board_energy(resolve_system("rx_7900_xtx").device).notes
+    assert "energies of rdna3 (like hopper; AMD RDNA 3: compute die in N5" in note
+    (note,) = board_energy(resolve_system("h100_sxm").device).notes
+    assert "energies of hopper:" in note

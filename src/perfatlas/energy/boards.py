@@ -101,11 +101,12 @@ def board_energy(device: Device) -> BoardEnergy:
 
 
 def _generation(device: Device) -> Mapping[str, Any] | None:
-    data = energy_data()
-    row: Mapping[str, Any] | None = data["generation"].get(
-        data["generation_of"].get(device.name, device.architecture)
-    )
+    row: Mapping[str, Any] | None = energy_data()["generation"].get(_generation_name(device))
     return row
+
+
+def _generation_name(device: Device) -> str:
+    return str(energy_data()["generation_of"].get(device.name, device.architecture))
 
 
 @lru_cache(maxsize=KEPT)
@@ -191,7 +192,10 @@ def _note(device: Device, generation: Mapping[str, Any], fitted: Mapping[str, An
         by_kind.setdefault(generation[name]["kind"], []).append(label)
     kinds = ", ".join(f"{' and '.join(names)} {kind}" for kind, names in by_kind.items())
     compared = fitted.get("note", "never compared with measured watts of this device")
-    return f"power of {device.name}: energies of {device.architecture}: {kinds}; {compared}"
+    name = _generation_name(device)
+    derived = energy_data()["derived"].get(name)
+    like = f" (like {derived['like']}; {derived['ref']})" if derived else ""
+    return f"power of {device.name}: energies of {name}{like}: {kinds}; {compared}"
 
 
 def _sources(row: Mapping[str, Any]) -> tuple[str, ...]:
