@@ -198,7 +198,8 @@ def test_a_metric_with_other_numbers_by_intent_is_still_answered() -> None:
         )
         == 1
     )
-    for other in (None, "5 W", -0.6, 0.4, 2.5, float("nan"), float("inf")):
+    others: tuple[Scalar, ...] = (None, "5 W", -0.6, 0.4, 2.5, float("nan"), float("inf"))
+    for other in others:
         wrong: dict[str, Scalar] = {**found, "results.node_power_w_low": other}
         assert len([*differences("q", expected, wrong, keys=keys, tolerance=0.0)]) == 1, other
     crossed: dict[str, Scalar] = {**expected, "results.node_power_w": 1.4}

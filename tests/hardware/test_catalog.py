@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -239,7 +239,7 @@ def test_gpus_without_tensor_cores_are_refused_with_that_reason(name: str) -> No
 def test_what_a_row_of_the_cards_says_reaches_answers() -> None:
     (note,) = (one for one in resolve_system("mtia_450").notes if one.startswith("mtia_450: "))
     assert "domain and links are not published" in note
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "mtia_450", "batch": 4}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "mtia_450", "batch": 4}
     assert note in perfatlas.estimate(**asked).evidence.assumptions
     assert not resolve_system("a2").notes  # says nothing
 
