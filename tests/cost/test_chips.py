@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from perfatlas.cost import ChipCost, chip_cost, chip_note, known_dies, predicted_area_mm2
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 
 def _cost(system: str) -> ChipCost:
@@ -115,3 +117,24 @@ def test_a_second_memory_is_bought_without_a_margin() -> None:
 def test_wrong_packages_are_refused(change: str) -> None:
     with pytest.raises(InvalidSpecError, match=change.partition("=")[0]):
         resolve_system(f"h200_sxm{{{change}}}")
+
+
+def test_a_package_is_judged_by_the_predicted_area() -> None:
+    fits, larger = "b200_sxm{device.interposer=cowos_r}", "gb200{device.interposer=cowos_r}"
+    cost, note = _cost(fits), chip_note(resolve_system(fits).device)
+    assert cost.total_usd[1] < cost.total_usd[0] < _cost("b200_sxm").total_usd[0]
+    assert math.isnan(cost.total_usd[2])
+    assert math.isnan(cost.price_usd[2])
+    assert "to unknown)" in note
+    assert "cowos_r has at most 3.3" in note
+    with pytest.raises(InfeasibleError, match=r"cowos_r has at most 3.3"):
+        _cost(larger)
+
+
+def test_the_second_memory_has_no_margin() -> None:
+    cost, note = _cost("rubin"), chip_note(resolve_system("rubin").device)
+    second = cost.parts_usd["second memory"][0]
+    with_margin = (cost.total_usd[0] - second) / (1.0 - cost.margin)
+    assert cost.price_usd[0] == pytest.approx(with_margin + second)
+    assert f"on all but the second memory, {second:,.0f}" in note
+    assert "all but" not in chip_note(resolve_system("h100_sxm").device)

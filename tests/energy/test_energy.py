@@ -19,7 +19,7 @@ from perfatlas.energy import (
     with_energy,
 )
 from perfatlas.energy.boards import energy_data
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import resolve_system, system_names
 from perfatlas.inference.energy import TokenEnergy
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.operators import FloatArray, Gemm, GroupedGemm, Phase
@@ -241,6 +241,7 @@ def test_energy_of_a_token_is_at_most_the_power_limit_over_the_lowest_rate() -> 
         0.0 * one,
         100 * one,
         700 * one,
+        70 * one,
         0.9 * one,
         1.1 * one,
         0.5 * one,
@@ -249,3 +250,29 @@ def test_energy_of_a_token_is_at_most_the_power_limit_over_the_lowest_rate() -> 
         found = energy.columns((rate * one, 0.8 * rate * one, 1.2 * rate * one), one)
         high_j = float(found["energy_per_output_token_j_high"][0])
         assert found["energy_per_output_token_j"][0] <= high_j <= 700.0 / (0.8 * rate) + 1e-12
+
+
+def test_no_end_of_the_power_of_a_device_of_the_catalog_is_below_its_idle_power() -> None:
+    names = system_names()
+    devices = tuple(resolve_system(name).device for name in names)
+    power = power_columns(DeviceColumns(devices=devices, index_C=np.arange(len(names))))
+    rate, none = np.ones(len(names)), np.zeros(len(names))
+    spent_j = 0.1 * (power.cap_w - power.on_w)
+    ends_w = (power.on_w, power.cap_w, power.idle_w, power.low, power.high)
+    energy = TokenEnergy(none, spent_j, *[none] * 5, *ends_w, none)
+    found = energy.columns((rate, np.nan * rate, 2.0 * rate), rate)
+    known = np.isfinite(found["power_w"])
+    assert known.sum() > 0.9 * len(names)
+    for what, value in (("power_w", power.idle_w), ("energy_per_output_token_j", power.idle_w / 2)):
+        low = found[f"{what}_low"][known]
+        assert (value[known] <= low * (1.0 + 1e-12)).all()
+        assert (low <= found[what][known]).all()
+    # sn50 by hand: on 250 W, all idle; 250 x 0.36 would be 90 W
+    assert found["power_w_low"][names.index("sn50")] == pytest.approx(250.0)
+
+
+def test_the_note_on_power_names_the_generation_and_what_it_is_derived_from() -> None:
+    (note,) = board_energy(resolve_system("rx_7900_xtx").device).notes
+    assert "energies of rdna3 (like hopper; AMD RDNA 3: compute die in N5" in note
+    (note,) = board_energy(resolve_system("h100_sxm").device).notes
+    assert "energies of hopper:" in note

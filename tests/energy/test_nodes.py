@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.energy import board_energy, node_parts, node_power, switch_optics_w
+from perfatlas.energy import board_energy, node_note, node_parts, node_power, switch_optics_w
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.quantities import InvalidSpecError
@@ -69,7 +69,8 @@ def test_every_value_of_a_node_lies_in_its_interval_and_has_a_source(name: str) 
     assert values is not None
     assert set(values) >= {"nic", "other", "fans", "efficiency"}
     for one in values.values():
-        assert 0.0 < one["low"] <= one["value"] <= one["high"]
+        assert one["low"] <= one["value"] <= one["high"]
+        assert one["low"] > 0.0 or one["kind"] == "fitted"
         assert one["kind"] in ("datasheet", "derived", "assumed", "fitted")
         assert len(one["ref"]) > 10
 
@@ -81,6 +82,22 @@ def test_a_node_shares_the_parts_of_another_but_for_those_it_has_not() -> None:
     assert own["other"] == like["other"]
     assert own["cpu"] != like["cpu"]
     assert set(like) - set(own) == {"switch"}
+
+
+def test_a_share_of_fans_is_fitted_only_of_nodes_that_were_measured() -> None:
+    names = list(shipped_table("data/energy/nodes.toml"))
+    fitted = [
+        name
+        for name in names
+        if "fitted" in {one["kind"] for one in (node_parts(name) or {}).values()}
+    ]
+    assert fitted == ["hgx_hopper"]
+    assert "no AC power of such a node was compared" in node_note("gaudi3_server")
+    assert "compared with AC power of a node of 8 B200" in node_note("hgx_b200")
+    ours, theirs = ((node_parts(one) or {})["fans"] for one in ("gaudi3_server", "hgx_b200"))
+    assert [ours[end] for end in ("low", "value", "high")] == [
+        theirs[end] for end in ("low", "value", "high")
+    ]
 
 
 def test_a_rack_of_rubin_draws_what_is_reported() -> None:

@@ -52,10 +52,9 @@ def test_devices_whose_power_is_not_published_have_wide_intervals_that_say_so() 
     asked = STEP | {"system": "groq_3_lpu", "tp": 8, "pp": 8, "format": "fp8"}
     found = perfatlas.estimate(**asked)
     results = found.results
-    # without a lower end of its rate, a chip may wait
+    # without a lower end of its rate, a chip may wait, and draws its idle power
     board = board_energy(resolve_system("groq_3_lpu").device)
-    assert results["power_w_low"] == pytest.approx(board.low * board.on_w)
-    assert results["power_w_low"] < results["power_w"] / 3.0
+    assert results["power_w_low"] == board.idle_w > board.low * board.on_w
     assert results["power_w_high"] == board.cap_w
     told = [text for text in found.evidence.assumptions if text.startswith("power of ")]
     assert "never compared with measured watts" in told[0]

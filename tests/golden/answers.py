@@ -27,6 +27,7 @@ PACKAGES: Final = ("numpy", "scipy", "numba", "llvmlite")
 # tolerance of statistics of simulations with another tie-breaking
 STATISTICS: Final = (".mean", ".p50", "_per_s", "requests_completed", "makespan_s")
 REL_TOL: Final = 0.02
+MAX_RATIO: Final = 2.0  # of numbers that are others by intent
 ITERATED: Final = 1e-3  # likewise, of fits whose iterations end at another place
 TOLERANCE: Final = 1e-9  # relative, of the sample in tests where machine or packages differ
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
@@ -99,7 +100,8 @@ class KeyMap:
         intervals: Start of questions -> why the limits of their intervals are other ones; their
             keys are compared, their numbers not.
         revalued: Metric, or last part of keys such as `power_w_low` -> why its numbers are others
-            in any answer; it must still be answered.
+            in any answer; each is still a number inside its interval, within
+            `MAX_RATIO` of the recorded one; what had no value may have one.
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -181,8 +183,9 @@ def differences(
         other = found.get(key, NOTHING)
         free = (limits and is_limit(key)) or (tolerance and key.endswith(DIGEST))
         told = {*_metrics_of(key), PLACE.sub("", key).rpartition(".")[2]}
-        free = free or not keys.revalued.keys().isdisjoint(told)
-        if free and other is not NOTHING:
+        if not keys.revalued.keys().isdisjoint(told):
+            same = _revalued(key, value, found)
+        elif free and other is not NOTHING:
             same = True
         elif by_statistics:
             same = _near(key, value, other)
@@ -256,6 +259,23 @@ def _near(key: str, expected: object, found: object) -> bool:
     if isinstance(expected, int | float) and isinstance(found, int | float):
         return math.isclose(expected, found, rel_tol=REL_TOL, abs_tol=0.0)
     return expected == found
+
+
+def _revalued(key: str, expected: object, found: Mapping[str, Scalar]) -> bool:
+    """Return whether a number that is another one by intent is still a plausible one."""
+    value = found.get(key, NOTHING)
+    if not isinstance(value, int | float) or isinstance(value, bool | str):
+        return value == expected
+    name, place = re.fullmatch(rf"(.*?)((?:{PLACE.pattern})*)", key).groups()  # type: ignore[union-attr]
+    stem = name.removesuffix(LOW_ENDING).removesuffix(HIGH_ENDING)
+    ends = (found.get(f"{stem}{end}{place}") for end in (LOW_ENDING, "", HIGH_ENDING))
+    known = [end for end in ends if isinstance(end, int | float)]
+    inside = known == sorted(known) and all(math.isfinite(end) for end in known)
+    if expected is None or value == expected:  # an end may be known now
+        return inside
+    if not isinstance(expected, int | float) or not expected:
+        return False
+    return inside and 1.0 / MAX_RATIO <= value / expected <= MAX_RATIO
 
 
 def _mapped(answer: Mapping[str, Scalar], keys: KeyMap) -> Iterator[tuple[str, object]]:

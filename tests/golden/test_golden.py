@@ -198,6 +198,19 @@ def test_a_metric_with_other_numbers_by_intent_is_still_answered() -> None:
         )
         == 1
     )
+    others: tuple[Scalar, ...] = (None, "5 W", -0.6, 0.4, 2.5, float("nan"), float("inf"))
+    for other in others:
+        wrong: dict[str, Scalar] = {**found, "results.node_power_w_low": other}
+        assert len([*differences("q", expected, wrong, keys=keys, tolerance=0.0)]) == 1, other
+    crossed: dict[str, Scalar] = {**expected, "results.node_power_w": 1.4}
+    lower: dict[str, Scalar] = {
+        **found,
+        "results.node_power_w_low": 1.5,
+        "results.node_power_w": 1.4,
+    }
+    assert [*differences("q", crossed, lower, keys=keys, tolerance=0.0)]
+    unknown = {**expected, "results.node_power_w_low": None}
+    assert not [*differences("q", unknown, found, keys=keys, tolerance=0.0)]
     del found["results.node_power_w_low"]
     assert len([*differences("q", expected, found, keys=keys, tolerance=0.0)]) == 1
 

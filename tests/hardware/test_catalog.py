@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+import perfatlas
+from perfatlas.energy import node_power
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import Device, describe, resolve_system, system_names
 from perfatlas.hardware.schema import FIELDS, KINDS
@@ -226,3 +228,26 @@ def test_a_cell_of_a_card_may_state_what_sources_dispute() -> None:
 def test_machines_without_usable_figures_are_refused_with_that_reason(name: str) -> None:
     with pytest.raises(UnsupportedError, match="that a prediction could use"):
         resolve_system(name)
+
+
+@pytest.mark.parametrize("name", ["P40", "tesla-p100", "p100_sxm2"])
+def test_gpus_without_tensor_cores_are_refused_with_that_reason(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"no tensor cores.*t4"):
+        resolve_system(name)
+
+
+def test_what_a_row_of_the_cards_says_reaches_answers() -> None:
+    (note,) = (one for one in resolve_system("mtia_450").notes if one.startswith("mtia_450: "))
+    assert "domain and links are not published" in note
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "mtia_450", "batch": 4}
+    assert note in perfatlas.estimate(**asked).evidence.assumptions
+    assert not resolve_system("a2").notes  # says nothing
+
+
+@pytest.mark.parametrize("name", ["maia_200", "mtia_300", "mtia_500", "ascend_910c"])
+def test_accelerators_of_clouds_are_not_in_servers_of_nvidia(name: str) -> None:
+    system = resolve_system(name)
+    assert system.node.name == "accelerator_server"
+    assert system.device.sources["device.idle"].kind == "assumed"
+    low, high = (node_power(system.node, end).host_w for end in ("low", "high"))
+    assert high > 4.0 * low

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 import perfatlas
+from perfatlas.energy import board_energy
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
+from perfatlas.measurements.calibrations import find_calibration
+from perfatlas.measurements.calibrations.matching import vendor_transfer
 from perfatlas.quantities import UnsupportedError
 
 # fp16 and fp32 peaks [TFLOP/s], memory bandwidth and link per direction [GB/s], TDP [W], as printed
@@ -128,3 +131,20 @@ def test_groups_in_a_mesh_of_nvlinks_use_the_links_among_them() -> None:
     links = [(1.0 + 1e-9) * count * 25e9 for count in (1, 3, 6)]
     assert all(rate <= most for rate, most in zip(rates, links, strict=True))
     assert rates[0] > 0.7 * links[0]
+
+
+@pytest.mark.parametrize("name", ["rx_7900_xtx", "r9700", "arc_pro_b60", "intel_max_1550"])
+def test_cards_of_other_vendors_say_whose_kernels_price_them(name: str) -> None:
+    found = perfatlas.estimate(**ASKED, system=name)
+    assert any("kernels of another vendor's GPUs (l40s)" in text for text in found.warnings)
+    device, l40s = (resolve_system(one).device for one in (name, "l40s"))
+    ours, theirs = (find_calibration(one, "gemm", "vllm", "bf16") for one in (device, l40s))
+    assert ours is not None
+    assert theirs is not None
+    (least, most), vendor = ((ours.quantiles[q] for q in ("q05", "q95")), vendor_transfer())
+    assert least <= min(theirs.quantiles["q05"], vendor["q05"])
+    assert most >= max(theirs.quantiles["q95"], vendor["q95"])
+    # products without pause at their peak may draw the TDP
+    board = board_energy(device)
+    full_w = board.on_w + board.flop_j["bf16"] * device.peak_flop_per_s["bf16"]
+    assert board.high * full_w > device.tdp_w

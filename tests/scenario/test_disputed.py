@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from perfatlas import collective, estimate, kernel_gemm, search, simulate, train
-from perfatlas.hardware import resolve_system
+from perfatlas.energy import board_energy
+from perfatlas.hardware import resolve_system, system_names
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields.disputed import disputed_ends
 from perfatlas.verbs.estimate import estimate_table
@@ -31,6 +32,19 @@ def test_an_estimate_contains_the_answers_at_both_ends() -> None:
             assert whole.results[f"{name}_low"] <= end[f"{name}_low"]
             assert end[f"{name}_high"] <= whole.results[f"{name}_high"]
     assert sum("sources of rubin disagree" in text for text in whole.warnings) == 1
+
+
+def test_the_power_limit_of_a_device_follows_both_ends_of_its_disputed_tdp() -> None:
+    disputed = [one for one in system_names() if "device.tdp" in resolve_system(one).ranges]
+    assert {"ascend_910c", "sn50", "vera"} <= set(disputed)
+    for name in disputed:
+        for end_w in resolve_system(name).ranges["device.tdp"]:
+            device = resolve_system(f"{name}{{device.tdp={end_w}}}").device
+            assert board_energy(device).cap_w == end_w, name
+    found = estimate(**MODEL | {"batch": 64}, isl=8192, osl=2, system="ascend_910c").results
+    assert found["power_w_high"] == 1456.0
+    # kernels were measured at 700 W: more does not raise what they draw
+    assert board_energy(resolve_system("h200_sxm{device.tdp=900W}").device).cap_w == 700.0
 
 
 def test_rows_of_a_table_equal_single_answers() -> None:

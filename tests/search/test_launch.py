@@ -161,6 +161,22 @@ def test_weights_that_are_fetched_ahead_are_launched_with_their_layers() -> None
         search(**asked, engine="sglang", emit="sglang")
 
 
+def test_a_share_of_weights_that_no_group_of_layers_has_is_refused_or_stated() -> None:
+    plan = {"tp": 1, "pp": 1, "attention_dp": 1, "dp": 1, "offload_prefetch": True}
+    for share in (0.01, 0.99):
+        with pytest.raises(
+            UnsupportedError, match=rf"weight_offload = {share} .*0.03125 and 0.96875"
+        ):
+            launch_commands("vllm", MODEL, plan | {"weight_offload": share}, 4096)
+    # of at most 32 layers, 0.02 is nearest to 1 of 32; one of 2 is what it says
+    (near,) = launch_commands("vllm", MODEL, plan | {"weight_offload": 0.02}, 4096)
+    assert "--offload-group-size 32 --offload-num-in-group 1" in near
+    assert near.endswith("# offloads 0.03125 of the layers, not 0.02")
+    for share in (0.5, 1.0):
+        (exact,) = launch_commands("vllm", MODEL, plan | {"weight_offload": share}, 4096)
+        assert "#" not in exact
+
+
 def test_offloads_that_an_engine_does_not_run_are_not_launched() -> None:
     asked = {**SECOND, "gpus": 2, "weight_offload": 0.25}
     with pytest.raises(UnsupportedError, match=r"kv_offload = 0.1.*copies.*leave emit out"):

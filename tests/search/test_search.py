@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
+from perfatlas.energy import node_power
 from perfatlas.files import read_table
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import SearchAnswer, search
@@ -233,16 +236,26 @@ def test_the_power_of_nodes_limits_a_search() -> None:
     assert rates == sorted(rates)
     assert rates[-1] == free["output_tokens_per_s_per_gpu"]
     for plan, limit in zip(plans[:2], limits, strict=False):
-        names = ("tp", "pp", "dp", "concurrency", "max_num_batched_tokens")
-        fields = {name: plan[name] for name in names}
-        lengths = {name: asked[name] for name in ("model", "system", "isl", "osl")}
-        node = perfatlas.estimate(**lengths, **fields, usd_per_kwh=0.1).results
-        assert node["node_power_w"] < limit
+        gpu_w = plan["energy_per_output_token_j"] * plan["output_tokens_per_s_per_gpu"]
+        assert node_power(resolve_system("h200_sxm").node).node_w(gpu_w) < limit
     assert plans[1]["concurrency"] < free["concurrency"]
     with pytest.raises(InfeasibleError) as refused:
         search(**asked, max_deployment_power_w=2000)
     assert "use fewer GPUs" in " ".join(refused.value.advice)
+    with pytest.raises(InfeasibleError) as refused:  # the rate is met, the power is not
+        search(**asked, request_rate=1.0, max_deployment_power_w=2000)
+    power_w = re.search(r"([\d,.]+) W of its nodes \(limit 2000 W\)", str(refused.value))
+    assert power_w is not None
+    assert float(power_w[1].replace(",", "")) > 1500.0
+    assert "requests/s" not in str(refused.value)
+    with pytest.raises(InfeasibleError, match=r"requests/s \(at least 10000\)") as refused:
+        search(**asked, request_rate=1e4, max_deployment_power_w=1e6)
+    assert "use more GPUs" in " ".join(refused.value.advice)
+    assert "W of its nodes" not in str(refused.value)
     with pytest.raises(UnsupportedError, match="is not predicted"):
-        search(**asked | {"system": "mi300x"}, max_deployment_power_w=6000)
+        search(
+            **asked | {"system": "h200_sxm{device.architecture=other}"},
+            max_deployment_power_w=6000,
+        )
     with pytest.raises(InvalidSpecError, match="set mode"):
         search(**asked, mode="disaggregated", max_deployment_power_w=6000)

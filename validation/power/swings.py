@@ -90,29 +90,27 @@ def validate_swings() -> dict[str, Any]:
     below = sum(row["measured_w_per_s"] <= row["predicted_w_per_s"] for row in ramps)
     what = "steepest second: largest edge that the model allows not exceeded"
     summary.append({"what": what, "rows": len(ramps), "inside": below / len(ramps)})
-    fans = [
-        {"node": "hgx_hopper", "fitted": _fans(runs), "shipped": _shipped("hgx_hopper")["fans"]}
-    ]
+    shares, shipped = _fan_shares(runs), shipped_table(NODES)["hgx_hopper"]["fans"]
+    fans: list[dict[str, Any]] = [{"node": "hgx_hopper"}]
+    for end, quantile in (("", 0.5), ("_low", 0.05), ("_high", 0.95)):
+        fans[0][f"fitted{end}"] = float(np.quantile(shares, quantile))
+        fans[0][f"shipped{end}"] = shipped[end.strip("_") or "value"]
     return {"nodes": nodes, "ramps": ramps, "figures": figures, "fans": fans, "summary": summary}
 
 
-def _shipped(node: str) -> dict[str, float]:
-    return {name: row["value"] for name, row in shipped_table(NODES)[node].items()}
-
-
-def _fans(runs: list[dict[str, Any]]) -> float:
-    """Return the share of fans at which the median fitted run draws what was measured.
+def _fan_shares(runs: list[dict[str, Any]]) -> list[float]:
+    """Return the share of fans at which each fitted run draws what was measured.
 
     GPUs are taken to draw their limit; a run whose limit does not bind gives a share too low.
     """
     node = resolve_system("h200_sxm").node
-    host_w, efficiency = node_power(node).host_w, _shipped(node.name)["efficiency"]
-    shares: list[float] = [
+    host_w = node_power(node).host_w
+    efficiency = shipped_table(NODES)[node.name]["efficiency"]["value"]
+    return [
         run["mean_power"] * efficiency / (node.devices * run["limit_w"] + host_w) - 1.0
         for run in runs
         if run["run"] in power_splits().nodes["fitted"] and run["system"] == "h200_sxm"
     ]
-    return median(shares)
 
 
 def _runs(rows: list[dict[str, str]]) -> list[dict[str, Any]]:

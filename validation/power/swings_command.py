@@ -32,7 +32,15 @@ COLUMNS: Final = {
         "predicted": "predicted",
         "inside": "inside",
     },
-    "fans": {"node": "", "fitted": "fitted", "shipped": "shipped"},
+    "fans": {
+        "node": "",
+        "fitted": "fitted",
+        "fitted_low": "5%",
+        "fitted_high": "95%",
+        "shipped": "shipped",
+        "shipped_low": "low",
+        "shipped_high": "high",
+    },
     "summary": {
         "what": "",
         "rows": "rows",
@@ -45,7 +53,7 @@ TITLES: Final = {
     "nodes": "AC power of nodes: MLPerf logs at 1 Hz",
     "ramps": "steepest seconds of these logs beside the edge from no kernels to the limit",
     "figures": "published figures of jobs, racks and sites",
-    "fans": "share of fans, median of the fitted runs",
+    "fans": "share of fans, median and quantiles of the fitted runs",
     "summary": "summary",
 }
 

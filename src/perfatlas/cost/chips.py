@@ -102,6 +102,8 @@ class ChipCost:
     price_usd: tuple[float, ...]  # Price at the margin, value, low and high [USD]
     margin: float  # Share of the price that is not cost
     package: Package  # Its dies and stacks of memory on an interposer
+    # Why the largest die cannot be made, so that high ends of costs are NaN; "" where it can
+    open_end: str = ""
 
     @property
     def total_usd(self) -> tuple[float, ...]:
@@ -121,12 +123,17 @@ def chip_note(device: Device) -> str:
     over = f"; a die above {limit:g} mm2 cannot be exposed in one piece" if mm2[0] > limit else ""
     dies = f"{device.dies} dies, each" if device.dies > 1 else "a die"
     wide, high = made.sides_mm
+    most = [f"{usd:,.0f}" if usd == usd else "unknown" for usd in (total[2], price[2])]  # noqa: PLR0124 - NaN
+    margin = f"a margin of {cost.margin:.0%}"
+    if SECOND in cost.parts_usd:
+        margin += f" on all but the second memory, {cost.parts_usd[SECOND][0]:,.0f}"
+    unmade = f"; without a high end: {cost.open_end}" if cost.open_end else ""
     return (
-        f"{total[0]:,.0f} USD to make ({total[1]:,.0f} to {total[2]:,.0f}): {parts}; {dies} of"
+        f"{total[0]:,.0f} USD to make ({total[1]:,.0f} to {most[0]}): {parts}; {dies} of"
         f" {mm2[0]:.0f} mm2 ({mm2[1]:.0f} to {mm2[2]:.0f}); an interposer of {wide:.0f} x"
         f" {high:.0f} mm ({made.interposer}), {made.per_wafer} a wafer,"
-        f" {made.per_wafer * made.good_share:.0f} of them good; {price[0]:,.0f} USD at a margin of"
-        f" {cost.margin:.0%} ({price[1]:,.0f} to {price[2]:,.0f}){over}"
+        f" {made.per_wafer * made.good_share:.0f} of them good; {price[0]:,.0f} USD at {margin}"
+        f" ({price[1]:,.0f} to {most[1]}){over}{unmade}"
     )
 
 
@@ -144,7 +151,8 @@ def chip_cost(device: Device) -> ChipCost:
         the memory that each die reads of the others, and take their area on each die.
 
     Raises:
-        InfeasibleError: A die or the package is larger than a wafer, or than its interposer may be.
+        InfeasibleError: A die or the package is larger than a wafer, or than its interposer may be,
+            at the value of the area; at its high end costs are open.
         UnsupportedError: The area of such a chip, or the price of its second memory, is not known.
 
     Example:
@@ -163,11 +171,16 @@ def chip_cost(device: Device) -> ChipCost:
     die, stacks, memory_gb = _die_of(device, architecture)
     unlinked = float(die.features() @ _unit_areas(tuple(known_dies().values())))
     spread = _area_spread()
-    areas, made, prices = [], [], []
+    areas, made, prices, open_end = [], [], [], ""
     for end, ratio in (("value", 1.0), ("low", 1.0 / (1.0 + spread)), ("high", 1.0 + spread)):
         mm2 = unlinked * ratio + _links_mm2(device, end)
-        package = package_of(mm2, device.dies, stacks, data["package"], device.interposer)
-        usd = _made_usd(device, die.node, mm2, memory_gb, package, end)
+        try:
+            package = package_of(mm2, device.dies, stacks, data["package"], device.interposer)
+            usd = _made_usd(device, die.node, mm2, memory_gb, package, end)
+        except InfeasibleError as problem:
+            if not made:  # the value
+                raise
+            usd, open_end = dict.fromkeys(made[0].keys() - {SECOND}, math.nan), str(problem)
         second_usd = _second_usd(device, end)
         areas.append(mm2)
         prices.append(sum(usd.values()) / (1.0 - _term("margin", end)) + second_usd)
@@ -178,6 +191,7 @@ def chip_cost(device: Device) -> ChipCost:
         price_usd=tuple(prices),
         margin=_term("margin", "value"),
         package=package_of(areas[0], device.dies, stacks, data["package"], device.interposer),
+        open_end=open_end,
     )
 
 

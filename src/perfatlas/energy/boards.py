@@ -96,19 +96,21 @@ def board_energy(device: Device) -> BoardEnergy:
     other = None if lender == device.name else _generation(resolve_system(lender).device)
     # clocks compare between generations of equal energies alone: most energies are assumed
     compares = row and other and all(row[e]["value"] == other[e]["value"] for e in COMPARED)
-    return _board(device, lender if compares else "")
+    measured = match is not None and lender == device.name
+    return _board(device, lender if compares else "", measured=measured)
 
 
 def _generation(device: Device) -> Mapping[str, Any] | None:
-    data = energy_data()
-    row: Mapping[str, Any] | None = data["generation"].get(
-        data["generation_of"].get(device.name, device.architecture)
-    )
+    row: Mapping[str, Any] | None = energy_data()["generation"].get(_generation_name(device))
     return row
 
 
+def _generation_name(device: Device) -> str:
+    return str(energy_data()["generation_of"].get(device.name, device.architecture))
+
+
 @lru_cache(maxsize=KEPT)
-def _board(device: Device, lender: str) -> BoardEnergy:
+def _board(device: Device, lender: str, *, measured: bool) -> BoardEnergy:
     generation, data = _generation(device), energy_data()
     limit_w = min(device.tdp_w, device.calibrated_tdp_w)
     if generation is None:
@@ -141,7 +143,8 @@ def _board(device: Device, lender: str) -> BoardEnergy:
             "compute_size": ours[PEAK] / theirs[PEAK] if PEAK in ours and PEAK in theirs else 1.0,
             "memory_size": device.memory_bandwidth / other.memory_bandwidth,
         }
-    own = {"cap_w": limit_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
+    cap_w = limit_w if measured else device.tdp_w
+    own = {"cap_w": cap_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
     return BoardEnergy(
         flop_j=flop_j,
         sram_j_per_byte=sram_j,
@@ -189,7 +192,10 @@ def _note(device: Device, generation: Mapping[str, Any], fitted: Mapping[str, An
         by_kind.setdefault(generation[name]["kind"], []).append(label)
     kinds = ", ".join(f"{' and '.join(names)} {kind}" for kind, names in by_kind.items())
     compared = fitted.get("note", "never compared with measured watts of this device")
-    return f"power of {device.name}: energies of {device.architecture}: {kinds}; {compared}"
+    name = _generation_name(device)
+    derived = energy_data()["derived"].get(name)
+    like = f" (like {derived['like']}; {derived['ref']})" if derived else ""
+    return f"power of {device.name}: energies of {name}{like}: {kinds}; {compared}"
 
 
 def _sources(row: Mapping[str, Any]) -> tuple[str, ...]:

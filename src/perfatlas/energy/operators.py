@@ -130,11 +130,21 @@ class NodePower:
 
 @cache
 def node_parts(name: str) -> Mapping[str, Any] | None:
-    """Return the power of each part of a node with interval and source, None without data."""
+    """Return the power of each part of a node with interval and source, None without data.
+
+    A share of fans that was fitted to one node is derived for those that are like it.
+    """
     row = shipped_table("data/energy/nodes.toml").get(name)
     if row is None:
         return None
-    parts = {**(node_parts(row["like"]) or {} if "like" in row else {}), **row}
+    shared: dict[str, Any] = {}
+    for part, value in (node_parts(row["like"]) or {} if "like" in row else {}).items():
+        shared[part] = value
+        if value["kind"] == "fitted":  # to other nodes
+            ends = {end: value[f"unmeasured_{end}"] for end in ("low", "high")}
+            known = {"kind": "derived", "ref": f"derived: as {row['like']}"}
+            shared[part] = {"value": value["value"], **ends, **known}
+    parts = {**shared, **row}
     return {n: parts[n] for n in PARTS if n in parts and n not in row.get("none", ())}
 
 
@@ -146,9 +156,9 @@ def node_note(name: str) -> str:
     if not by_kind:
         return ""
     kinds = ", ".join(f"{' and '.join(parts)} {kind}" for kind, parts in by_kind.items())
-    if "fitted" in by_kind:
-        return f"power of nodes {name}: {kinds}"
-    return f"power of nodes {name}: {kinds}; no AC power of such a node was compared"
+    compared = shipped_table("data/energy/nodes.toml")[name].get("compared")
+    known = f"compared with {compared}" if compared else "no AC power of such a node was compared"
+    return f"power of nodes {name}: {kinds}; {known}"
 
 
 def node_power(node: Node, end: str = "value") -> NodePower:

@@ -60,8 +60,14 @@ def catalog_spec(name: str) -> Spec:
         source = quantities.Source(kind="datasheet", ref=pod.ref, note=pod.note)
         domain = {"device.scale_up.domain_size": files.Entry(pod.chips, source)}
         return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, pod.note))
-    unpublished = shipped("aliases.toml")["unpublished"]
+    unsupported, unpublished = (shipped("aliases.toml")[n] for n in ("unsupported", "unpublished"))
     key = name.casefold().replace("-", "_")
+    if isinstance(unsupported, dict) and key in unsupported:
+        raise quantities.UnsupportedError(
+            f"system {name}: {unsupported[key]}, and matrix products of vector units are not"
+            " modelled; vLLM needs compute capability 7.0. Of older GPUs, v100_pcie, v100_sxm2_16gb"
+            " and t4 have tensor cores"
+        )
     if isinstance(unpublished, dict) and key in unpublished:
         raise quantities.UnsupportedError(
             f"system {name}: no figures of {unpublished[key]} are published that a prediction could"
@@ -97,7 +103,8 @@ def _card_spec(name: str) -> Spec:
             stated = {"value": value, "range": ends or None}
             own = assumed if path in ASSUMED else source
             entries[path] = files.read_entry(FIELDS[path].reader, stated, own, f"{name}: {path}")
-    spec = _based(Spec(name=name, origin=name, entries=entries), row["base"])
+    notes = (f"{name}: {row['note']}",) if row["note"] else ()
+    spec = _based(Spec(name=name, origin=name, entries=entries, notes=notes), row["base"])
     kept = {path: entry for path, entry in spec.entries.items() if path not in without}
     return replace(spec, entries=kept)
 

@@ -93,6 +93,7 @@ class TokenEnergy(NamedTuple):
     decode_width_j: FloatArray  # That of `decode_j` [J]
     on_w: FloatArray  # Power of a GPU without kernels [W]
     cap_w: FloatArray  # Power limit of a GPU [W]
+    idle_w: FloatArray  # Idle power of a GPU, below which none falls [W]
     low: FloatArray  # 5% quantile of measured over predicted power
     high: FloatArray  # 95% quantile of measured over predicted power
     # Share of prompts in the GPU time of steps: what chunks take beyond the decodes in them; of two
@@ -138,16 +139,23 @@ class TokenEnergy(NamedTuple):
         rate, low_rate, high_rate = rates
         power_w = np.minimum(self.on_w + self.dynamic_j * rate, self.cap_w)
         low, high = self._interval(rate)
-        # without a least rate, boards draw at least what they draw between kernels
+        # without a least rate, boards draw at least what they draw between kernels; quantiles under
+        # load say nothing below idle power
         least_rate = np.where(np.isnan(low_rate) & np.isfinite(high_rate), 0.0, low_rate)
+        least_w = np.minimum(self.idle_w, power_w)
         ends_w = (
-            low * np.minimum(self.on_w + self.dynamic_j * least_rate, self.cap_w),
+            np.maximum(
+                low * np.minimum(self.on_w + self.dynamic_j * least_rate, self.cap_w), least_w
+            ),
             np.minimum(high * (self.on_w + self.dynamic_j * high_rate), self.cap_w),
         )
         token_j = power_w / rate
         most_j = self.cap_w / low_rate
         ends_j = (
-            np.minimum(low * (self.dynamic_j + self.on_w / high_rate), token_j),
+            np.minimum(
+                np.maximum(low * (self.dynamic_j + self.on_w / high_rate), least_w / high_rate),
+                token_j,
+            ),
             np.maximum(np.minimum(high * (self.dynamic_j + self.on_w / low_rate), most_j), token_j),
         )
         columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
@@ -238,6 +246,7 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray)
         ranks * decodes * steps.decode.energy_width_j() / decoding / load.osl,
         power.on_w,
         power.cap_w,
+        power.idle_w,
         power.low,
         power.high,
         prompt_s / (prompt_s + token_s),

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 ASSUMED: Final = "the second memory is read in place, at its stated bandwidth and beside the first"
-PREFETCHED: Final = "weights are fetched from the second memory while earlier layers run"
+PREFETCHED: Final = (
+    "weights are fetched from the second memory while earlier layers run; these copies run at its"
+    " stated bandwidth"
+)
 
 
 def offloaded_bytes(

@@ -456,7 +456,15 @@ def _find(
         cells = _cells(relative, operator, format_name)
         if cells:
             note = f"{device_name} has no measured {operator} kernels; those of {relative} are used"
-            return as_substitute(_same_device(cells, family), note)
+            match, lender = (
+                as_substitute(_same_device(cells, family), note),
+                _catalog_device(relative),
+            )
+            if lender is None or lender.vendor == silicon.vendor:
+                return match
+            quantiles = envelope([match.quantiles, vendor_transfer()])
+            quantiles["q50"] = match.quantiles["q50"]
+            return replace(match, quantiles=quantiles, other_vendor=True)
     calibrated = any(map(has_shipped, (device_name, *relatives))) or bool(mine)
     return _from_donor(silicon, cell, hidden, calibrated=calibrated)
 

@@ -142,12 +142,12 @@ def energy_results(
     if not completed:
         return {}
     gpus = [_gpus(pool) * pool.replicas.number for pool in ready.pools]
-    on_w, cap_w, low, high = (
+    on_w, cap_w, idle_w, low, high = (
         sum(
             number / sum(gpus) * getattr(pool.question.placement.power(), name)
             for pool, number in zip(ready.pools, gpus, strict=True)
         )
-        for name in ("on_w", "cap_w", "low", "high")
+        for name in ("on_w", "cap_w", "idle_w", "low", "high")
     )
     if any(pool.feed_forward is not None for pool in ready.pools):
         on_w = cap_w = np.full(1, np.nan)  # what each machine draws while it waits is not modelled
@@ -166,6 +166,7 @@ def energy_results(
         decode_width_j=decode_width * decode_j,
         on_w=on_w,
         cap_w=cap_w,
+        idle_w=idle_w,
         low=low,
         high=high,
         prompt_share=none_j,

@@ -221,10 +221,10 @@ class PricedQueries:
         least_w, most_w = (power.mean_w(energy_C, column) for column in (high_s_C, low_s_C))
         columns = {
             "power_w": power_C,
-            "power_w_low": low * least_w,
+            "power_w_low": np.maximum(low * least_w, power.idle_w),
             "power_w_high": np.minimum(high * most_w, power.cap_w),
             "energy_j": power_C * time_s_C,
-            "energy_j_low": low * most_w * low_s_C,
+            "energy_j_low": np.maximum(low * most_w, power.idle_w) * low_s_C,
             "energy_j_high": np.minimum(high * least_w, power.cap_w) * high_s_C,
         }
         return {

@@ -130,13 +130,13 @@ def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[st
     most_w = np.minimum(high * watts["_low"], limits.cap_w)
     joules = {
         "": power.step_j(),
-        "_low": low * watts["_low"] * times["_low"],
+        "_low": np.maximum(low * watts["_low"], limits.idle_w) * times["_low"],
         "_high": np.minimum(high * watts["_high"], limits.cap_w) * times["_high"],
     }
     columns = {
         "tokens_per_s_per_gpu": tokens_C / gpus_C / steps.step_s_C,
         "power_w": watts[""],
-        "power_w_low": low * watts["_high"],
+        "power_w_low": np.maximum(low * watts["_high"], limits.idle_w),
         "power_w_high": np.maximum(most_w, watts[""]),
         "kernel_clock_ratio": power.clock.ratio,
     }

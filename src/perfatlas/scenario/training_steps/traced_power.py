@@ -81,6 +81,7 @@ class _Meter(NamedTuple):
     fixed_w: float  # Power that does not depend on the boards [W]
     per_board: float  # Change by a watt of each board
     factor: float  # Power of boards over the predicted one
+    idle_w: float  # Their idle power [W]
     cap_w: float  # Their power limit [W]
 
     @classmethod
@@ -96,11 +97,14 @@ class _Meter(NamedTuple):
         ends = {"low": low * slow_w / step_w, "high": np.maximum(high * fast_w / step_w, 1.0)}
         factor = float(ends[end][0]) if end in ends else 1.0
         fixed_w, whole_w = (gpus / node.devices * node.node_w(watts) for watts in (0.0, 1.0))
-        return cls(gpus, fixed_w, whole_w - fixed_w, factor, float(limits.cap_w[0]))
+        ends_w = float(limits.idle_w[0]), float(limits.cap_w[0])
+        return cls(gpus, fixed_w, whole_w - fixed_w, factor, *ends_w)
 
     def watts(self, board_w: FloatArray) -> FloatArray:
         """Return the AC power [W]."""
-        return self.fixed_w + self.per_board * np.minimum(self.factor * board_w, self.cap_w)
+        return self.fixed_w + self.per_board * np.clip(
+            self.factor * board_w, self.idle_w, self.cap_w
+        )
 
     def at_limit(self, peak_w: float) -> _Meter:
         """Return it with the largest factor at which a power of boards keeps the limit."""

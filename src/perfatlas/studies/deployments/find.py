@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantization import ACCURACY
 from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
-from perfatlas.studies.deployments.points import COSTS, ENDS, priced_points
+from perfatlas.studies.deployments.points import AC_POWER, COSTS, ENDS, priced_points
 from perfatlas.studies.deployments.space import chunk_sizes, families
 from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
@@ -156,6 +156,10 @@ def _columns(judged: Judged, indices: IntArray, inputs: SearchInputs, family: in
         columns["cached_tokens"] = points.question.load.prefix[indices]
         columns["cache_tokens"] = points.cache_tokens[indices]
     columns["tier"] = points.evaluated.tiers[indices]
+    if inputs.max_deployment_power_w is not None:
+        gpus = plan.gpus_per_replica[indices] * replicas
+        columns["deployment_power_w"] = gpus * points.results[AC_POWER][indices]
+    columns |= {f"met_{name}": each[indices] for name, each in judged.probabilities.items()}
     columns["slo_probability"] = judged.probability[indices]
     columns["excess"] = judged.excess[indices]
     columns["score"] = judged.score[indices]

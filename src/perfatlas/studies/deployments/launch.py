@@ -155,6 +155,15 @@ def _lines(
                 f"{name} = {plan[name]:g} cannot be launched: {why}; set {name} = 0, or leave emit"
                 " out"
             )
+    share = plan.get("weight_offload") or 0.0
+    launched = _offloaded_share(share)
+    if plan.get("offload_prefetch") and share not in (0.0, 1.0) and launched in (0, 1):
+        raise UnsupportedError(
+            f"weight_offload = {share:g} with offload_prefetch cannot be launched: of at most"
+            f" {MOST_LAYERS} layers {'none' if launched == 0 else 'all'} would be offloaded; set"
+            f" weight_offload between {1 / MOST_LAYERS:g} and {1 - 1 / MOST_LAYERS:g}, or leave"
+            " emit out"
+        )
     overlap = plan.get("batch_overlap", "none")
     if overlap in rules.get("needs_exchange", ()):
         exchanges = rules["exchange"]
@@ -205,6 +214,10 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
     if plan.get("attention_dp", 1) > 1 and "attention_data_parallel" in rules:
         extra = rules["attention_data_parallel"]
         text += f" {extra}" if extra.startswith("--") else f"  # with {extra}"
+    share = plan.get("weight_offload") or 0.0
+    launched = float(_offloaded_share(share))
+    if plan.get("offload_prefetch") and not math.isclose(launched, share, rel_tol=1e-3):
+        text = _noted(text, f"offloads {launched:.4g} of the layers, not {share:g}")
     return text
 
 
@@ -234,12 +247,17 @@ def _settings(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, li
             options[name] = None
         else:
             gib = str(math.ceil(plan.get(OFFLOADED, 0.0) / GIB))
-            share = Fraction(plan.get("weight_offload") or 0.0).limit_denominator(MOST_LAYERS)
+            share = _offloaded_share(plan.get("weight_offload") or 0.0)
             numbers = {"<n>": str(value), "<n+1>": str(int(value) + 1), "<gib>": gib}
             numbers |= {"<group>": str(share.denominator), "<of group>": str(share.numerator)}
             words = settings.get(name)
             options[name] = words and [_filled(word, numbers) for word in words]
     return options
+
+
+def _offloaded_share(weight_offload: float) -> Fraction:
+    """Return the share of layers in a second memory that is launched: some of each group."""
+    return Fraction(weight_offload).limit_denominator(MOST_LAYERS)
 
 
 def _filled(word: str, numbers: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,7 +148,8 @@ def _machine(found: CheapestMachine, answer: Answer) -> dict[str, Any]:
     """Return the machine with its cost, its die and its predictions."""
     machine: dict[str, Any] = {"system": found.system.name}
     for name, each in (("chip_usd", found.chip.total_usd), (AREA, found.chip.area_mm2)):
-        machine |= zip((name, f"{name}_low", f"{name}_high"), each, strict=True)
+        known = (value if math.isfinite(value) else None for value in each)
+        machine |= zip((name, f"{name}_low", f"{name}_high"), known, strict=True)
     ends = ("", "_low", "_high")
     return machine | {
         f"{n}{end}": answer.results.get(f"{n}{end}") for n in MACHINE_METRICS for end in ends

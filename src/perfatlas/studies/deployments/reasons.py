@@ -14,7 +14,16 @@ from perfatlas.studies.deployments.choices import EXCHANGE, SIZES
 from perfatlas.studies.deployments.find import NO_GAIN, ranked
 from perfatlas.studies.deployments.groups import LATENCIES
 from perfatlas.studies.deployments.leaders import ranking_error
-from perfatlas.studies.deployments.limits import AVAILABILITY, DELTA, HIGHER, RATE
+from perfatlas.studies.deployments.limits import (
+    AVAILABILITY,
+    COST,
+    DELTA,
+    HIGHER,
+    LOSS,
+    MAX_COST,
+    POWER,
+    RATE,
+)
 from perfatlas.studies.deployments.plan_nodes import crossing_of, plan_text
 from perfatlas.studies.deployments.rows import plan_row
 from perfatlas.studies.deployments.space import combinations_of
@@ -269,14 +278,20 @@ def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
             advice=_fitting_advice(found, inputs),
         )
     index = int(ranked(found, inputs)[0])
-    nearest = plan_row(found, index, inputs)
+    nearest, columns = plan_row(found, index, inputs), found.leading
+
+    def misses(limit: str) -> bool:
+        """Return whether the nearest plan misses a limit; each may be missed by two pools."""
+        met = columns.get(f"met_{limit}")
+        return met is None or bool(met[index] < inputs.min_slo_probability)
+
     missed = [
         f"{slo.removeprefix('slo_')} = {quantities.significant(1e3 * nearest[name], 4)} ms (limit"
         f" {quantities.significant(1e3 * limit, 4)} ms)"
         for slo, name in LATENCIES.items()
-        if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
+        if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None and misses(slo)
     ]
-    if inputs.request_rate is not None:
+    if inputs.request_rate is not None and misses(RATE):
         served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.mix.mean_osl
         missed.append(
             f"{quantities.significant(served, 4)} requests/s (at least {inputs.request_rate:g})"
@@ -286,8 +301,14 @@ def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
             f"its spare replicas for availability = {inputs.availability:g} do not fit on"
             f" {quantities.counted(inputs.most_gpus, 'GPU')}"
         )
-    if inputs.max_deployment_power_w is not None and not missed:
-        missed.append(f"its nodes may draw more than {inputs.max_deployment_power_w:g} W")
+    for limit, of, name in (("max_usd_per_million_tokens", MAX_COST, COST), (LOSS, LOSS, DELTA)):
+        most, value = getattr(inputs, limit), nearest.get(name)
+        if most is not None and misses(of) and value is not None:
+            missed.append(f"{name} = {quantities.significant(value, 4)} ({limit} = {most:g})")
+    over_power = inputs.max_deployment_power_w is not None and misses(POWER)
+    if over_power:
+        drawn = quantities.significant(columns["deployment_power_w"][index], 4)
+        missed.append(f"{drawn} W of its nodes (limit {inputs.max_deployment_power_w:g} W)")
     load = nearest.get("concurrency") or nearest.get("batch")
     loaded = f", {in_flight(load, inputs)}" if load else ""
     return quantities.InfeasibleError(
@@ -299,7 +320,7 @@ def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
         advice=(
             "relax the limit that is missed",
             "use fewer GPUs, or a system of less power"
-            if inputs.max_deployment_power_w is not None
+            if over_power
             else "use more GPUs, or a system with more bandwidth",
             *_lower_probability(nearest["slo_probability"], inputs.min_slo_probability),
         ),
