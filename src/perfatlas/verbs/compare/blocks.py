@@ -20,19 +20,17 @@ if TYPE_CHECKING:
 # of the text: networks with tokens; of key numbers: also passes of graphs
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 VALUES: Final = (*SHOWN[:3], "latency_s", "throughput_per_s")
-MAX_OPERATORS: Final = 3
+MAX_OPERATORS: Final = 3  # of a brief answer; 2 of each of several scenarios
 LIMITS: Final = "≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 OPEN: Final = "~"  # after a ratio
-OPEN_NOTE: Final = (
-    "~ not certain: the 90% interval of the ratio, of independent errors, includes 1; errors that"
-    " both scenarios share would narrow it"
-)
+OPEN_NOTE: Final = "~ not certain: the 90% interval of the ratio includes 1"
 SOLVED: Final = "equal="  # an override whose solved value the label does not show
 MAX_TITLE: Final = 60  # letters of the labels in it
 ROUNDING: Final = 1e-9  # of a difference, relative to the times
 MAX_BARS: Final = 12
 MAX_SCENARIOS: Final = 8  # whose differences a brief answer and a page show
 LABEL: Final = "label"
+DESIGNS: Final = 2
 BEST: Final = "output_tokens_per_s_per_gpu"  # objective of a search by default
 
 
@@ -58,7 +56,10 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
             *(
                 pages.Section(blocks=lines, on=on, is_detail=on == "terminal")
                 for on, lines in (
-                    ("brief", _difference_lines(rows, differences, MAX_OPERATORS)),
+                    (
+                        "brief",
+                        _difference_lines(rows, differences, MAX_OPERATORS - (len(rows) > DESIGNS)),
+                    ),
                     ("terminal", _difference_lines(rows, differences)),
                 )
                 if lines
