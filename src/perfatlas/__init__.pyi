@@ -211,6 +211,11 @@ def compare(
     systems: object = None,
     engines: object = None,
     formats: object = None,
+    objective: str = "output_tokens_per_s_per_gpu",
+    slo_ttft_s: float | str | None = None,
+    slo_tpot_s: float | str | None = None,
+    slo_itl_s: float | str | None = None,
+    slo_request_latency_s: float | str | None = None,
     model: str,
     system: str | None = None,
     engine: str = "vllm",
@@ -346,12 +351,23 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+            Those with SLOs and `gpus` are answered at the best plan of `search` by closed forms.
         decide: Also name the measurements that would most change which of two designs is faster.
         models: Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.
             Default: none.
         systems: Further systems to compare with system, such as b200_sxm,gb200. Default: none.
         engines: Further engines to compare with engine, such as sglang,trtllm. Default: none.
         formats: Further number formats to compare with format, such as bf16,fp8. Default: none.
+        objective: Metric that ranks the deployments that meet all SLOs:
+            output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens,
+            energy_per_output_token_j or accuracy_delta; two to four of them, divided by commas,
+            for their Pareto set. Default: output_tokens_per_s_per_gpu.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean time between output tokens of a request, its TPOT, with drafts
+            too [s]. Default: none. Needs a language model.
+        slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as

@@ -357,6 +357,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "systems": ("b200_sxm,gb200", "l40s"),
         "engines": ("sglang,trtllm", "ideal"),
         "formats": ("bf16,fp8", "int8"),
+        "objective": ("request_latency_s",),
         "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
         **{name: _SERVING[name] for name in ("node_power_cap_w", *_PRICES)},
     },

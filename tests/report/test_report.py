@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import perfatlas
 from perfatlas.cli import main
+from perfatlas.verbs.report.conclusion import concluded
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def test_markdown_has_questions_answers_figures_and_commands(
     assert main(["report", *answers, "--output", str(target)]) == 0
     text = target.read_text("utf-8")
     lines = text.splitlines()
-    assert lines[0] == "# 2 answers"
+    assert lines[0] == "# kernel gemm: h100\\_sxm or h200\\_sxm"
     times = [
         str(perfatlas.kernel_gemm(system=one, m=64, n=512, k=512)).splitlines()[1].split(": ")[1]
         for one in ("h100_sxm", "h200_sxm")
@@ -78,3 +82,106 @@ def test_what_is_no_answer_or_format_is_refused(
     path.write_text(content, "utf-8")
     assert main(["report", str(path), "--output", str(tmp_path / name)]) in (2, 3)
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+# of each system: value and 90% interval, in round numbers
+ROUND: dict[str, dict[str, tuple[float, float, float]]] = {
+    "h100_sxm": {
+        "output_tokens_per_s_per_gpu": (1000.0, 900.0, 1100.0),
+        "usd_per_million_output_tokens": (2.0, 1.9, 2.1),
+        "energy_per_output_token_j": (1.0, 0.8, 1.25),
+    },
+    "h200_sxm": {
+        "output_tokens_per_s_per_gpu": (2000.0, 1800.0, 2200.0),
+        "usd_per_million_output_tokens": (1.5, 1.4, 1.6),
+        "energy_per_output_token_j": (0.9, 0.6, 1.3),
+    },
+}
+
+
+def round_answers() -> list[dict[str, Any]]:
+    """Return estimates of two systems with round results."""
+    answers = []
+    for system, metrics in ROUND.items():
+        answer = perfatlas.estimate(model="meta-llama/Llama-3.1-8B", system=system, batch=8)
+        answers.append(answer.to_dict())
+        for name, values in metrics.items():
+            ends = zip((name, f"{name}_low", f"{name}_high"), values, strict=True)
+            answers[-1]["results"].update(ends)
+    return answers
+
+
+def said(answers: list[dict[str, Any]]) -> list[str]:
+    return [str(block) for block in concluded(answers)[1][0].blocks]
+
+
+def test_a_conclusion_by_hand() -> None:
+    """Rates: 2 exp(+-hypot(ln 10/9, ln 1.1)) = 1.74 to 2.31.
+
+    Energies: 0.9 exp(-hypot(ln 1.5, ln 1.25)) = 0.57, 0.9 exp(hypot(ln 13/9, ln 1.25)) = 1.38.
+    Prices: 2 USD per million tokens at 2,000 tokens/s are 14.40 USD per hour, 1.5 USD 10.80.
+    """
+    title, sections = concluded(round_answers())
+    assert title == "meta-llama/Llama-3.1-8B: h100_sxm or h200_sxm"
+    winner, rate, cost, energy, price, measure = said(round_answers())
+    assert winner == (
+        "h200_sxm wins on tokens/s/GPU, cost/M tokens; h200_sxm is ahead, not certainly, on"
+        " J/token."
+    )
+    assert "2,000 of h200_sxm, 1,000 of h100_sxm, x2.00; certain" in rate
+    assert "is 1.74 to 2.31" in rate
+    assert "x0.75; certain" in cost
+    assert "x0.90; not certain: the 90% interval of the ratio is 0.57 to 1.38" in energy
+    assert price.startswith("h200_sxm wins on cost up to 14.40 USD per GPU-hour, priced at 10.80")
+    assert measure.startswith("Measure next: h200_sxm, whose interval of J/token is the widest")
+    tables, *pictures = sections[1:]
+    assert tables.title == "Results"
+    assert len(pictures) == 3
+
+
+def test_what_changes_a_conclusion() -> None:
+    first, second = round_answers()
+    for name in [name for name in second["results"] if name.startswith("usd")]:
+        del second["results"][name]
+    assert any("less than 2.00 times that of h100_sxm" in one for one in said([first, second]))
+    second["scenario"]["isl"] = 2048
+    assert "Loads differ (isl): latencies are those of each load." in said([first, second])
+    second["results"]["memory"]["fits"] = False
+    assert said([first, second])[-1] == "h200_sxm does not fit in memory."
+    train = perfatlas.train(
+        model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8, global_batch=64
+    )
+    (sentence,) = said([first, train.to_dict()])
+    assert "different questions (estimate and train): none wins" in sentence
+    assert said([first, first])[0].startswith("the first two are equal in tokens/s/GPU")
+    assert concluded([first]) == ("", [])
+
+
+def test_a_comparison_concludes_what_to_measure(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "batch": 8}
+    answer = perfatlas.compare(**asked, systems=("h200_sxm",), decide=True).to_dict()
+    case = next(row["case"] for row in answer["results"]["decisions"] if row["reason"] is None)
+    assert said([answer])[-1].startswith(f"Measure next: {case} on ")
+    path, page = tmp_path / "answer.json", tmp_path / "report.html"
+    path.write_text(json.dumps(answer), "utf-8")
+    assert main(["report", str(path), "--output", str(page), "--html-script", "none"]) == 0
+    text = page.read_text("utf-8")
+    assert text.index("<h2>Conclusion</h2>") < text.index("<h2>Results</h2>")
+    assert text.index("<h2>Results</h2>") < text.index("Evidence</h2>")
+    del answer["results"]["rows"][1]["error"]
+    path.write_text(json.dumps(answer), "utf-8")
+    assert main(["report", str(path), "--output", str(page), "--html-script", "none"]) == 3
+
+
+def test_answers_of_searches_are_read_by_another_process(tmp_path: Path) -> None:
+    files = []
+    for system in ("h100_sxm", "h200_sxm"):
+        asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": system, "gpus": 1}
+        answer = perfatlas.search(**asked, slo_tpot_s=0.05, num_simulated=0)
+        files.append(tmp_path / f"{system}.json")
+        files[-1].write_text(json.dumps(answer.to_dict()), "utf-8")
+    target = tmp_path / "report.html"
+    words = [sys.executable, "-m", "perfatlas", "report", *map(str, files), "--output", str(target)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "h200_sxm" in target.read_text("utf-8").partition("<h2>Conclusion</h2>")[2][:200]

@@ -10,9 +10,12 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.lab.harness import suite_file_cases
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.text import order_is_open, ratio_interval
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.answer import step_differences
 from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.search import search
 
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
 SYSTEMS: Final[dict[str, Any]] = {**MODEL, "system": "h100_sxm", "systems": ("h200_sxm",)}
@@ -160,3 +163,77 @@ def test_engines_that_differ_are_named(capsys: pytest.CaptureFixture[str]) -> No
     head = capsys.readouterr().out.partition("TTFT")[0]
     assert "engines differ" in head
     assert "vllm_tpu@" in head
+
+
+UNDER_SLO: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-70B",
+    "gpus": 8,
+    "slo_tpot_s": 0.04,
+    "systems": ("h100_sxm", "b200_sxm"),
+}
+
+
+def test_scenarios_with_an_slo_are_at_the_best_plan_of_search() -> None:
+    answer = compare(**UNDER_SLO, pue=1.2)
+    for row, scenario in zip(answer.results["rows"], answer.scenario["scenarios"], strict=True):
+        asked = {n: v for n, v in UNDER_SLO.items() if n != "systems"}
+        best = search(**asked, system=row["label"], num_simulated=0).results["plans"][0]
+        names = ("output_tokens_per_s_per_gpu", "tpot_s", "concurrency")
+        assert {n: row[n] for n in names} == pytest.approx({n: best[n] for n in names})
+        assert row["tpot_s"] < scenario["slo_tpot_s"] == 0.04
+    plans = [row["plan"] for row in answer.results["rows"]]
+    assert plans == ["tp 8", "tp 4, dp 2"]
+
+
+def test_what_is_equal_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "--model", "meta-llama/Llama-3.1-8B", "--systems", "h100_sxm,b200_sxm"]
+    assert main([*words, "--gpus", "2", "--slo-tpot-s", "0.04", "--isl", "512"]) == 0
+    head = " ".join(capsys.readouterr().out.partition("TTFT  ")[0].split())
+    assert "each at its best plan for tokens/s/GPU under TPOT within 40.0 ms on 2 GPUs" in head
+    files = []
+    for tp in (1, 2):
+        files.append(str(tmp_path / f"tp_{tp}.toml"))
+        Path(files[-1]).write_text(f"tp = {tp}\n", "utf-8")
+    assert main(["compare", *files, *words[1:3], "--system", "h100_sxm", "--batch", "8"]) == 0
+    assert "1 or 2 GPUs: equal load per deployment, rates per GPU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gpus": None}, "slo_tpot_s needs gpus"),
+        ({"batch": 8}, "batch cannot be combined with an SLO"),
+        ({"slo_tpot_s": None, "objective": "gpus"}, "objective has no effect without an SLO"),
+        (
+            {
+                "slo_tpot_s": None,
+                "systems": None,
+                "system": "h100_sxm",
+                "scenarios": [{"slo_tpot_s": 0.1}, {"tp": 8}],
+            },
+            "scenario 2 without an SLO",
+        ),
+    ],
+)
+def test_what_has_no_best_plan_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        compare(**{**UNDER_SLO, **changed})
+
+
+def test_intervals_of_ratios_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors of x2 of both are, in quadrature, one of 2^sqrt(2) = 2.665; alone it is of x2."""
+    base, other = (
+        {"time_s": value, "time_s_low": value / 2, "time_s_high": value * 2} for value in (3.0, 6.0)
+    )
+    assert ratio_interval(other, base, "time_s") == pytest.approx(
+        (2 / 2.6651, 2 * 2.6651), rel=1e-4
+    )
+    assert order_is_open(other, base, "time_s")
+    exact = {"time_s": 2.0, "time_s_low": 2.0, "time_s_high": 2.0}
+    assert ratio_interval(other, exact, "time_s") == pytest.approx((1.5, 6.0))
+    assert not order_is_open(other, exact, "time_s")
+    assert ratio_interval({"time_s": 1.0}, base, "time_s") is None
+    main(["compare", "--model", MODEL["model"], "--systems", "l40s,h100_sxm,b200_sxm"])
+    text = capsys.readouterr().out
+    assert "not certain: the 90% interval of the ratio" in text
+    assert any("~" in line and line.count(" x") > line.count("~") for line in text.splitlines())

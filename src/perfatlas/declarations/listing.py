@@ -125,6 +125,8 @@ def page_of(command: str) -> Callable[..., Any]:
     package, row = commands().get(command.partition(" --")[0], ("", None))
     place = f"{package}.{row.page}" if row and row.page else PLAIN_PAGE
     module, _, function = place.partition(":")
+    if package and _has(package, "metrics"):  # which an answer that was read has not loaded
+        import_module(f"{package}.metrics")
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found
 
@@ -225,7 +227,7 @@ def commands_with(name: str) -> list[str]:
 
     Example:
         >>> from perfatlas.declarations import commands_with
-        >>> commands_with("objective")
+        >>> commands_with("max_gpus")
         ['search', 'search training']
     """
     return [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.text import format_value, label_of, spelled_out
-from perfatlas.vocabulary.metrics import METRICS
+from perfatlas.report.text import format_value, label_of, shown_metrics, spelled_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,18 +68,6 @@ def _changed_metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> Ite
         if was and abs(now / was - 1.0) > SAME_METRIC:
             texts = " → ".join(format_value(name, value) for value in (was, now))
             yield f"{label_of(name, short=True)} {texts} ({now / was - 1.0:+.0%})"
-
-
-def shown_metrics(results: Mapping[str, Any]) -> list[str]:
-    """Return the metrics of an answer that are compared: those with a better direction."""
-    return [
-        name
-        for name, value in results.items()
-        if name in METRICS
-        and METRICS[name].better
-        and isinstance(value, int | float)
-        and not isinstance(value, bool)
-    ]
 
 
 def _changed_bounds(before: list[Any], after: list[Any]) -> Iterator[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from perfatlas.quantities import UsageError, repr_for_error
-from perfatlas.report.text import format_value, interval_text, label_of
+from perfatlas.report.text import (
+    format_value,
+    interval_text,
+    label_of,
+    order_is_open,
+    shown_metrics,
+)
 from perfatlas.web.catalogs import CatalogTable
-from perfatlas.web.changes import shown_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,15 +102,8 @@ def _metric_cell(result: Mapping[str, Any], base: Mapping[str, Any], name: str) 
     if result is base or not base[name]:
         return text
     change = result[name] / base[name] - 1.0
-    certain = "" if _is_apart(result, base, name) else ", intervals overlap"
+    certain = ", order not certain" if order_is_open(result, base, name) else ""
     return f"{text}; {change:+.0%}{certain}"
-
-
-def _is_apart(result: Mapping[str, Any], base: Mapping[str, Any], name: str) -> bool:
-    """Return whether the intervals of a metric do not overlap."""
-    ends = [one.get(f"{name}_{end}") for one in (result, base) for end in ("low", "high")]
-    low, high, base_low, base_high = (math.nan if end is None else float(end) for end in ends)
-    return low > base_high or high < base_low
 
 
 def _operators(answers: Sequence[Answer], head: Sequence[str]) -> list[CatalogTable]:
@@ -152,7 +149,8 @@ def _remarks(questions: Sequence[Pinned]) -> list[str]:
     if len(gpus) > 1:
         found.append("The scenarios have different numbers of GPUs: compare rates per GPU.")
     found.append(
-        "Differences are from the scenario of this page. Where intervals overlap, the order of two"
-        " scenarios is not certain; errors that both share cancel, so that it may still be."
+        "Differences are from the scenario of this page. The order of two scenarios is not certain"
+        " where the 90% interval of their ratio includes 1; errors count as independent, and those"
+        " that both share would narrow it."
     )
     return found

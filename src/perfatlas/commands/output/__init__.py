@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from perfatlas.commands.output.answering import (
         Answering, answer_command, command_of, table_function,
     )
-    from perfatlas.commands.output.answers import print_json, reproduced, require, show_answer
+    from perfatlas.commands.output.answers import (
+        fits, print_json, reproduced, require, show_answer,
+    )
     from perfatlas.commands.output.envelopes import envelope
     from perfatlas.commands.output.page_files import write_page_files
     from perfatlas.commands.output.python import answer_function

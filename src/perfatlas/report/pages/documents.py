@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from perfatlas.report.pages.page import Block
 
 
-def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
-    """Return the pages of answers as one: key numbers side by side, then each answer.
+def joined_page(
+    pages: Sequence[Page], *, reproduce: str, title: str = "", front: Sequence[Section] = ()
+) -> Page:
+    """Return the pages of answers as one: what they conclude, then each answer, then evidence.
 
     Args:
         pages: One or more.
+        title: By default that of the only page, or their number.
+        front: The conclusion; its table is in place of key numbers side by side.
     """
     labels = dict.fromkeys(value.label for page in pages for value in page.values)
     values = [
@@ -32,9 +36,11 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
         [number, page.title, page.subtitle] for number, page in zip(numbers, pages, strict=True)
     ]
     head = Table(head=("", "question", "conditions"), rows=questions, text_columns=(0, 1, 2))
+    tabled = any(isinstance(block, Table) for one in front for block in one.blocks)
     sections = [
+        *front,
         Section(title="Questions", blocks=[head]),
-        Section(title="Answers", blocks=[answers]),
+        *([] if tabled else [Section(title="Answers", blocks=[answers])]),
     ]
     evidence: list[Section] = []
     warnings: list[str] = []
@@ -48,7 +54,7 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
         versions |= dict(page.versions)
     return Page(
         command="report",
-        title=pages[0].title if len(pages) == 1 else f"{len(pages)} answers",
+        title=title or (pages[0].title if len(pages) == 1 else f"{len(pages)} answers"),
         sections=sections,
         evidence=evidence,
         warnings=warnings,

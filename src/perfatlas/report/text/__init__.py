@@ -17,14 +17,16 @@ if TYPE_CHECKING:
         distributions, kind_rows, kinds_of, mean_interval, tail_title, tails,
     )
     from perfatlas.report.text.results import (
-        Value, interval_text, limited_text, limits_of, marked_value, print_values, printed_results,
-        ratio_text,
+        Value, interval_text, limited_text, limits_of, marked_value, order_is_open, print_values,
+        printed_results, ratio_interval, ratio_text, shown_metrics,
     )
     from perfatlas.report.text.plotting import line_chart
     from perfatlas.report.text.quantities import (
         format_interval, format_number, format_share, format_value, share_text, time_text, unit_of,
     )
-    from perfatlas.report.text.question import headline, question_lines, reproduce_line
+    from perfatlas.report.text.question import (
+        headline, objective_texts, question_lines, reproduce_line,
+    )
     from perfatlas.report.text.rows import (
         cells_of, item_of, label_of, point_details, print_aligned, print_cells, print_facts,
         print_labelled, print_more, print_rows, spelled_out,

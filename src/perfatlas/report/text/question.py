@@ -261,7 +261,7 @@ def load_line(answer: Mapping[str, Any]) -> str:
     results = answer.get("results") or {}
     scenario = {"sessions": results.get("max_sessions"), **scenario}
     traffic = _traffic(scenario, int(results.get("image_tokens") or 0))
-    return ", ".join([*words, *traffic, *_objectives(scenario), *_clock(scenario)])
+    return ", ".join([*words, *traffic, *objective_texts(scenario), *_clock(scenario)])
 
 
 def _clock(scenario: Mapping[str, Any]) -> list[str]:
@@ -339,7 +339,7 @@ def _prompt(scenario: Mapping[str, Any], of_images: int) -> str:
     return f"{whole:,} tokens in ({scenario['isl']:,} and {pictures} of {each:,})"
 
 
-def _objectives(scenario: Mapping[str, Any]) -> list[str]:
+def objective_texts(scenario: Mapping[str, Any]) -> list[str]:
     """Return the SLOs; for a search, with their statistic."""
     objectives = [
         f"{label_of(name.removeprefix('slo_'), short=True)} within"

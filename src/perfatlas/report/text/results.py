@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import two_digits
 from perfatlas.report.text.quantities import format_interval, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
-from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, SEEDS, find_metric, stem_of
+from perfatlas.vocabulary.metrics import (
+    HIGH_ENDING,
+    LOW_ENDING,
+    METRICS,
+    SEEDS,
+    find_metric,
+    stem_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,6 +122,58 @@ def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = 
     if limit and base_limit:
         return f"({text})"
     return SIGNS[limit or OPPOSITE[base_limit]] + text
+
+
+def ratio_interval(
+    results: Mapping[str, Any], base: Mapping[str, Any], name: str
+) -> tuple[float, float] | None:
+    """Return the 90% interval of the ratio of two results, None if one has none or is not above 0.
+
+    An end that is not known is 0 or infinite. Errors of the two are taken as independent, so that
+    their logarithms add in quadrature; those that both share cancel, which narrows the interval.
+
+    Source: variance of the difference of independent logarithms.
+    Limits: An error that raises one result and lowers the other would widen the interval.
+
+    Example:
+        >>> from perfatlas.report.text import ratio_interval
+        >>> one = {"time_s": 2.0, "time_s_low": 1.0, "time_s_high": 4.0}
+        >>> exact = {"time_s": 1.0, "time_s_low": 1.0, "time_s_high": 1.0}
+        >>> [round(end, 3) for end in ratio_interval(one, exact, "time_s")]
+        [1.0, 4.0]
+    """
+    found = []
+    for record in (results, base):
+        low, value, high = (record.get(f"{name}{end}") for end in (LOW_ENDING, "", HIGH_ENDING))
+        if f"{name}{LOW_ENDING}" not in record or value is None or value <= 0.0:
+            return None
+        high = math.inf if high is None else high
+        below = math.log(value / low) if low else math.inf
+        found.append((math.log(value), below, math.log(high / value)))
+    (log, below, above), (base_log, base_below, base_above) = found
+    difference = log - base_log
+    return (
+        math.exp(difference - math.hypot(below, base_above)),
+        math.exp(difference + math.hypot(above, base_below)),
+    )
+
+
+def order_is_open(results: Mapping[str, Any], base: Mapping[str, Any], name: str) -> bool:
+    """Return whether the 90% interval of the ratio of two results includes 1, or is not known."""
+    low, high = ratio_interval(results, base, name) or (0.0, math.inf)
+    return low <= 1.0 <= high
+
+
+def shown_metrics(results: Mapping[str, Any]) -> list[str]:
+    """Return the metrics of an answer that are compared: those with a better direction."""
+    return [
+        name
+        for name, value in results.items()
+        if name in METRICS
+        and METRICS[name].better
+        and isinstance(value, int | float)
+        and not isinstance(value, bool)
+    ]
 
 
 def limited_text(text: str, limit: str) -> str:

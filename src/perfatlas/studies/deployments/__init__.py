@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.studies.deployments.best_plan import best_plan_fields
     from perfatlas.studies.deployments.choices import SIZES
     from perfatlas.studies.deployments.find import (
         Columns, Found, find_deployments, ranked, within_slos,
     )
     from perfatlas.studies.deployments.groups import (
-        LATENCIES, LIMITS, RequestLengths, SearchObjective, SearchSpace,
+        LATENCIES, LIMITS, BestPlan, RequestLengths, SearchObjective, SearchSpace,
     )
     from perfatlas.studies.deployments.launch import (
         DRAFTER, NODE_DEVICES, OFFLOADED, OPTIONS, ROLES, SETTINGS, launch_commands, launch_rules,

@@ -121,14 +121,20 @@ class RequestLengths:
 
 
 @fields.group("Objective", 2)
-class SearchObjective:
-    """What the best deployment is."""
+class BestPlan:
+    """What the best plan is, and the latencies that it must keep."""
 
     objective: Annotated[str, fields.Written(_read_objectives)] = "output_tokens_per_s_per_gpu"
     slo_ttft_s: Annotated[Limit | None, fields.TOKENS] = None
     slo_tpot_s: Annotated[Limit | None, fields.TOKENS] = None
     slo_itl_s: Annotated[Limit | None, fields.TOKENS] = None
     slo_request_latency_s: Limit | None = None
+
+
+@fields.group("Objective", 2)
+class SearchObjective(BestPlan):
+    """What the best deployment is."""
+
     slo_percentile: Annotated[
         Annotated[float, fields.Number(unit="percent", at_least=50.0, at_most=99.9)] | None,
         SIMULATED_SLO,

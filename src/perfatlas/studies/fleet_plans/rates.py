@@ -115,14 +115,7 @@ def _answered(verb: str, fields: dict[str, Any], tables: Tables, row: dict[str, 
         PerfatlasError: It cannot be answered.
     """
     if verb == "search":
-        inputs = deployments.read_search(fields)
-        pools = inputs.mode == "disaggregated"
-        find = deployments.find_pools if pools else deployments.find_deployments
-        found = find(inputs, None)
-        if not deployments.within_slos(found, inputs):
-            raise deployments.no_plan(found, inputs)
-        best = deployments.closed_form_leaders(found, inputs, 1)[0]
-        fields = deployments.estimate_fields(found, best.row, best.index, inputs)
+        fields = deployments.best_plan_fields(deployments.read_search(fields))
     row["plan"] = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "system")
     columns = {name: [value] for name, value in fields.items()}
     answers = tables("train" if verb == "train" else "estimate")(columns, [0])

@@ -11,6 +11,7 @@ from perfatlas.networks import is_graph
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, UsageError
 from perfatlas.scenario.deployments import estimate_of, step_costs
 from perfatlas.scenario.fields import InputFields
+from perfatlas.verbs.compare.best_plans import best_plan, check_slos, has_slos, slos_of
 from perfatlas.verbs.compare.groups import Alternatives
 from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY, PASSES
 
@@ -101,6 +102,7 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+            Those with SLOs and `gpus` are answered at the best plan of `search` by closed forms.
         decide: Also name the measurements that would most change which of two designs is faster.
         **fields: Fields that all scenarios share, and `models`, `systems`, `engines` and
             `formats`, whose combinations are compared.
@@ -139,6 +141,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     if decide and len(asked) > DESIGNS:
         raise UsageError(f"--decide compares two designs, and there are {len(asked)}")
     _check_kinds(asked)
+    check_slos(asked)
     asked = _on_one_plan(asked)
     base = _base(asked[0])
     first = _named(asked[0], base)
@@ -182,7 +185,11 @@ def _on_one_plan(asked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, An
     """
     free = [row for row in asked if row.get("gpus") and not any(row.get(size) for size in SIZES)]
     same_gpus = len({str(row["gpus"]) for row in free}) == 1
-    if not same_gpus or any(row.get("mode") == "disaggregated" for row in free):
+    if (
+        not same_gpus
+        or has_slos(free[0])
+        or any(row.get("mode") == "disaggregated" for row in free)
+    ):
         return asked
     alone = [(row, answer) for row in free if (answer := _estimated_or_none(row))]
     plans = {plan_of(answer.scenario): answer.scenario for _, answer in alone}
@@ -248,7 +255,9 @@ def _estimated(scenario: Mapping[str, Any]) -> Answer:
 
 
 def _fields(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in scenario.items() if name != "label"}
+    """Return the fields of an estimate, at the best plan where there are SLOs."""
+    fields = {name: value for name, value in scenario.items() if name != "label"}
+    return best_plan(fields) if has_slos(fields) else fields
 
 
 def _base(scenario: Mapping[str, Any]) -> Answer:
@@ -261,8 +270,8 @@ def _base(scenario: Mapping[str, Any]) -> Answer:
 
 
 def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    """Return the resolved scenario of an estimate with its label."""
-    return {"label": asked["label"], **answer.to_dict()["scenario"]}
+    """Return the resolved scenario of an estimate with its label and SLOs."""
+    return {"label": asked["label"], **answer.to_dict()["scenario"], **slos_of(asked)}
 
 
 def _check_kinds(asked: Sequence[Mapping[str, Any]]) -> None:

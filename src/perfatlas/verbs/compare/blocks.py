@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 # of the text: networks with tokens; of key numbers: also passes of graphs
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 VALUES: Final = (*SHOWN[:3], "latency_s", "throughput_per_s")
-MAX_OPERATORS: Final = 3
+MAX_OPERATORS: Final = 3  # of a brief answer; 2 of each of several scenarios
 LIMITS: Final = "≥ at least, ≤ at most: at the roofline, as kernels are not measured"
+OPEN: Final = "~"  # after a ratio
+OPEN_NOTE: Final = "~ not certain: the 90% interval of the ratio includes 1"
 SOLVED: Final = "equal="  # an override whose solved value the label does not show
 MAX_TITLE: Final = 60  # letters of the labels in it
 ROUNDING: Final = 1e-9  # of a difference, relative to the times
 MAX_BARS: Final = 12
 MAX_SCENARIOS: Final = 8  # whose differences a brief answer and a page show
 LABEL: Final = "label"
+DESIGNS: Final = 2
+BEST: Final = "output_tokens_per_s_per_gpu"  # objective of a search by default
 
 
 def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
@@ -52,7 +56,10 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
             *(
                 pages.Section(blocks=lines, on=on, is_detail=on == "terminal")
                 for on, lines in (
-                    ("brief", _difference_lines(rows, differences, MAX_OPERATORS)),
+                    (
+                        "brief",
+                        _difference_lines(rows, differences, MAX_OPERATORS - (len(rows) > DESIGNS)),
+                    ),
                     ("terminal", _difference_lines(rows, differences)),
                 )
                 if lines
@@ -66,7 +73,11 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
             ),
         ],
         title=f"{rows[0]['label']} compared with {others}",
-        lines=[*([] if named else [", ".join(models)]), _deployments_line(rows), *solved],
+        lines=[
+            *([] if named else [", ".join(models)]),
+            *_equal_lines(rows, scenarios),
+            *solved,
+        ],
         values=_values(answered),
         reproduce=reproduce,
     )
@@ -89,7 +100,7 @@ def _results(rows: Rows) -> list[pages.Section]:
         "scenario": LABEL,
         "GPUs": lambda row: f"{row['gpus']:,}" if row["error"] is None else "-",
         **DEPLOYMENT,
-        **_columns(rows, (*COMPARED, *PASSES, *FACILITY, *CARBON, *ACCURACY)),
+        **_columns(rows, (*COMPARED, *PASSES, *FACILITY, *CARBON, *ACCURACY), whole=True),
     }
     tiers = [str(row.get("tier") or row["error"]) for row in rows]
     if len(set(tiers)) > 1:
@@ -102,9 +113,19 @@ def _results(rows: Rows) -> list[pages.Section]:
     ]
     limits = [LIMITS] if any(row.get("tier_note") for row in rows) else []
     return [
-        pages.Section(blocks=[*found, *limits], on="terminal"),
-        pages.Section(title="Results, and the ratio to the first", blocks=[table], on="page"),
+        pages.Section(blocks=[*found, *limits, *_open_note(found)], on="terminal"),
+        pages.Section(
+            title="Results, and the ratio to the first",
+            blocks=[table, *_open_note([table])],
+            on="page",
+        ),
     ]
+
+
+def _open_note(tables: Sequence[pages.Table]) -> list[str]:
+    """Return what the mark of ratios around 1 means, if one has it."""
+    cells = (cell for table in tables for row in table.rows for cell in row[1:])
+    return [OPEN_NOTE] if any(OPEN in cell for cell in cells) else []
 
 
 def _decisions(results: Row) -> list[pages.Section]:
@@ -133,18 +154,26 @@ def _decisions(results: Row) -> list[pages.Section]:
     return [pages.Section(title="Decisive measurements", blocks=lines)]
 
 
-def _columns(rows: Rows, names: Sequence[str]) -> dict[str, Callable[[Row], str]]:
+def _columns(
+    rows: Rows, names: Sequence[str], *, whole: bool = False
+) -> dict[str, Callable[[Row], str]]:
     """Return columns of the metrics that the first scenario has, each with its ratio to it."""
     item = text.item_of(rows)
     return {
-        text.label_of(name, short=True, item=item): partial(_cell, base=rows[0], name=name)
+        text.label_of(name, short=True, item=item): partial(
+            _cell, base=rows[0], name=name, whole=whole
+        )
         for name in names
         if rows[0].get(name) is not None
     }
 
 
-def _cell(row: Row, base: Row, name: str) -> str:
-    """Return a metric with its ratio to that of the base; accuracies and other items have none."""
+def _cell(row: Row, base: Row, name: str, *, whole: bool = False) -> str:
+    """Return a metric with its ratio to that of the base; accuracies and other items have none.
+
+    Args:
+        whole: Whether the ratio has its interval.
+    """
     value = row.get(name)
     if value is None:
         return "-"
@@ -156,7 +185,13 @@ def _cell(row: Row, base: Row, name: str) -> str:
     other_item = name in PASSES and row.get("item") != base.get("item")
     if row is base or base.get(name) is None or name in ACCURACY or other_item:
         return shown
-    return f"{shown} {text.ratio_text(value, base[name], limit=limit, base_limit=of_base)}"
+    ratio = text.ratio_text(value, base[name], limit=limit, base_limit=of_base)
+    interval = None if limit or of_base else text.ratio_interval(row, base, name)
+    if interval is None:
+        return f"{shown} {ratio}"
+    low, high = (f"{end:.2f}" for end in interval)
+    mark = OPEN if text.order_is_open(row, base, name) else ""
+    return f"{shown} {ratio}{mark}{f' ({low} to {high})' if whole else ''}"
 
 
 def _varies(rows: Rows, column: Callable[[Row], str]) -> bool:
@@ -170,19 +205,34 @@ DEPLOYMENT: Final = {
 }
 
 
-def _deployments_line(rows: Rows) -> str:
-    """Return the plan and the sequences in flight of all scenarios, or that they differ."""
+def _equal_lines(rows: Rows, scenarios: Rows) -> list[str]:
+    """Return in what the scenarios are equal, SLOs or plan and load, and in what they differ."""
     differ = [name for name, column in DEPLOYMENT.items() if _varies(rows, column)]
-    if differ:
+    sizes = {row["gpus"] for row in rows if row["error"] is None}
+    counts = f"{' or '.join(f'{count:,}' for count in sorted(sizes))} GPUs"
+    lines = []
+    slos = sorted({", ".join(text.objective_texts(one)) for one in scenarios} - {""})
+    if slos:
+        under = slos[0] if len(slos) == 1 else "its SLOs"
+        ranked = {str(one.get("objective", BEST)) for one in scenarios}
+        names = ranked.pop().split(",") if len(ranked) == 1 else ()
+        by = " and ".join(text.label_of(name, short=True) for name in names) or "its objective"
+        lines.append(f"each at its best plan for {by} under {under} on {counts}, by closed forms")
+    elif differ:
         what = {"engine": "engines", "plan": "plans", "sequences": "sequences in flight"}
         named = " and ".join(what[name] for name in differ)
         remedies = {"plan": "set tp, pp and dp to compare alike", "sequences": "set concurrency"}
         advised = [remedies[name] for name in differ if name in remedies]
-        return "; ".join((f"{named} differ", *advised[:1]))
-    words = [f"all on plan {rows[0]['plan']}"]
-    if rows[0]["concurrency"]:
-        words.append(f"{rows[0]['concurrency']:,} sequences in flight")
-    return ", ".join(words)
+        lines.append("; ".join((f"{named} differ", *advised[:1])))
+    if not differ or (slos and "plan" not in differ):
+        words = [f"all on plan {rows[0]['plan']}"]
+        if rows[0]["concurrency"] and "sequences" not in differ:
+            words.append(f"{rows[0]['concurrency']:,} sequences in flight")
+        lines.append(", ".join(words))
+    if len(sizes) > 1:
+        load = "different loads" if "sequences" in differ else "equal load"
+        lines.append(f"{counts}: {load} per deployment, rates per GPU")
+    return lines
 
 
 def _difference_lines(rows: Rows, differences: Rows, most: int | None = None) -> list[str]:

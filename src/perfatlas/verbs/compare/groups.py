@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.studies.deployments import BestPlan
 from perfatlas.vocabulary.fields import ESTIMATED, Names, group
 
 
@@ -17,4 +18,4 @@ class Alternatives:
     formats: Names | None = None
 
 
-QUESTIONS: Final[dict[str, tuple[type, ...]]] = {"compare": (Alternatives, *ESTIMATED)}
+QUESTIONS: Final[dict[str, tuple[type, ...]]] = {"compare": (Alternatives, BestPlan, *ESTIMATED)}

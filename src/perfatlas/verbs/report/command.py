@@ -82,6 +82,7 @@ def report(*answers: str, flags: ReportFlags | None = None) -> int:
         UsageError: There is no answer, or no format of this extension.
     """
     from perfatlas.report.pages import joined_page, page_html
+    from perfatlas.verbs.report.conclusion import concluded
 
     flags = flags or ReportFlags()
     if not answers:
@@ -91,7 +92,14 @@ def report(*answers: str, flags: ReportFlags | None = None) -> int:
         raise UsageError(f"--output {flags.output}: expected a file that ends in .html or .md")
     pages = [_page(answer) for answer in answers]
     line = shlex.join(["perfatlas", "report", *answers, "--output", str(flags.output)])
-    whole = joined_page(pages, reproduce=line)
+    try:
+        title, front = concluded([page.answer for page in pages])
+    except OTHER_FORM as problem:
+        raise InvalidSpecError(
+            f"{', '.join(answers)}: results that {__version__} of perfatlas cannot compare, as"
+            f" {type(problem).__name__}: {problem}; write the answers again with --json"
+        ) from problem
+    whole = joined_page(pages, reproduce=line, title=title, front=front)
     if suffix == ".html":
         write_atomic(flags.output, page_html(whole, script=flags.html_script or "inline"))
     else:

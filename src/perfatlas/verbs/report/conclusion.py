@@ -1,0 +1,258 @@
+"""What saved answers conclude together: who wins, by how much, when it flips, what to measure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.commands.output import fits
+from perfatlas.quantities import HOUR_S
+from perfatlas.report import charts, pages, text
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Answer = Mapping[str, Any]
+
+# the rate, the cost and the energy of answers: of each the first metric that all have
+SUBJECTS: Final = (
+    (
+        "output_tokens_per_s_per_gpu",
+        "tokens_per_s_per_gpu",
+        "throughput_per_s",
+        "requests_per_s",
+        "goodput",
+        "time_s",
+    ),
+    ("usd_per_million_output_tokens", "usd_per_million_tokens", "usd_per_million_items"),
+    ("energy_per_output_token_j", "energy_per_token_j", "energy_per_item_j"),
+)
+PRICED: Final = {  # cost -> the rate of a GPU that it divides
+    "usd_per_million_output_tokens": "output_tokens_per_s_per_gpu",
+    "usd_per_million_tokens": "tokens_per_s_per_gpu",
+}
+MILLION: Final = 1e6  # tokens
+FIRST: Final = ("model", "system", "engine", "format")  # fields that name a scenario
+LOADS: Final = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "global_batch")
+MAX_ROWS: Final = 8  # of the table
+MAX_TITLE: Final = 60  # letters of the names in it
+SAME: Final = 1e-9  # relative difference of equal results
+
+
+class Scenario(NamedTuple):
+    """One of the scenarios that are compared."""
+
+    verb: str
+    fields: Mapping[str, Any]  # Resolved fields
+    results: Mapping[str, Any]  # Its metrics, flat
+    name: str = ""  # What tells it from the others
+
+
+def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section]]:
+    """Return the title of a report and its first sections, neither for a single scenario."""
+    found = _named([scenario for answer in answers for scenario in _scenarios(answer)])
+    if len(found) < 2:
+        return "", []
+    verbs = " and ".join(dict.fromkeys(one.verb for one in found))
+    fitting = [one for one in found if fits({"results": one.results})]
+    names = [name for name in text.shown_metrics(found[0].results) if _all_have(fitting, name)]
+    subjects = [next((n for n in group if n in names), "") for group in SUBJECTS]
+    chosen = [name for name in subjects if name] or names[:1]
+    title = _title(found)
+    if len({one.verb for one in found}) > 1:
+        title, chosen, names = f"Answers of {verbs}", [], []
+        said = [f"The answers answer different questions ({verbs}): none wins over another."]
+    elif len(fitting) < 2 or not chosen:
+        said, chosen = ["There are no two scenarios that fit and have a metric in common."], []
+    else:
+        ranked = {name: _ranked(fitting, name) for name in chosen}
+        said = [*_verdicts(ranked), *_price(ranked, subjects), *_differ(fitting)]
+        said += _measure(answers, ranked)
+    said += [f"{one.name} does not fit in memory." for one in found if one not in fitting]
+    sections = [pages.Section(title="Conclusion", blocks=said)]
+    if rows := [*chosen, *(name for name in names if name not in chosen)][:MAX_ROWS]:
+        head = ("", *(one.name for one in found))
+        cells = [[text.label_of(name), *(_cell(one, name) for one in found)] for name in rows]
+        if any("plan" in one.results for one in found):
+            cells.insert(0, ["plan", *(str(one.results.get("plan", "-")) for one in found)])
+        sections.append(pages.Section(title="Results", blocks=[pages.Table(head=head, rows=cells)]))
+    return title, [*sections, *(_picture(name, fitting, title) for name in chosen)]
+
+
+def _scenarios(answer: Answer) -> list[Scenario]:
+    """Return the scenarios of an answer: one, or those that it compares and that are answered."""
+    verb = str(answer.get("command", "")).partition(" --")[0]
+    fields, results = answer.get("scenario") or {}, answer.get("results") or {}
+    if verb == "compare":
+        pairs = zip(results["rows"], fields["scenarios"], strict=True)
+        return [Scenario("estimate", asked, row) for row, asked in pairs if row["error"] is None]
+    if plans := results.get("plans") if verb == "search" else None:
+        results = plans[0]
+        fields = {**fields, "system": results.get("system", fields.get("system"))}
+    tier = (answer.get("evidence") or {}).get("tier")
+    return [Scenario(verb, fields, {"tier": tier, **results})]
+
+
+def _named(found: Sequence[Scenario]) -> list[Scenario]:
+    """Return scenarios with names made of the fewest fields that tell them apart."""
+    fields = [*FIRST, *(name for one in found for name in one.fields if name not in FIRST)]
+    names = [""] * len(found)
+    for field in dict.fromkeys(fields):
+        values = [text.format_value(field, one.fields.get(field)) for one in found]
+        if len(set(values)) == 1 or field == "label":
+            continue
+        words = values if field in FIRST else [f"{field} {value}" for value in values]
+        longer = [" ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]
+        names = longer if len(set(longer)) > len(set(names)) else names
+        if len(set(names)) == len(found):
+            break
+    else:
+        names = [f"{name} answer {number}".strip() for number, name in enumerate(names, 1)]
+    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
+
+
+def _title(found: Sequence[Scenario]) -> str:
+    """Return what differs, of what is equal."""
+    models = {str(one.fields.get("model", one.verb)) for one in found}
+    names = " or ".join(one.name for one in found)
+    names = names if len(names) <= MAX_TITLE else f"{len(found)} scenarios"
+    return f"{models.pop()}: {names}" if len(models) == 1 else names
+
+
+def _all_have(found: Sequence[Scenario], name: str) -> bool:
+    values = [one.results.get(name) for one in found]
+    return all(isinstance(value, int | float) and value > 0.0 for value in values)
+
+
+def _ranked(found: Sequence[Scenario], name: str) -> list[Scenario]:
+    """Return scenarios by a metric, the best first."""
+    higher = METRICS[name].better == "higher"
+    return sorted(found, key=lambda one: float(one.results[name]), reverse=higher)
+
+
+def _label(name: str) -> str:
+    return text.label_of(name, short=True)
+
+
+def _verdicts(ranked: Mapping[str, Sequence[Scenario]]) -> list[str]:
+    """Return who wins in which metrics, in a sentence, and by how much, in one for each."""
+    won: dict[str, list[str]] = {}
+    told = []
+    for name, (best, second, *_) in ranked.items():
+        if math.isclose(best.results[name], second.results[name], rel_tol=SAME):
+            words = "the first two are equal in"
+        else:
+            is_open = text.order_is_open(best.results, second.results, name)
+            words = f"{best.name} {'is ahead, not certainly, on' if is_open else 'wins on'}"
+            told.append(_verdict(name, best, second))
+        won.setdefault(words, []).append(_label(name))
+    lead = "; ".join(f"{words} {', '.join(names)}" for words, names in won.items())
+    return [f"{lead}.", *told]
+
+
+def _verdict(name: str, best: Scenario, second: Scenario) -> str:
+    """Return by how much a scenario leads in a metric, and whether that is certain."""
+    values = [text.format_value(name, one.results[name]) for one in (best, second)]
+    ratio = text.ratio_text(best.results[name], second.results[name])
+    led = f"{_label(name)}: {values[0]} of {best.name}, {values[1]} of {second.name}, {ratio}"
+    limits = [
+        text.limits_of(one.results, tier=str(one.results.get("tier"))) for one in (best, second)
+    ]
+    if any(name in one for one in limits):
+        return f"{led}; not certain, as a time at the roofline is a lower limit."
+    ends = text.ratio_interval(best.results, second.results, name)
+    if ends is None:
+        return f"{led}; its interval is not known."
+    interval = f"{ends[0]:.2f} to {ends[1]:.2f}"
+    if text.order_is_open(best.results, second.results, name):
+        return (
+            f"{led}; not certain: the 90% interval of the ratio is {interval}, so that"
+            f" {second.name} may lead."
+        )
+    return f"{led}; certain, as the 90% interval of the ratio is {interval}."
+
+
+def _price(ranked: Mapping[str, Sequence[Scenario]], subjects: Sequence[str]) -> list[str]:
+    """Return up to which price of a GPU-hour the cheapest scenario stays so."""
+    rate, cost = subjects[:2]
+    if PRICED.get(cost) == rate:
+        best, second = ranked[cost][:2]
+        assumed, limit = (
+            one.results[cost] * best.results[rate] * HOUR_S / MILLION for one in (best, second)
+        )
+        told = (
+            f"{best.name} wins on cost up to {limit:.2f} USD per GPU-hour, priced at {assumed:.2f}"
+        )
+    elif not cost and rate in PRICED.values():
+        best, second = ranked[rate][:2]
+        ratio = best.results[rate] / second.results[rate]
+        told = (
+            f"Not all costs are known; {best.name} wins on cost while its GPU-hour costs less than"
+            f" {ratio:.2f} times that of {second.name}"
+        )
+    else:
+        return []
+    return [f"{told}."]
+
+
+def _differ(found: Sequence[Scenario]) -> list[str]:
+    """Return in what scenarios differ beside what is compared."""
+    loads = [name for name in LOADS if len({str(one.fields.get(name)) for one in found}) > 1]
+    gpus = sorted({one.results["gpus"] for one in found if one.results.get("gpus")})
+    told = []
+    if loads:
+        told.append(f"Loads differ ({', '.join(loads)}): latencies are those of each load.")
+    if len(gpus) > 1:
+        counts = " or ".join(f"{count:,}" for count in gpus)
+        told.append(f"Deployments have {counts} GPUs: compare rates per GPU.")
+    return told
+
+
+def _measure(answers: Sequence[Answer], ranked: Mapping[str, Sequence[Scenario]]) -> list[str]:
+    """Return what to measure next: what decides by a comparison, or the widest interval."""
+    for answer in answers:
+        for row in answer["results"].get("decisions") or ():
+            if row.get("reason") is None:
+                share = text.share_text(row["variance_share"])
+                what = f"{row['case']} on {row['system']}, {share} of the variance"
+                return [f"Measure next: {what} of the difference."]
+    widths = [
+        (one.results[f"{name}_high"] / one.results[f"{name}_low"], name, one)
+        for name, best in ranked.items()
+        for one in best[:2]
+        if name not in SUBJECTS[1]  # whose price no measurement narrows
+        and one.results.get(f"{name}_low")
+        and one.results.get(f"{name}_high")
+    ]
+    if not widths:
+        return []
+    _, name, widest = max(widths, key=lambda width: width[0])
+    interval = text.interval_text(widest.results, name)
+    kernels = "; compare --decide names kernels" if widest.verb == "estimate" else ""
+    what = f"{widest.name}, whose interval of {_label(name)} is the widest ({interval})"
+    return [f"Measure next: {what}{kernels}."]
+
+
+def _cell(one: Scenario, name: str) -> str:
+    """Return a result with its interval."""
+    if one.results.get(name) is None:
+        return "-"
+    limits = text.limits_of(one.results, tier=str(one.results.get("tier")))
+    value = text.limited_text(text.format_value(name, one.results[name]), limits.get(name, ""))
+    interval = "" if name in limits else text.interval_text(one.results, name)
+    return f"{value} ({interval})" if interval else value
+
+
+def _picture(name: str, found: Sequence[Scenario], title: str) -> pages.Section:
+    """Return a metric of all scenarios as bars with intervals, the best in green."""
+    best = _ranked(found, name)[0]
+    bars = []
+    for one in found:
+        low, high = (one.results.get(f"{name}_{end}") for end in ("low", "high"))
+        ends = None if low is None or high is None else (float(low), float(high))
+        shown = text.format_value(name, one.results[name])
+        colour = charts.GREEN if one is best else charts.BLUE
+        bars.append(charts.Bar(one.name, one.results[name], shown, colour, ends))
+    chart = charts.BarChart(bars, charts.Axis.of(name))
+    return pages.Section.charted(f"{text.label_of(name)} of {title}", chart)
