@@ -69,7 +69,7 @@ def test_price_by_system() -> None:
 def test_a_system_without_a_price_says_what_to_do() -> None:
     price = gpu_price("h20")
     assert not price.is_known
-    assert "h20=PRICE" in price.note
+    assert "h20=2.5" in price.note
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-from perfatlas.web.application import REQUEST_LIMIT_S
+from perfatlas.web.asking import REQUEST_LIMIT_S
 from perfatlas.web.connections import most_connections
 
 HEAD: Final = b"GET /static/page.css HTTP/1.1\r\nHost: localhost\r\n"

@@ -7,12 +7,10 @@ import contextlib
 import json
 import shlex
 import socket
-import time
 from functools import cache
-from html import escape
 from importlib import resources
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import FastAPI, Request
@@ -22,47 +20,50 @@ from starlette.exceptions import HTTPException
 
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError, UsageError, repr_for_error
-from perfatlas.studies import save_question, saved_questions
 from perfatlas.version import __version__
 from perfatlas.vocabulary.fields import json_schema
 from perfatlas.web.answers import Reply
+from perfatlas.web.asking import (
+    LONG,
+    MAX_REQUEST_BYTES,
+    OTHER_SITE,
+    TOO_LARGE,
+    TOO_SLOW,
+    drop_progress,
+    is_same_origin,
+    json_reply,
+    kept_reply,
+    look_up,
+    replied,
+    request_body,
+    set_once,
+    while_there,
+    workers_of,
+)
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.changes import change_text
-from perfatlas.web.exports import MEDIA, exported, kinds_of
+from perfatlas.web.exports import kinds_of
+from perfatlas.web.first_page import (
+    exported_file,
+    frontier_part,
+    home_page,
+    picture,
+    saved_question,
+)
 from perfatlas.web.forms import form_of, path_of
-from perfatlas.web.frontiers import frontier_chart, frontier_values
 from perfatlas.web.jobs import Jobs
 from perfatlas.web.pins import PIN, Pinned, address, compared, names_of, read_pins
 from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields, typical_fields
+from perfatlas.web.rendering import fragment, html_page, rendered
 from perfatlas.web.sliders import PREFIX, Slider, moved, sliders_of
 from perfatlas.web.workers import SEARCH_NICENESS, Question, Settings, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
 
-    from jinja2 import Environment
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Value = TypeVar("Value")
-LONG: Final = ("search", "search training", "simulate", "fleet schedule")
-CHART_PARAMETER: Final = "chart"  # title of the chart of a picture
 EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
-MAX_KEPT_ANSWERS: Final = 64  # with their pages, some 50 kB each
-KEPT_S: Final = 120.0  # files of a user, such as calibrations, may change
-DISCONNECT_CHECK_S: Final = 0.5  # between two looks at whether the client is still there
-MAX_REQUEST_BYTES: Final = 32_768  # of a request
-REQUEST_LIMIT_S: Final = 10.0  # from the first byte of a request to its last
-TOO_LARGE: Final = Reply.refused(
-    "too_large",
-    f"the request has more than {MAX_REQUEST_BYTES:,} bytes, the most that this server reads",
-    status=413,
-)
-TOO_SLOW: Final = Reply.refused(
-    "usage", f"the request did not arrive within {REQUEST_LIMIT_S:g} s", status=408
-)
-OTHER_SITE: Final = Reply.refused(
-    "usage", "a page of another site asks; it may only link to pages of this server", status=403
-)
 CHART_ATTRIBUTE: Final = 'class="chart"'
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
@@ -85,46 +86,6 @@ STATIC_FILES: Final = {
     "htmx.js": ("perfatlas", "data/htmx/htmx.min.js.gz", "text/javascript"),
     "studio.js": ("perfatlas.web", "templates/studio.js", "text/javascript"),
 }
-TRAINED: Final = (
-    "model=meta-llama/Llama-3.1-70B&system=h100_sxm&gpus=512&tp=8&pp=4&global_batch=512"
-)
-SERVED: Final = "model=meta-llama/Llama-3.1-70B-Instruct&format=fp8&isl=2048&osl=512&tp=2"
-FRONTIERS: Final = urlencode(
-    [(PIN, f"{SERVED}&system={name}&batch=32") for name in ("h100_sxm", "mi355x")]
-)
-CARDS: Final = (  # title, what it answers, a question, the address of its picture
-    (
-        "How fast is this model on this GPU?",
-        "Latency, throughput, cost, energy and memory of a plan, with what bounds them.",
-        f"/estimate?{SERVED}&system=h200_sxm&batch=32",
-        f"/picture/estimate?{SERVED}&system=h200_sxm&batch=32&chart=Decode",
-    ),
-    (
-        "Which GPU serves it best?",
-        "Scenarios side by side, and all of their batches on one frontier.",
-        f"/estimate?{SERVED}&system=b200_sxm&batch=32&{FRONTIERS}",
-        f"/frontier?{urlencode({PIN: f'{SERVED}&system=b200_sxm'})}&{FRONTIERS}",
-    ),
-    (
-        "Which deployment meets my SLOs?",
-        "The best plans within limits on latency, by tokens/s, cost or energy.",
-        f"/search?{SERVED}&system=h200_sxm&gpus=8&slo_tpot_s=0.04&mode=static",
-        f"/picture/search?{SERVED}&system=h200_sxm&gpus=8&slo_tpot_s=0.04&mode=static&chart=",
-    ),
-    (
-        "What if the chip were different?",
-        "Sliders for memory, compute, links and power of a chip, real or planned.",
-        f"/estimate?{SERVED}&system=h200_sxm%7Bdevice.memory.bandwidth%3D8TB/s%7D&batch=32",
-        f"/picture/estimate?{SERVED}&system=h200_sxm&batch=32&chart=Roofline",
-    ),
-    (
-        "How long does a training step take?",
-        "Step time, MFU, memory and where the time of a step goes.",
-        f"/train?{TRAINED}",
-        f"/picture/train?{TRAINED}&chart=",
-    ),
-)
-COMMANDS_IN_HEADER: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
 
 
 def web_application(settings: Settings) -> FastAPI:
@@ -155,13 +116,13 @@ def web_application(settings: Settings) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_error)
     for command in FORMS:
         _add_command(app, command)
-    app.add_api_route("/", _home, include_in_schema=False)
-    app.add_api_route("/picture/{name:path}", _picture, include_in_schema=False)
+    app.add_api_route("/", home_page, include_in_schema=False)
+    app.add_api_route("/picture/{name:path}", picture, include_in_schema=False)
     app.add_api_route("/progress/{key}", _progress, include_in_schema=False)
     app.add_api_route("/cancel/{key}", _cancel, methods=["POST"], include_in_schema=False)
-    app.add_api_route("/saved", _save, methods=["POST"], include_in_schema=False)
-    app.add_api_route("/frontier", _frontier, include_in_schema=False)
-    app.add_api_route("/export/{kind}/{name:path}", _export, include_in_schema=False)
+    app.add_api_route("/saved", saved_question, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/frontier", frontier_part, include_in_schema=False)
+    app.add_api_route("/export/{kind}/{name:path}", exported_file, include_in_schema=False)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
     app.add_api_route("/catalog/{kind}", _catalog, include_in_schema=False)
     app.add_api_route("/catalog/{kind}/{name:path}", _catalog, include_in_schema=False)
@@ -200,15 +161,15 @@ class _Guarded:
             if self._is_local and not _is_loopback(name := _host_name(host)) and name != self._host:
                 text = f"the request is for the host {repr_for_error(host)}"
                 text += ", and this server is localhost or an address of it"
-                answer = _json(Reply.refused("usage", text))
+                answer = json_reply(Reply.refused("usage", text))
             elif headers.get("sec-fetch-site") == "cross-site" and not (
                 scope["method"] == "GET"
                 and headers.get("sec-fetch-mode") == "navigate"
                 and headers.get("sec-fetch-dest") == "document"
             ):
-                answer = _json(OTHER_SITE)
+                answer = json_reply(OTHER_SITE)
             elif max(size, len(scope["query_string"])) > MAX_REQUEST_BYTES:
-                answer = _json(TOO_LARGE)
+                answer = json_reply(TOO_LARGE)
             if scope["method"] == "HEAD":  # that of GET; the server drops its body
                 scope = {**scope, "method": "GET"}
         await answer(scope, receive, guarded)
@@ -230,10 +191,6 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _json(reply: Reply) -> Response:
-    return JSONResponse(reply.answer, reply.status)
-
-
 async def _http_error(request: Request, problem: Exception) -> Response:
     """Answer a request that is no question."""
     status = getattr(problem, "status_code", 404)
@@ -244,7 +201,7 @@ async def _http_error(request: Request, problem: Exception) -> Response:
     headers = getattr(problem, "headers", None)
     if request.url.path.startswith("/api"):
         return JSONResponse(reply.answer, status, headers)
-    return _html(
+    return html_page(
         "question.html", status, here="", title="perfatlas", form=None, refused=reply.answer
     )
 
@@ -330,44 +287,19 @@ def _schema(command: str) -> dict[str, Any]:
 
 def _values(request: Request) -> dict[str, str]:
     """Return the values of a query by field."""
-    return _set_once(request.query_params.multi_items())
-
-
-def _set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """Return values by field."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        twice = next(name for name in members if [n for n, _ in pairs].count(name) > 1)
-        raise UsageError(f"{repr_for_error(twice)} is set twice")
-    return members
+    return set_once(request.query_params.multi_items())
 
 
 async def _posted(request: Request) -> dict[str, str]:
     """Return the values of a JSON object by field, as text."""
-    body = await _body(request)
+    body = await request_body(request)
     try:
-        values = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)
+        values = json.loads(body, parse_constant=_no_constant, object_pairs_hook=set_once)
     except (ValueError, RecursionError) as problem:
         raise UsageError("the body is not a JSON object") from problem
     if not isinstance(values, dict):
         raise UsageError("the body is not a JSON object")
     return {name: _text(name, value) for name, value in values.items() if value is not None}
-
-
-async def _body(request: Request) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        HTTPException: It is too large.
-        TimeoutError: It does not arrive in time.
-    """
-    body = bytearray()
-    async with asyncio.timeout(REQUEST_LIMIT_S):
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_REQUEST_BYTES:
-                raise HTTPException(TOO_LARGE.status)
-    return bytes(body)
 
 
 def _no_constant(name: str) -> None:
@@ -399,32 +331,10 @@ async def _api(request: Request, command: str) -> Response:
     except TimeoutError:
         reply = TOO_SLOW
     else:
-        reply = await _while_there(
-            request, _workers(request, command).ask(question, _drop_progress)
+        reply = await while_there(
+            request, workers_of(request, command).ask(question, drop_progress)
         )
-    return _json(reply)
-
-
-def _drop_progress(_: str) -> None:
-    """Drop a line of progress."""
-
-
-def _workers(request: Request, command: str) -> Workers:
-    workers: Workers = request.app.state.long if command in LONG else request.app.state.short
-    return workers
-
-
-async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) -> Reply:
-    """Return a reply; it is given up when the client has gone."""
-    task = asyncio.ensure_future(answering)
-    try:
-        while not (await asyncio.wait({task}, timeout=DISCONNECT_CHECK_S))[0]:
-            if await request.is_disconnected():
-                return Reply.refused("usage", "the client has gone", status=499)
-        reply: Reply = task.result()
-        return reply
-    finally:
-        task.cancel()
+    return json_reply(reply)
 
 
 async def _page(request: Request, command: str) -> Response:
@@ -434,7 +344,7 @@ async def _page(request: Request, command: str) -> Response:
     try:
         pins = read_pins(request.query_params.getlist(PIN))
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] != PIN]
-        values = _set_once(pairs)
+        values = set_once(pairs)
         editing = values.pop(EDIT_PARAMETER, "") != ""
         values = await _without_sliders(request, values)
         kept = {name: value for name, value in values.items() if value.strip()}
@@ -447,7 +357,7 @@ async def _page(request: Request, command: str) -> Response:
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
         if _is_redraw(request):
-            return _fragment(_rendered("refused.html", refused=reply.answer))
+            return fragment(rendered("refused.html", refused=reply.answer))
         return _form(command, values, reply)
     if _is_redraw(request):
         return await _redraw(request, question, values, pins)
@@ -467,17 +377,12 @@ def _is_slid(request: Request) -> bool:
     return request.headers.get("hx-trigger") == "sliders"
 
 
-def _fragment(content: str, **headers: str) -> Response:
-    named = {f"HX-{name.replace('_', '-').title()}": text for name, text in headers.items()}
-    return Response(content, media_type="text/html", headers={**named, "Vary": "HX-Request"})
-
-
 async def _system_values(request: Request, system: str) -> dict[str, str]:
     """Return the values of a system of the catalog as text, empty for an unknown one."""
     name = system.partition("{")[0].strip()
     known: dict[str, dict[str, str]] = request.app.state.systems
     if name and name not in known:
-        reply = await _look_up(request, catalog_words("systems", name))
+        reply = await look_up(request, catalog_words("systems", name))
         if not reply.is_answer:
             return {}
         rows = reply.answer["results"]["values"]
@@ -497,45 +402,22 @@ def _form(command: str, values: Mapping[str, str], reply: Reply | None = None) -
     status, refused = (reply.status, reply.answer) if reply else (200, None)
     title = f"perfatlas {command}"
     here = path_of(command)
-    return _html("question.html", status, here=here, title=title, form=form, refused=refused)
-
-
-async def _replied(request: Request, question: Question) -> Reply:
-    """Return the reply to a question, kept for the pages that compare with it."""
-    answers: dict[tuple[str, ...], tuple[float, Reply]] = request.app.state.answers
-    key = (*question.words, str(question.has_page))
-    if known := _kept(request, question):
-        answers[key] = answers.pop(key)  # the newest is last
-        return known
-    asking = _workers(request, question.command).ask(question, _drop_progress)
-    reply = await _while_there(request, asking)
-    if reply.is_answer:
-        answers[key] = (time.monotonic(), reply)
-        while len(answers) > MAX_KEPT_ANSWERS:
-            del answers[next(iter(answers))]
-    return reply
-
-
-def _kept(request: Request, question: Question) -> Reply | None:
-    """Return the reply to a question that was asked a short while ago."""
-    key = (*question.words, str(question.has_page))
-    asked_s, reply = request.app.state.answers.get(key, (-KEPT_S, None))
-    return reply if time.monotonic() - asked_s < KEPT_S else None
+    return html_page("question.html", status, here=here, title=title, form=form, refused=refused)
 
 
 async def _redraw(
     request: Request, question: Question, values: dict[str, str], pins: list[dict[str, str]]
 ) -> Response:
     """Answer with the part of a page that a change of its form changes."""
-    reply = await _replied(request, question)
+    reply = await replied(request, question)
     here = path_of(question.command)
     shown = address(here, values, pins)
     if not reply.is_answer:
-        return _fragment(_rendered("refused.html", refused=reply.answer), push_url=shown)
+        return fragment(rendered("refused.html", refused=reply.answer), push_url=shown)
     change = await _change(request, question.command, values, reply)
     part = await _part(request, question, values, pins, reply)
     shown_inputs = {one.name: one for one in form_of(question.command, values).shown}
-    text = _rendered(
+    text = rendered(
         "redrawn.html",
         change=change,
         sliders=await _sliders(request, values),
@@ -544,7 +426,7 @@ async def _redraw(
         path=here,
         **part,
     )
-    return _fragment(text, push_url=shown)
+    return fragment(text, push_url=shown)
 
 
 async def _change(request: Request, command: str, values: dict[str, str], reply: Reply) -> str:
@@ -555,7 +437,7 @@ async def _change(request: Request, command: str, values: dict[str, str], reply:
         question = Question(command_words(command, before), command, has_page=True)
     except PerfatlasError:
         return ""
-    known = _kept(request, question)
+    known = kept_reply(request, question)
     if known is None:
         return ""
     catalog = await _system_values(request, values.get("system", ""))
@@ -572,7 +454,7 @@ async def _part(
     """Return what the answer part of a page has."""
     command, here = question.command, path_of(question.command)
     others = [
-        await _replied(request, Question(command_words(command, pin), command)) for pin in pins
+        await replied(request, Question(command_words(command, pin), command)) for pin in pins
     ]
     pinned = [Pinned(pin, one.answer) for pin, one in zip(pins, others, strict=True)]
     tables, remarks = compared([*pinned, Pinned(values, reply.answer)]) if pins else ([], [])
@@ -610,12 +492,12 @@ async def _answer(
 ) -> Response:
     """Answer a question at once, or send its page first and the answer when there is one."""
     if question.command not in LONG:
-        reply = await _replied(request, question)
+        reply = await replied(request, question)
         if not reply.is_answer:
             return _form(question.command, values, reply)
         part = await _part(request, question, values, pins, reply)
         sliders = await _sliders(request, values)
-        return _html(
+        return html_page(
             "studio.html", 200, **_head(question, values), sliders=sliders, change="", **part
         )
     jobs: Jobs = request.app.state.jobs
@@ -626,7 +508,7 @@ async def _answer(
     await asyncio.wait({job.task}, timeout=request.app.state.page_after_s)
     top = _asked(question, values)
     if not job.task.done():
-        return Response(top + _rendered("job.html", key=key, job=job), media_type="text/html")
+        return Response(top + rendered("job.html", key=key, job=job), media_type="text/html")
     reply = job.task.result()
     if not reply.is_answer:
         return _form(question.command, values, reply)
@@ -637,14 +519,14 @@ async def _progress(request: Request, key: str) -> Response:
     """Answer with the progress of a job, the part of a page; its page again when it has ended."""
     job = request.app.state.jobs.get(key)
     if job is None or not job.is_running:
-        return _fragment("", refresh="true")
-    return _fragment(_rendered("progress.html", job=job))
+        return fragment("", refresh="true")
+    return fragment(rendered("progress.html", job=job))
 
 
 async def _cancel(request: Request, key: str) -> Response:
     """End a job; answer with its form."""
-    if not _is_same_origin(request):
-        return _json(OTHER_SITE)
+    if not is_same_origin(request):
+        return json_reply(OTHER_SITE)
     job = request.app.state.jobs.get(key)
     request.app.state.jobs.cancel(key)
     return RedirectResponse(f"{job.address}&{EDIT_PARAMETER}=yes" if job else "/", 303)
@@ -663,7 +545,7 @@ def _head(question: Question, values: Mapping[str, str]) -> dict[str, Any]:
 
 def _asked(question: Question, values: Mapping[str, str]) -> str:
     """Return the beginning of the page of a search: the question."""
-    return _rendered(
+    return rendered(
         "asked.html",
         **_head(question, values),
         words=["perfatlas", *map(shlex.quote, question.words)],
@@ -674,110 +556,8 @@ def _asked(question: Question, values: Mapping[str, str]) -> str:
 def _bottom(reply: Reply) -> str:
     """Return the end of the page of a search: the answer."""
     if not reply.is_answer:
-        return _rendered("refused.html", refused=reply.answer)
-    return _rendered("answer.html", body=reply.body, has_charts=CHART_ATTRIBUTE in reply.body)
-
-
-async def _frontier(request: Request) -> Response:
-    """Answer with the frontiers of pinned questions in one chart, the part of a page."""
-    command, here = "estimate", path_of("estimate")
-    found, missing = [], []
-    try:
-        for pin in read_pins(request.query_params.getlist(PIN)):
-            words = command_words(command, frontier_values(pin))
-            reply = await _replied(request, Question(words, command))
-            if reply.is_answer:
-                found.append((pin, reply.answer["results"]["frontier"]))
-            else:
-                missing.append(str(reply.answer["error"]))
-    except PerfatlasError as problem:
-        missing.append(str(problem))
-    chart = frontier_chart(found, here) if found else None
-    return _html("frontier.html", 200, chart=chart, missing=missing)
-
-
-async def _export(request: Request, kind: str, name: str) -> Response:
-    """Answer with a question as a file."""
-    command = name.replace("/", " ")
-    if kind not in MEDIA or command not in FORMS:
-        raise HTTPException(404)
-    try:
-        question = Question(command_words(command, _values(request)), command)
-    except PerfatlasError as problem:
-        return _json(Reply.refused(problem.error_code, str(problem)))
-    reply = await _replied(request, question)
-    if not reply.is_answer:
-        return _json(reply)
-    if kind not in kinds_of(command, reply.answer):
-        raise HTTPException(404)
-    headers = {"Content-Disposition": f'attachment; filename="{command.replace(" ", "_")}.{kind}"'}
-    return Response(exported(kind, reply.answer), media_type=MEDIA[kind], headers=headers)
-
-
-async def _home(request: Request) -> Response:
-    return _html("home.html", 200, here="/", title="perfatlas", **_home_content(request))
-
-
-def _home_content(request: Request, problem: str = "") -> dict[str, Any]:
-    """Return the questions of the first page: cards, saved ones, all commands, catalogs."""
-    try:
-        saved = list(saved_questions().items())
-    except PerfatlasError as error:
-        saved, problem = [], problem or str(error)
-    verbs = [
-        (path_of(name), name, commands()[name][1].help, typical_fields(name)) for name in FORMS
-    ]
-    return {
-        "jobs": request.app.state.jobs.running(),
-        "cards": CARDS, "saved": saved, "problem": problem, "verbs": verbs, "catalogs": CATALOGS
-    }  # fmt: skip
-
-
-async def _picture(request: Request, name: str) -> Response:
-    """Answer with a chart of a question, the part of a page."""
-    command = name.replace("/", " ")
-    if command not in FORMS:
-        raise HTTPException(404)
-    try:
-        values = _set_once(request.query_params.multi_items())
-        title = values.pop(CHART_PARAMETER, "")
-        words = command_words(command, values)
-    except PerfatlasError:
-        raise HTTPException(404) from None
-    reply = await _replied(request, Question(words, command, has_page=True))
-    body = reply.body.partition(f'<figure aria-label="{escape(title)}')
-    figure = f"{body[1]}{body[2]}".removeprefix("<figure").partition("<details")[0]
-    return Response(f"<figure{figure}</figure>" if figure else "", media_type="text/html")
-
-
-def _is_same_origin(request: Request) -> bool:
-    """Return whether a page of this server asks, or a client that is no browser."""
-    headers = request.headers
-    if site := headers.get("sec-fetch-site"):
-        return site == "same-origin"
-    origin = headers.get("origin")  # alone where the server is no secure context
-    return origin is None or origin.partition("://")[2] == headers.get("host")
-
-
-async def _save(request: Request) -> Response:
-    """Keep a question under a name, or forget it; answer with its page."""
-    if not _is_same_origin(request):
-        return _json(OTHER_SITE)
-    try:
-        body = await _body(request)
-    except TimeoutError:
-        return _json(TOO_SLOW)
-    try:
-        values = _set_once(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
-        link = values.get("address", "")
-        is_question = link.partition("?")[0] in {path_of(command) for command in FORMS}
-        if link and not is_question:
-            raise UsageError(f"{repr_for_error(link)} is no question of this server")
-        save_question(values.get("name", ""), link or None)
-    except PerfatlasError as problem:
-        content = _home_content(request, str(problem))
-        return _html("home.html", 400, here="/", title="perfatlas", **content)
-    return RedirectResponse(link or "/", 303)
+        return rendered("refused.html", refused=reply.answer)
+    return rendered("answer.html", body=reply.body, has_charts=CHART_ATTRIBUTE in reply.body)
 
 
 async def _static(name: str) -> Response:
@@ -801,12 +581,12 @@ async def _catalog(request: Request, kind: str, name: str = "") -> Response:
     """Show a catalog, or an entry of one."""
     try:
         words = catalog_words(kind, name)
-        reply = await _look_up(request, words)
+        reply = await look_up(request, words)
     except PerfatlasError as problem:
         words, reply = ["catalog"], Reply.refused(problem.error_code, str(problem), status=404)
     results = reply.answer.get("results", {})
     tables = [] if not reply.is_answer else entry(kind, results) if name else listed(kind, results)
-    return _html(
+    return html_page(
         "catalog.html",
         reply.status,
         here=f"/catalog/{kind}",
@@ -819,41 +599,9 @@ async def _catalog(request: Request, kind: str, name: str = "") -> Response:
     )
 
 
-async def _look_up(request: Request, words: list[str]) -> Reply:
-    asking = request.app.state.short.ask(Question(words, "catalog"), _drop_progress)
-    return await _while_there(request, asking)
-
-
 async def _catalog_answer(request: Request, kind: str, name: str = "") -> Response:
     try:
-        reply = await _look_up(request, catalog_words(kind, name))
+        reply = await look_up(request, catalog_words(kind, name))
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem), status=404)
-    return _json(reply)
-
-
-def _html(template: str, status: int, **content: object) -> Response:
-    return Response(_rendered(template, **content), status, media_type="text/html")
-
-
-def _rendered(template: str, **content: object) -> str:
-    return _environment().get_template(template).render(**content)
-
-
-@cache
-def _environment() -> Environment:
-    import jinja2
-
-    from perfatlas.report.text import typeset
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("perfatlas.web"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    links = [(path_of(name), name.partition(" ")[0]) for name in COMMANDS_IN_HEADER]
-    environment.globals["links"] = [*links, ("/catalog/systems", "catalog")]
-    environment.filters["typeset"] = typeset
-    return environment
+    return json_reply(reply)

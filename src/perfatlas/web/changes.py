@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 METRICS_TOLD: Final = 3
 FIELDS_TOLD: Final = 3
-SAME_SHARE: Final = 0.005  # a change of a share that is not told
+SAME_SHARE: Final = 0.005  # smaller changes of a share are left out
 SAME_METRIC: Final = 5e-4
 
 

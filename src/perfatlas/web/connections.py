@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from perfatlas.web.application import REQUEST_LIMIT_S
+from perfatlas.web.asking import REQUEST_LIMIT_S
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport

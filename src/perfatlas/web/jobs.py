@@ -1,4 +1,4 @@
-"""Long questions: they go on while nobody looks, and their answers are found again."""
+"""Long questions: they run on when their page is left, and their answers are kept."""
 
 from __future__ import annotations
 
