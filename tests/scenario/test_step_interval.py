@@ -61,7 +61,7 @@ def test_a_device_without_tables_has_a_wider_interval_by_both_methods(
 def told(assumptions: Sequence[str], phase: str) -> tuple[float, float]:
     """Return the limits that the evidence tells of a step, as ratios."""
     text = next(one for one in assumptions if "90% interval combines" in one)
-    found = re.search(rf"{phase} steps are at least ([+-]\d+)% to ([+-]\d+)% off", text)
+    found = re.search(rf"{phase} steps: ([+-]\d+)% to ([+-]\d+)% at least", text)
     assert found is not None
     return 1.0 + int(found[1]) / 100.0, 1.0 + int(found[2]) / 100.0
 

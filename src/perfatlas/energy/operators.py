@@ -119,7 +119,7 @@ class NodePower:
             >>> from perfatlas.energy import node_power
             >>> from perfatlas.hardware import resolve_system
             >>> round(node_power(resolve_system("h100_sxm").node).node_w(700.0))
-            8498
+            7822
         """
         return (self.devices * gpu_w + self.host_w) * self.factor
 

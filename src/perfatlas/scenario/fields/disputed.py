@@ -111,7 +111,7 @@ def rows_within_disputed_ends(
     ends = {text: pair for text in texts if (pair := disputed_ends(text))}
     if not ends:
         return columns
-    systems = {name: list(map(str, table[name])) for name in named}
+    systems = {name: [text and str(text) for text in table[name]] for name in named}
     rows = [
         row
         for row, answered in enumerate(zip(*systems.values(), strict=True))

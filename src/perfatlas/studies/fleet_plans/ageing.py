@@ -49,7 +49,7 @@ def node_failures(fleet: str, gpus: int, age_s_A: FloatArray, step_s: float) -> 
         >>> from perfatlas.studies.fleet_plans import node_failures
         >>> found = node_failures("llama3", 8, np.array([0.0, 3e7]), 2.6e6)
         >>> print(f"{found.rate_per_s_A[0] * 86400:.5f} per day, down {found.down_A[0]:.4f}")
-        0.00379 per day, down 0.0082
+        0.00379 per day, down 0.0116
     """
     found = resolve_fleet(fleet)
     share = gpus / found.gpus_per_unit
