@@ -259,7 +259,7 @@ def test_no_end_of_the_power_of_a_device_of_the_catalog_is_below_its_idle_power(
     rate, none = np.ones(len(names)), np.zeros(len(names))
     spent_j = 0.1 * (power.cap_w - power.on_w)
     ends_w = (power.on_w, power.cap_w, power.idle_w, power.low, power.high)
-    energy = TokenEnergy(none, spent_j, *[none] * 5, *ends_w, none)
+    energy = TokenEnergy._make([none, spent_j, *[none] * 5, *ends_w, none])
     found = energy.columns((rate, np.nan * rate, 2.0 * rate), rate)
     known = np.isfinite(found["power_w"])
     assert known.sum() > 0.9 * len(names)

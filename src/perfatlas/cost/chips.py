@@ -171,7 +171,8 @@ def chip_cost(device: Device) -> ChipCost:
     die, stacks, memory_gb = _die_of(device, architecture)
     unlinked = float(die.features() @ _unit_areas(tuple(known_dies().values())))
     spread = _area_spread()
-    areas, made, prices, open_end = [], [], [], ""
+    made: list[dict[str, float]] = []
+    areas, prices, open_end = [], [], ""
     for end, ratio in (("value", 1.0), ("low", 1.0 / (1.0 + spread)), ("high", 1.0 + spread)):
         mm2 = unlinked * ratio + _links_mm2(device, end)
         try:
