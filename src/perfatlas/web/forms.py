@@ -49,7 +49,8 @@ class Input(NamedTuple):
     listed: str = ""  # Catalog whose names complete the value, or ""
     placeholder: str = ""  # An example, or the default
     required: bool = False  # Whether it must be set
-    files: int = 0  # Files of the client that it may name: none, one, or 2 for several
+    takes_file: bool = False  # Whether it may name a file of the client
+    several: bool = False  # Whether it may name several
 
 
 class Form(NamedTuple):
@@ -137,5 +138,6 @@ def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) 
         choices=choices,
         listed=catalog.catalog if catalog.listed_by else "",
         placeholder=default or (f"such as {example}" if example and not choices else "not set"),
-        files=takes_file * (2 if field.type == list[str] else 1),
+        takes_file=takes_file,
+        several=field.type == list[str],
     )
