@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -107,4 +109,23 @@ def test_a_slider_redraws_the_answer_and_undo_returns(browser: Browser, address:
             page.evaluate("setTimeout(() => history.back())")
     assert page.inner_text("#answer .values") == before
     assert errors == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_profile_is_sent_and_explained(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address)
+    folder = Path(__file__).parents[2] / "examples/profiles"
+    page.set_input_files(".own input >> nth=0", folder / "h100_two_layers.json.gz")
+    page.wait_for_url("**/profile?files=*")
+    page.wait_for_selector("h1:has-text('Kineto trace of NVIDIA H100')", timeout=60_000)
+    page.wait_for_selector(".chart svg")
+    assert "perfatlas profile h100_two_layers.json.gz" in page.inner_text(".asked code")
+    page.goto(f"{address}/estimate")
+    page.set_input_files("label.file:near(#model) input >> nth=0", __file__)
+    sync_api.expect(page.locator("#model")).to_have_value(re.compile("^upload:"))
+    page.fill("#system", SYSTEM)
+    page.click("text=Answer")
+    assert "test_browser.py" in page.inner_text("#error")
     page.close()

@@ -137,7 +137,7 @@ def test_a_file_that_names_files_of_the_server_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("here.txt").write_text("x", "utf-8")
     content = f"name = 'x'\n[node]\ntopology = '{text}'\n".encode()
-    sent = uploads.keep("chip.toml", content)
+    sent = uploads.keep("chip.json", content)  # its name tells nothing
     with pytest.raises(InvalidSpecError, match="name of a file of the server"):
         located(["estimate", f"--system={sent}"], str(uploads.path))
 
