@@ -192,6 +192,10 @@ def test_links_of_an_answer_vary_it_and_report_it(client: TestClient) -> None:
     form = client.get(link[1].replace("&amp;", "&"))
     assert form.status_code == 200
     assert 'id="error"' not in form.text
+    launch = re.search(r'href="(/search\?[^"]+)"', page.text)
+    assert launch
+    searched = client.get(launch[1].replace("&amp;", "&"))
+    assert "vllm serve openai/gpt-oss-20b" in searched.text
 
 
 @pytest.mark.parametrize(
