@@ -50,8 +50,9 @@ MAX_ROWS: Final = 200  # of a table on a page
 TEXTS: Final = ("operator", "class", "", "predicted")
 
 
-def profile_page(results: Facts, *, reproduce: str) -> pages.Page:
-    """Return the results of `profile`: times, classes, operators, changes, and what is doubtful."""
+def profile_page(answer: Facts, *, reproduce: str) -> pages.Page:
+    """Return the answer of `profile`: times, classes, operators, changes, and what is doubtful."""
+    results = answer["results"]
     sections = [
         pages.Section(
             title="Time", blocks=[_pairs(time_lines(results) + _prediction_lines(results))]

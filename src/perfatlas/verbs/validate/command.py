@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH, File, set_flags, takes_fields
-from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.commands.output import print_json, require
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from perfatlas.report.text import TitledRows
 
@@ -94,23 +94,12 @@ def serving(
         set_fields = {"results": results, **set_fields}
     require(set_fields, ("results", "system"), example=EXAMPLE)
     files = set_fields.pop("results")
-    found = validate_serving(files, **set_fields)
+    answer = validate_serving(files, **set_fields)
     if json:
-        _print_envelope(found, set_fields | {"results": [str(file) for file in files]})
+        print_json(answer)
     else:
-        _print_found(found, verbose=verbose)
-    return _exit_code(found)
-
-
-def _print_envelope(found: dict[str, Any], set_fields: Mapping[str, Any]) -> None:
-    evidence = found.pop("evidence")
-    doubts = [
-        f"{_run_names(note['runs'])}: {note['note']}"
-        for note in found["notes"]
-        if note["kind"] == "doubt"
-    ]
-    answer = envelope("validate serving", results=found, scenario=set_fields, warnings=doubts)
-    print_json(answer | ({"evidence": evidence} if evidence else {}))
+        _print_found(answer.results, verbose=verbose)
+    return _exit_code(answer.results)
 
 
 def _exit_code(found: Mapping[str, Any]) -> int:
@@ -141,6 +130,7 @@ def _print_found(found: Mapping[str, Any], *, verbose: bool) -> None:
 def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
     """Return the tables: totals, exclusions and remarks before the runs."""
     from perfatlas.report.text import TitledRows
+    from perfatlas.verbs.validate.answer import run_names
 
     runs = found["runs"]
     totals = [_total(name, title, found) for name, title in COMPARED.items()] if runs else []
@@ -150,7 +140,7 @@ def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
     if len(statistics) < 2:
         del columns["tpot_statistic"]
     faster = "faster than the roofline: check the plan, the formats and the load"
-    notes = [note | {"about": _run_names(note["runs"])} for note in found["notes"]]
+    notes = [note | {"about": run_names(note["runs"])} for note in found["notes"]]
     notes += [{"about": "TTFT", "note": found["ttft_note"]}] if runs else []
     return [
         TitledRows("predicted and measured", totals, TOTAL_HEADINGS),
@@ -167,8 +157,3 @@ def _total(name: str, title: str, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the totals of one metric with the keys of the table."""
     figures = ("rows", "mape", "median_error", "bias", "inside_90")
     return {"figure": title, **{figure: found[f"{name}_{figure}"] for figure in figures}}
-
-
-def _run_names(names: Sequence[str]) -> str:
-    """Return the names of runs, or their number."""
-    return ", ".join(names) if len(names) <= 2 else f"{len(names)} runs"

@@ -20,6 +20,7 @@ DECLARATION: Final = Declaration(
             name="validate serving",
             help="Estimates against your benchmarks.",
             run="command:serving",
+            rows="runs",
         ),
     ),
     functions=("validate_serving",),
