@@ -11,11 +11,13 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.lab.harness import suite_file_cases
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.pages import Chart
 from perfatlas.report.text import order_is_open, ratio_interval
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.answer import ratios_to, step_differences
 from perfatlas.verbs.compare.blocks import SHOWN
 from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.report.conclusion import concluded
 from perfatlas.verbs.search import search
 
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
@@ -265,6 +267,22 @@ def test_ratios_by_hand() -> None:
     assert row["certain"] is True
     (limited,) = ratios_to({**narrow, "tier": "bound"}, exact)
     assert (limited["ratio"], limited["ratio_low"], limited["certain"]) == (2.0, None, False)
+
+
+def test_pictures_of_the_page_have_the_rows_and_a_report_has_each_once() -> None:
+    answer = compare(**SYSTEMS)
+    (panel,) = answer.plot("cost per million").axes
+    rows = answer.results["rows"]
+    assert [bar.get_width() for bar in panel.patches] == [
+        row["usd_per_million_output_tokens"] for row in rows
+    ]
+    assert not [
+        block
+        for one in concluded([answer.to_dict()])[1]
+        for block in one.blocks
+        if isinstance(block, Chart)
+    ]
+    assert answer.to_frame("rows").shape == answer.to_frame().shape
 
 
 def test_the_text_marks_the_ratios_that_json_calls_uncertain(

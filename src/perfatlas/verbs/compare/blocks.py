@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 # of the text: networks with tokens; of key numbers: also passes of graphs
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 VALUES: Final = (*SHOWN[:3], "latency_s", "throughput_per_s")
+PICTURED: Final = (
+    "output_tokens_per_s_per_gpu",
+    "usd_per_million_output_tokens",
+    "energy_per_output_token_j",
+)
 MAX_OPERATORS: Final = 3  # of a brief answer; 2 of each of several scenarios
 LIMITS: Final = "≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 OPEN: Final = "~"  # after a ratio
@@ -68,6 +73,7 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
                 if lines
             ),
             *_decisions(results),
+            *_pictures(answered),
             *(_by_bound(phase, answered, differences) for phase in phases),
             *(
                 _by_operator(phase, row, rows[0], differences)
@@ -289,6 +295,18 @@ def _values(rows: Rows, ratios: Ratios) -> list[text.Value]:
         for name in VALUES
         for row in rows[:2]
         if row.get(name) is not None
+    ]
+
+
+def _pictures(rows: Rows) -> list[pages.Section]:
+    """Return rate, cost and energy of the scenarios as bars, where all have them."""
+    if len(rows) < DESIGNS:
+        return []
+    by_label = {row["label"]: row for row in rows}
+    return [
+        pages.compared_section(name, by_label, f"{text.label_of(name)} by scenario")
+        for name in PICTURED
+        if all(row.get(name) for row in rows)
     ]
 
 
