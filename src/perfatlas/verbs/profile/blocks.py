@@ -154,7 +154,12 @@ def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> 
         times = [row[key] if side == one else 0.0 for row in rows for one in sides]
         texts = [_time(row[key]) for row in rows for _ in sides]
         parts.append(BarPart(side, times, texts, colour))
-    labels = [f"{name} ({one})" if one == "predicted" else name for name in names for one in sides]
+    # one line, so that the operator above has three; each with other spaces, as a row of its own
+    labels = [
+        f"predicted{' ' * row}" if one == "predicted" else name
+        for row, name in enumerate(names)
+        for one in sides
+    ]
     return StackedBars(labels, parts, Axis("time", "s"))
 
 
