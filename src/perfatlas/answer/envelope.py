@@ -106,7 +106,7 @@ def _columns(answer: Mapping[str, Any], table: str) -> dict[str, list[Any]]:
 
 def _tables(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Return the lists of rows in results, by name; those of an object by dotted names."""
-    found = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for name, value in results.items():
         if isinstance(value, Mapping):
             found |= {f"{name}.{inner}": rows for inner, rows in _tables(value).items()}
