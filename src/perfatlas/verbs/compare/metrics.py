@@ -150,7 +150,8 @@ declare_metrics(
         label="ratio",
         has_interval=True,
         description="The metric of the scenario over that of the base. Errors of the two are taken"
-        " as independent. Beside a limit, such as a time at the roofline, it has no interval.",
+        " as independent. Beside a limit, such as a time at the roofline, it has no interval; an"
+        " end that is not known is 0 or null.",
     ),
     Metric(
         name="ratios.certain",
