@@ -10,10 +10,12 @@ import re
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from perfatlas.answer import CommandAnswer
 
     Parameters = Iterator[tuple[str, inspect.Parameter, type | None]]
 
@@ -21,7 +23,7 @@ COLLECTED: Final[ContextVar[list[Any] | None]] = ContextVar("collected", default
 OF_TEXT: Final = ("json", "verbose")  # flags of what is printed
 
 
-def answer_function(command: Callable[..., int], name: str) -> Callable[..., dict[str, Any]]:
+def answer_function(command: Callable[..., int], name: str) -> Callable[..., CommandAnswer]:
     """Return a function that returns what a command prints with --json.
 
     Args:
@@ -31,10 +33,12 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
     Example:
         >>> import perfatlas
         >>> sorted(perfatlas.runs_list()["results"]), str(inspect.signature(perfatlas.runs_list))
-        (['folder', 'runs'], "() -> 'dict[str, Any]'")
+        (['folder', 'runs'], "() -> 'CommandAnswer'")
     """
 
-    def answer(*values: Any, **keywords: Any) -> dict[str, Any]:  # noqa: ANN401 - of the command
+    def answer(*values: Any, **keywords: Any) -> CommandAnswer:  # noqa: ANN401 - of the command
+        from perfatlas.answer import CommandAnswer
+
         parameters = list(_parameters(command))
         bound = inspect.signature(answer).bind(*values, **keywords)
         positional: list[Any] = []
@@ -65,7 +69,7 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
             COLLECTED.reset(token)
         if not answers:
             raise KeyboardInterrupt(f"{name} was interrupted before it had an answer")
-        return dict(answers[0])
+        return CommandAnswer(answers[0])
 
     answer.__name__ = answer.__qualname__ = name.replace(" ", "_")
     answer.__module__ = command.__module__
@@ -75,7 +79,7 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
     parameters = [parameter for _, parameter, _ in _parameters(command)]
     parameters.sort(key=lambda parameter: parameter.kind)
     answer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        parameters, return_annotation="dict[str, Any]"
+        parameters, return_annotation="CommandAnswer"
     )
     return answer
 
@@ -114,8 +118,10 @@ def _parameters(command: Callable[..., int]) -> Parameters:
 
 def _annotation(hint: Any) -> str:  # noqa: ANN401 - a type
     """Return the type of an argument of the function as text: paths may be text, lists anything."""
+    if get_origin(hint) is Union:
+        parts = [one for one in get_args(hint) if str not in get_args(hint) or not get_args(one)]
+        return " | ".join(map(_annotation, parts)).replace("NoneType", "None")
     text = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
-    text = re.sub(r"(?:typing\.)?Optional\[(.*)\]$", r"\1 | None", text)
     text = re.sub(r"typing\.|pathlib\.", "", text).replace("list[", "Sequence[")
     text = text.replace("Path", "str | Path")
     return f"str | Path | {text}" if text.startswith("Sequence[str | Path") else text
