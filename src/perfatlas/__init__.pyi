@@ -5598,6 +5598,8 @@ def fleet_report(
     *,
     output: str | Path | None = None,
     html_script: Literal["inline", "cdn", "none"] | None = None,
+    figure: str | Path | None = None,
+    figure_chart: str | None = None,
 ) -> dict[str, Any]:
     """Return what `perfatlas fleet report --json` prints.
 
@@ -5605,6 +5607,8 @@ def fleet_report(
         subject: A fleet (llama3, rsc1 or a TOML file) or a history (a table of fleet import).
         output: The HTML page.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
+        figure: Write the charts of the page as an image: PNG, SVG or PDF.
+        figure_chart: Write only the chart of this title, or part of a title, to --figure.
     """
 
 def kernel_inspect(

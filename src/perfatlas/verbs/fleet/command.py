@@ -16,12 +16,13 @@ from perfatlas.commands.flags import (
     WITHOUT_NEGATIVE_FLAG,
     Count,
     File,
+    PageFlags,
     PageScript,
     Seconds,
     changed_flags,
     default,
 )
-from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.commands.output import envelope, print_json, require, write_page_files
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import InvalidSpecError, counted, printable, repr_for_error
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.fleets import FleetFit
     from perfatlas.reliability.telemetry.formats import ImportOptions
     from perfatlas.reliability.telemetry.history import History
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Format = str
 else:
@@ -291,11 +292,15 @@ class ReportFlags:
     Args:
         output: The HTML page.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
+        figure: Write the charts of the page as an image: PNG, SVG or PDF.
+        figure_chart: Write only the chart of this title, or part of a title, to --figure.
         json: Print the contents as one JSON object.
     """
 
     output: Annotated[File | None, Parameter(alias="-o")] = None
     html_script: PageScript = None
+    figure: File | None = None
+    figure_chart: str | None = None
     json: Annotated[bool, SWITCH] = False
 
 
@@ -307,16 +312,23 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
         flags: Output of the page.
     """
     from perfatlas.reliability.fleet.model import shipped_fleets
+    from perfatlas.report.pages import page_html
 
     flags = flags or ReportFlags()
-    if not flags.json:
+    if not flags.json and flags.figure is None:
         require(changed_flags(flags), ("output",), example=example_of("fleet report"))
-    if flags.output is not None:
-        check_writable(flags.output)
+    image = PageFlags(figure=flags.figure, figure_chart=flags.figure_chart)
+    image.check()
+    for path in filter(None, (flags.output, flags.figure)):
+        check_writable(path)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"
     facts = _fleet(subject) if is_fleet else _history(subject)
-    if flags.output is not None:
-        _write(flags.output, subject, facts, script=flags.html_script or "inline")
+    if flags.output is not None or flags.figure is not None:
+        page = _page(subject, facts, output=flags.output)
+        if flags.output is not None:
+            write_atomic(flags.output, page_html(page, script=flags.html_script or "inline"))
+            sys.stderr.write(printable(f"perfatlas: --output written to {flags.output}\n"))
+        write_page_files(image, page)
     if flags.json:
         print_json(envelope("fleet report", results=facts, scenario={"subject": subject}))
     return 0
@@ -337,15 +349,12 @@ def _history(subject: str) -> dict[str, Any]:
     return {"history": history_facts(read_history(subject))}
 
 
-def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
-    from perfatlas.report.pages import page_html
+def _page(subject: str, facts: Mapping[str, Any], *, output: File | None) -> Page:
     from perfatlas.verbs.fleet.blocks import fleet_page, history_page
 
     name = Path(subject).name
-    line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])
+    written = ["--output", str(output)] if output is not None else []
+    line = shlex.join(["perfatlas", "fleet", "report", subject, *written])
     if "fleet" in facts:
-        page = fleet_page(name, facts["fleet"], facts["evidence"], reproduce=line)
-    else:
-        page = history_page(name, facts["history"], reproduce=line)
-    write_atomic(path, page_html(page, script=script))
-    sys.stderr.write(printable(f"perfatlas: --output written to {path}\n"))
+        return fleet_page(name, facts["fleet"], facts["evidence"], reproduce=line)
+    return history_page(name, facts["history"], reproduce=line)
