@@ -154,7 +154,10 @@ def test_a_picture_of_a_document_is_what_its_command_draws(
 def test_every_picture_is_small_and_drawn_by_a_command_of_a_document() -> None:
     pictures = {path.name: path for path in REFRESH.IMAGES.glob("*.svg")}
     assert pictures.keys() == PICTURES.keys()
-    assert {name for name, path in pictures.items() if path.stat().st_size > 120_000} == set()
+    assert max(path.stat().st_size for path in pictures.values()) <= 120_000
+    (studio,) = REFRESH.IMAGES.glob("*.png")
+    assert f"docs/images/{studio.name})" in (ROOT / "README.md").read_text("utf-8")
+    assert studio.stat().st_size <= 200_000
 
 
 def _links(path: Path) -> list[tuple[Path, str]]:
