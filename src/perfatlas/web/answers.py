@@ -12,6 +12,7 @@ from perfatlas.commands.flags import FlagsSignature
 from perfatlas.commands.output import refused_command
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError
+from perfatlas.web.uploads import located, without_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ STATUS_OF_ERROR: Final = {  # HTTP status by error code
     "busy": 503,
     "time_limit": 504,
 }
+PAGE_FLAGS: Final = {"fleet report": "--output", "report": "--output"}  # where not --html
+PAGE_ONLY: Final = ("report",)  # commands without --json
 STATUS_OF_OTHERS: Final = 422  # of other errors
 
 
@@ -68,15 +71,21 @@ class _Lines(io.StringIO):
 
 
 def answer_command_line(
-    words: Sequence[str], *, command: str, page: Path | None, tell: Callable[[str], None]
+    words: Sequence[str],
+    *,
+    command: str,
+    page: Path | None,
+    tell: Callable[[str], None],
+    uploads: str = "",
 ) -> Reply:
     """Return the reply to a command line, the same that --json and --html write.
 
     Args:
-        words: The command line, which names no files.
+        words: The command line, which names no files but those of clients.
         command: The command that the words begin with.
         page: A file that the page is written to, read from and deleted; None for no page.
         tell: Gets each line of progress; it must not write to stdout.
+        uploads: The folder of files of clients, which the reply does not name.
 
     Example:
         >>> import tempfile
@@ -93,21 +102,24 @@ def answer_command_line(
     from cyclopts import CycloptsError
 
     out = io.StringIO()
-    arguments = [*words, "--json"]
+    options = ["--json"] * (command not in PAGE_ONLY)
     if page:
-        arguments += [f"--html={page}", "--html-script=none"]
+        options += [f"{PAGE_FLAGS.get(command, '--html')}={page}", "--html-script=none"]
     try:
         with redirect_stdout(out), redirect_stderr(_Lines(tell)):
-            _run(command, arguments)
+            _run(command, [*located(words, uploads), *options])
     except (CycloptsError, PerfatlasError) as problem:
-        return _refused(problem, words)
+        reply = _refused(problem, words)
+        text = without_paths(json.dumps(reply.answer), uploads)
+        return reply._replace(answer=json.loads(text))
     except MemoryError:
         return Reply.refused("too_large", "the question needs more memory than a worker has")
     body = ""
     if page and page.exists():
-        body = page.read_text("utf-8")
+        body = page.read_text("utf-8").replace(f"{page.parent}/", "")
         page.unlink()
-    return Reply(200, json.loads(out.getvalue()), _body(body))
+    answer = json.loads(without_paths(out.getvalue(), uploads) or "{}")
+    return Reply(200, answer, _body(without_paths(body, uploads)))
 
 
 def _body(page: str) -> str:
