@@ -19,8 +19,18 @@ from mkdocs.config import load_config
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "build/site_source"
-PAGES = ("*.md", "docs/images", "validation/pages", ":!:tests", ":!:validation/data")
+STYLE = "docs/site.css"
+PAGES = ("*.md", "docs/images", STYLE, "validation/pages", ":!:tests", ":!:validation/data")
 SETTINGS = ROOT / "build/mkdocs.yml"
+# light or dark as the system is set, until a reader chooses one
+PALETTE = [
+    {"media": f"(prefers-color-scheme{mode})", **look, "toggle": {"icon": icon, "name": name}}
+    for mode, look, icon, name in (
+        ("", {}, "material/brightness-auto", "Use light colors"),
+        (": light", {"scheme": "default"}, "material/brightness-7", "Use dark colors"),
+        (": dark", {"scheme": "slate"}, "material/brightness-4", "Follow the system"),
+    )
+]
 
 
 def copied() -> None:
@@ -28,7 +38,7 @@ def copied() -> None:
     shutil.rmtree(SOURCE, ignore_errors=True)
     listed = ["git", "-C", str(ROOT), "ls-files", *PAGES]
     names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()  # noqa: S603 - our own words
-    for name in (text for text in names if text.endswith((".md", ".svg", ".png"))):
+    for name in (text for text in names if text.endswith((".md", ".svg", ".png", ".css"))):
         target = SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
@@ -53,7 +63,13 @@ def main() -> int:
         "site_name": "perfatlas",
         "docs_dir": str(SOURCE),
         "site_dir": str(ROOT / "build/site"),
-        "theme": {"name": "material", "font": False, "features": ["toc.follow"]},
+        "theme": {
+            "name": "material",
+            "font": False,
+            "features": ["toc.follow"],
+            "palette": PALETTE,
+        },
+        "extra_css": [STYLE],
         "markdown_extensions": ["tables", "fenced_code", {"toc": {"permalink": True}}],
         "plugins": ["material/search"],
         "use_directory_urls": False,

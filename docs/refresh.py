@@ -1,10 +1,11 @@
-"""Renew the output of every command quoted in the documents.
+"""Renew the output of every command quoted in the documents, and their pictures.
 
 A fenced `console` block that starts with `$ perfatlas ...` or `$ python -m validation ...` holds
 the exact output of that command at 80 columns; a line `...` stands for lines that are left out.
 The commands of a document run in order in a new folder that has `examples`, so that one may read a
-file that an earlier one wrote. `python docs/refresh.py` rewrites them; `--check` exits 1 where one
-is out of date.
+file that an earlier one wrote. A command of a fenced `sh` block that writes `--figure NAME` makes
+the picture `docs/images/NAME`, if there is one or the document shows it. `python docs/refresh.py`
+rewrites outputs and pictures; `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = {"perfatlas": "perfatlas", "python -m validation": "validation"}  # modules that are run
 BLOCK = re.compile(
     rf"(```console\n\$ ((?:{'|'.join(PROGRAMS)})(?:[^\n\\]|\\\n)*)\n)(.*?)(```)", re.DOTALL
 )
+
+SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+COMMAND = re.compile(r"^perfatlas(?:[^\n\\#]|\\\n)*", re.MULTILINE)
+FIGURE = re.compile(r"--figure ([\w.-]+)")
+IMAGES = ROOT / "docs" / "images"
 
 TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
 LEFT_OUT = "..."  # stands for lines of an output that are not quoted
@@ -110,6 +116,47 @@ def renewed_document(path: Path) -> str:
         return renewed(path.read_text("utf-8"), partial(output_of, folder=Path(folder)))
 
 
+def drawings(text: str) -> dict[str, list[str]]:
+    """Return the pictures that a document shows, each with the commands that draw it.
+
+    The commands are those of its `sh` block, up to the one that writes the picture.
+    """
+    found: dict[str, list[str]] = {}
+    for block in SHELL.findall(text):
+        commands = COMMAND.findall(block)
+        for number, command in enumerate(commands, 1):
+            name = FIGURE.search(command)
+            if name and f"images/{name[1]})" in text:
+                others = [one for one in commands[: number - 1] if not FIGURE.search(one)]
+                found[name[1]] = [*others, command]
+    return found
+
+
+def drawn(name: str, commands: Iterable[str]) -> bytes | None:
+    """Return the picture that commands draw; None where a package is missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(Path(folder))
+        if None in [output_of(command, Path(folder)) for command in commands]:
+            return None
+        return Path(folder, name).read_bytes()
+
+
+def renew_images(text: str, *, check: bool) -> int:
+    """Rewrite the pictures of a document, and return how many were out of date."""
+    stale = 0
+    for name, commands in drawings(text).items():
+        image = drawn(name, commands)
+        path = IMAGES / name
+        if image is None or (path.exists() and path.read_bytes() == image):
+            continue
+        stale += 1
+        if check:
+            sys.stderr.write(f"docs/images/{name}: run python docs/refresh.py\n")
+        else:
+            path.write_bytes(image)
+    return stale
+
+
 def main() -> int:
     """Rewrite the documents, or those named; with --check say which are out of date."""
     check = "--check" in sys.argv[1:]
@@ -117,6 +164,7 @@ def main() -> int:
     stale = 0
     for path in named or documents():
         text = renewed_document(path)
+        stale += renew_images(text, check=check)
         if text == path.read_text("utf-8"):
             continue
         stale += 1

@@ -5645,6 +5645,8 @@ def fleet_report(
     node: str | None = None,
     output: str | Path | None = None,
     html_script: Literal["inline", "cdn", "none"] | None = None,
+    figure: str | Path | None = None,
+    figure_chart: str | None = None,
 ) -> CommandAnswer:
     """Return what `perfatlas fleet report --json` prints.
 
@@ -5657,6 +5659,8 @@ def fleet_report(
         node: Host of a log whose lines name none.
         output: The HTML page.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
+        figure: Write the charts of the page as an image: PNG, SVG or PDF.
+        figure_chart: Write only the chart of this title, or part of a title, to --figure.
     """
 
 def kernel_inspect(

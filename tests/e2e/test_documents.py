@@ -12,6 +12,7 @@ from cyclopts import App
 
 from perfatlas.cli import main
 from perfatlas.cli.app import app
+from tests.examples import few
 from validation.program import main as validate, tree
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +127,38 @@ def test_a_document_is_renewed_by_commands_of_their_own() -> None:
     assert REFRESH.renewed(text) == text.replace("old\n", version)
     assert REFRESH.excerpt("a\nb\nc\nd\n", "a\n...\nold\n") == "a\n...\nd"
     assert "README.md" in {path.name for path in QUOTED}
+
+
+PICTURES: Final = {
+    name: commands
+    for path in REFRESH.documents()
+    for name, commands in REFRESH.drawings(path.read_text("utf-8")).items()
+}
+
+
+@pytest.mark.parametrize("name", few(PICTURES, every=5))
+def test_a_picture_of_a_document_is_what_its_command_draws(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = (REFRESH.IMAGES / name).read_bytes()
+    matplotlib = pytest.importorskip("matplotlib")
+    if f"Matplotlib v{matplotlib.__version__}".encode() not in shown:
+        pytest.skip(f"docs/images/{name} is of another version of matplotlib")
+    REFRESH.prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for command in PICTURES[name]:
+        assert main(REFRESH.words_of(command)[1]) == 0
+    assert (tmp_path / name).read_bytes() == shown, f"{name}: run python docs/refresh.py"
+
+
+def test_every_picture_is_small_and_drawn_by_a_command_of_a_document() -> None:
+    pictures = {path.name: path for path in REFRESH.IMAGES.glob("*.svg")}
+    assert pictures.keys() == PICTURES.keys()
+    assert max(path.stat().st_size for path in pictures.values()) <= 120_000
+    (studio,) = REFRESH.IMAGES.glob("*.png")
+    assert f"docs/images/{studio.name})" in (ROOT / "README.md").read_text("utf-8")
+    assert studio.stat().st_size <= 200_000
 
 
 def _links(path: Path) -> list[tuple[Path, str]]:

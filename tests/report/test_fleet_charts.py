@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfatlas.cli import main
 from perfatlas.verbs.fleet.blocks import causes_chart, days_chart, lives_chart
 from tests.report.figures import plotly_figure
 
@@ -60,3 +62,11 @@ def test_days_without_a_failure_have_no_chart() -> None:
     figure = figure_of(days_chart({"days": days, "failures_per_day": [3, 1]}))
     assert list(figure.data[0].x) == days
     assert list(figure.data[0].y) == [3, 1]
+
+
+def test_charts_of_a_fleet_are_written_as_an_image(tmp_path: Path) -> None:
+    image = tmp_path / "causes.svg"
+    words = ["fleet", "report", "llama3", "--figure", str(image), "--figure-chart", "by cause"]
+    assert main(words) == 0
+    assert image.read_bytes().startswith(b"<?xml")
+    assert main([*words[:5], "--figure-chart", "power"]) == 2

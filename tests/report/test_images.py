@@ -102,3 +102,30 @@ def test_flags_without_effect_are_refused(
     assert main([*ESTIMATE, *flags]) == UsageError.exit_code
     assert message in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_names_of_points_cover_neither_lines_nor_each_other() -> None:
+    x = [float(one) for one in range(1, 40)]
+    names = [f"batch {one:g}" for one in x]
+    falling = charts.Line("falling", x, [1600.0 - one * one for one in x], "#123456", texts=names)
+    chart = charts.LineChart([falling], charts.Axis("x"), charts.Axis("y"))
+    figure = charts.drawn_figure([("A", chart)], "the question")
+    figure.draw_without_rendering()
+    assert figure.get_suptitle() == "the question"
+    (panel,) = figure.axes
+    boxes = [text.get_window_extent() for text in panel.texts]
+    assert 8 <= len(boxes) < len(x)
+    path = panel.transData.transform_path(panel.lines[0].get_path())
+    for number, box in enumerate(boxes):
+        assert panel.bbox.x0 <= box.x0 <= box.x1 <= panel.bbox.x1
+        assert not any(box.overlaps(other) for other in boxes[:number])
+        assert not path.intersects_bbox(box, filled=False)
+
+
+def test_stacked_bars_end_within_the_axis() -> None:
+    parts = [
+        charts.BarPart("a", [2.0, 1.0], ["", ""], "red"),
+        charts.BarPart("b", [0.0, 0.5], ["", ""], "blue"),  # of no length at the end of the longest
+    ]
+    figure = charts.drawn_figure([("A", charts.StackedBars(["x", "y"], parts, charts.Axis("t")))])
+    assert figure.axes[0].get_xlim() == pytest.approx((0.0, 2.1))

@@ -41,7 +41,7 @@ def test_markdown_has_questions_answers_figures_and_commands(
     ]
     assert f"| time | {times[0]} | {times[1]} |" in lines
     assert "perfatlas kernel gemm --system h200_sxm --m 64 --n 512 --k 512" in lines
-    assert "## 2: Evidence" in lines
+    assert "## h200\\_sxm: Evidence" in lines
     for number in range(1, 5):
         assert f"](report_{number}.svg)" in text
         assert (tmp_path / f"report_{number}.svg").read_bytes().startswith(b"<?xml")
@@ -112,7 +112,14 @@ def round_answers() -> list[dict[str, Any]]:
 
 
 def said(answers: list[dict[str, Any]]) -> list[str]:
-    return [str(block) for block in concluded(answers)[1][0].blocks]
+    (conclusion,) = (one for one in concluded(answers)[1] if one.title == "Conclusion")
+    return [str(block) for block in conclusion.blocks]
+
+
+def in_short(answers: list[dict[str, Any]]) -> str:
+    first = concluded(answers)[1][0]
+    assert first.title == "In short"
+    return str(first.blocks[0])
 
 
 def test_a_conclusion_by_hand() -> None:
@@ -121,7 +128,8 @@ def test_a_conclusion_by_hand() -> None:
     Energies: 0.9 exp(-hypot(ln 1.5, ln 1.25)) = 0.57, 0.9 exp(hypot(ln 13/9, ln 1.25)) = 1.38.
     Prices: 2 USD per million tokens at 2,000 tokens/s are 14.40 USD per hour, 1.5 USD 10.80.
     """
-    title, sections = concluded(round_answers())
+    title, sections, names = concluded(round_answers())
+    assert names == ["h100_sxm", "h200_sxm"]
     assert title == "meta-llama/Llama-3.1-8B: h100_sxm or h200_sxm"
     winner, rate, cost, energy, price, measure = said(round_answers())
     assert winner == (
@@ -134,9 +142,89 @@ def test_a_conclusion_by_hand() -> None:
     assert "x0.90; not certain: the 90% interval of the ratio is 0.57 to 1.38" in energy
     assert price.startswith("h200_sxm wins on cost up to 14.40 USD per GPU-hour, priced at 10.80")
     assert measure.startswith("Measure next: h200_sxm, whose interval of J/token is the widest")
-    tables, *pictures = sections[1:]
+    tables, *pictures = sections[2:]
     assert tables.title == "Results"
     assert len(pictures) == 3
+
+
+def saved(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any field
+    """Return two saved answers with round results: the second is faster, at twice the price."""
+    answers = round_answers()
+    for answer, price in zip(answers, (2.0, 4.0), strict=True):
+        results = answer["results"]
+        results |= {"usd_per_hour": price, "gpus": 1, "ttft_s": price, "ttft_s_low": price}
+        results |= {"ttft_s_high": price, "output_tokens_per_s_per_user": 100.0 / price}
+        answer["scenario"] |= fields
+    return answers
+
+
+def test_two_saved_answers_in_short() -> None:
+    """Costs: 1.5 / 2 = 75%; exp of log 0.75 -+ the hypotenuses of the logarithms of the ends.
+
+    Low: 0.75 exp(-hypot(ln 1.5/1.4, ln 2.1/2)) = 0.69; high: 0.75 exp(hypot(ln 1.6/1.5, ln 2/1.9))
+    = 0.81. Energies: 1e6 J are 0.278 kWh, 0.9e6 J 0.25 kWh.
+    """
+    assert in_short(saved(batch=8, isl=2048, osl=512)) == (
+        "2 ways to serve Llama-3.1-8B are compared: H100 SXM (1 chip) and H200 SXM (1 chip),"
+        " for 8 users at a time who each send 2,048 tokens (pieces of words) and receive 512."
+        " H200 SXM costs least: 1.50 USD for a million tokens of answers, 25% less than H100"
+        " SXM (2.00 USD). A user of H200 SXM waits 4.00 s for the first word and then receives"
+        " 25 tokens per second; with H100 SXM it is 2.00 s and 50. H200 SXM takes the least"
+        " energy: 0.25 kWh for a million tokens of answers, 10% less than H100 SXM (0.278"
+        " kWh). That order is certain within the errors of the model: with a probability of"
+        " 90%, the cost of H200 SXM is 69% to 81% of that of H100 SXM. H200 SXM stays the"
+        " cheapest as long as one of its chips costs less than 14.40 USD per hour; 10.80 USD"
+        " are assumed."
+    )
+
+
+def test_two_saved_answers_of_one_machine_in_short() -> None:
+    """Without prices and energies the rate decides: 2,000 / 1,000 tokens/s, 1.74 to 2.31."""
+    answers = saved(system="h100_sxm", batch=1, isl=1024, osl=1)
+    answers[1]["scenario"]["tp"] = 2
+    for answer in answers:
+        for name in [one for one in answer["results"] if one.startswith(("usd", "energy", "ttft"))]:
+            del answer["results"][name]
+    assert in_short(answers) == (
+        "2 ways to serve Llama-3.1-8B are compared: option 1 (1 chip) and option 2 (1 chip),"
+        " the columns of the results below from left to right, for one user who sends 1,024"
+        " tokens (pieces of words) and receives 1. Option 2 does the most work: 2,000 tokens"
+        " of answers per second and chip, 100% more than option 1 (1,000). That order is"
+        " certain within the errors of the model: with a probability of 90%, the speed of"
+        " option 2 is 174% to 231% of that of option 1. Prices are not known; option 2 is the"
+        " better choice as long as one of its chips costs less than 2.00 times as much as one"
+        " of option 1."
+    )
+
+
+def test_in_short_names_what_does_not_fit_and_work_that_differs() -> None:
+    answers = [*saved(batch=8), *saved(batch=8)[:1]]
+    answers[2]["scenario"] |= {"system": "a100_sxm", "isl": 77}
+    answers[2]["results"]["memory"]["fits"] = False
+    told = in_short(answers)
+    assert told.count(". ") == 5
+    assert "A100 SXM (1 chip, too little memory), for work that differs." in told
+    first, second = saved(batch=8)
+    first["results"]["usd_per_million_output_tokens_high"] = None
+    assert "the cost of H200 SXM is at most 81% of that" in in_short([first, second])
+    second["results"]["usd_per_million_output_tokens_high"] = None
+    assert "The precision of these values is not known" in in_short([first, second])
+    first, _ = saved(batch=8)
+    assert "the cost of H200 SXM is at least 69% of that" in in_short([first, second])
+
+
+def test_plans_formats_and_engines_that_differ_are_rows() -> None:
+    first, second = round_answers()
+    second["scenario"] |= {"tp": 2, "gemm_format": "fp8_static", "engine": "sglang@0.5.14"}
+    second["results"]["gpus"] = 2
+    title, (_, _, table, *_), _ = concluded([first, second])
+    rows = {row[0]: list(row[1:]) for row in table.blocks[0].rows}  # type: ignore[union-attr]
+    assert rows["GPUs"] == ["1", "2"]
+    assert rows["plan"] == ["1 GPU", "tp 2"]
+    assert rows["format"] == ["bf16", "fp8_static"]
+    assert rows["engine"] == [first["scenario"]["engine"], "sglang@0.5.14"]
+    assert "KV cache format" not in rows
+    assert title == "meta-llama/Llama-3.1-8B: h100_sxm (1 GPU) or h200_sxm (tp 2)"
 
 
 def test_what_changes_a_conclusion() -> None:
@@ -154,7 +242,7 @@ def test_what_changes_a_conclusion() -> None:
     (sentence,) = said([first, train.to_dict()])
     assert "different questions (estimate and train): none wins" in sentence
     assert said([first, first])[0].startswith("the first two are equal in tokens/s/GPU")
-    assert concluded([first]) == ("", [])
+    assert concluded([first]) == ("", [], [])
 
 
 def test_a_comparison_concludes_what_to_measure(tmp_path: Path) -> None:

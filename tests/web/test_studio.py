@@ -21,6 +21,7 @@ from perfatlas.quantities import InvalidSpecError, UsageError
 from perfatlas.studies import kept_answer, save_question, saved_questions
 from perfatlas.web import Settings, web_application
 from perfatlas.web.changes import bound_shares, change_text
+from perfatlas.web.exports import kinds_of
 from perfatlas.web.pins import Pinned, compared, names_of, read_pins
 from perfatlas.web.sliders import moved, sliders_of
 
@@ -191,6 +192,23 @@ def test_a_question_becomes_a_file(client: TestClient) -> None:
     assert client.get("/export/exe/estimate", params=ESTIMATE).status_code == 404
     assert client.get("/export/csv/web").status_code == 404
     assert client.get("/export/csv/estimate", params={"model": "x/../y"}).status_code == 400
+
+
+def test_the_charts_of_a_question_become_an_image(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = client.get("/estimate", params=ESTIMATE).text
+    for kind, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+        assert f'href="/export/{kind}/estimate?' in page
+        image = client.get(f"/export/{kind}/estimate", params=ESTIMATE)
+        assert image.headers["content-type"].startswith("image/")
+        assert image.content.startswith(start)
+    assert client.get("/export/svg/estimate", params={"model": "x/../y"}).status_code == 400
+    named = client.get("/export/svg/estimate", params={**ESTIMATE, "figure": "x.svg"})
+    assert named.status_code == 400  # a client names no file
+    monkeypatch.setattr("perfatlas.web.exports.find_spec", lambda _: None)
+    body = '<div class="chart">'
+    assert kinds_of("estimate", {"command": "estimate"}, body) == ["toml", "ipynb"]
 
 
 def test_questions_are_kept_under_a_name(

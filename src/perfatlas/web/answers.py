@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -40,6 +41,7 @@ class Reply(NamedTuple):
     status: int  # HTTP status
     answer: dict[str, Any]  # The object that --json writes, or {error_code, error, advice}
     body: str = ""  # HTML of the page that --html writes, inside its body; "" if it has none
+    image: str = ""  # The image that --figure writes, in base64, if it is asked for
 
     @classmethod
     def refused(
@@ -83,7 +85,8 @@ def answer_command_line(
     Args:
         words: The command line, which names no files but those of clients.
         command: The command that the words begin with.
-        page: A file that the page is written to, read from and deleted; None for no page.
+        page: A file that the page, or by its extension the image of its charts, is written to, read
+            from and deleted; None for neither.
         tell: Gets each line of progress; it must not write to stdout.
         uploads: The folder of files of clients, which the reply does not name.
 
@@ -103,7 +106,9 @@ def answer_command_line(
 
     out = io.StringIO()
     options = ["--json"] * (command not in PAGE_ONLY)
-    if page:
+    if page and page.suffix != ".html":
+        options.append(f"--figure={page}")
+    elif page:
         options += [f"{PAGE_FLAGS.get(command, '--html')}={page}", "--html-script=none"]
     try:
         with redirect_stdout(out), redirect_stderr(_Lines(tell)):
@@ -114,12 +119,15 @@ def answer_command_line(
         return reply._replace(answer=json.loads(text))
     except MemoryError:
         return Reply.refused("too_large", "the question needs more memory than a worker has")
-    body = ""
+    body, image = "", ""
     if page and page.exists():
-        body = page.read_text("utf-8").replace(f"{page.parent}/", "")
+        if page.suffix == ".html":
+            body = page.read_text("utf-8").replace(f"{page.parent}/", "")
+        else:
+            image = base64.b64encode(page.read_bytes()).decode()
         page.unlink()
     answer = json.loads(without_paths(out.getvalue(), uploads) or "{}")
-    return Reply(200, answer, _body(without_paths(body, uploads)))
+    return Reply(200, answer, _body(without_paths(body, uploads)), image)
 
 
 def _body(page: str) -> str:

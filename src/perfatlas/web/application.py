@@ -500,7 +500,7 @@ async def _part(
         "api": f"/api{here}?{urlencode(values)}",
         "exports": [
             (kind, f"/export/{kind}{here}?{urlencode(values)}")
-            for kind in kinds_of(command, reply.answer)
+            for kind in kinds_of(command, reply.answer, reply.body)
         ],
         "vary": address(
             path_of(SWEEP),

@@ -112,7 +112,7 @@ async def while_there(request: Request, answering: Coroutine[Any, Any, Reply]) -
 async def replied(request: Request, question: Question) -> Reply:
     """Return the reply to a question, kept for the pages that compare with it."""
     answers: dict[tuple[str, ...], tuple[float, Reply]] = request.app.state.answers
-    key = (*question.words, str(question.has_page))
+    key = question.key
     if known := kept_reply(request, question):
         answers[key] = answers.pop(key)  # the newest is last
         return known
@@ -127,8 +127,7 @@ async def replied(request: Request, question: Question) -> Reply:
 
 def kept_reply(request: Request, question: Question) -> Reply | None:
     """Return the reply to a question that was asked a short while ago."""
-    key = (*question.words, str(question.has_page))
-    asked_s, reply = request.app.state.answers.get(key, (-KEPT_S, None))
+    asked_s, reply = request.app.state.answers.get(question.key, (-KEPT_S, None))
     return reply if time.monotonic() - asked_s < KEPT_S else None
 
 

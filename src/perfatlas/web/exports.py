@@ -1,10 +1,11 @@
-"""A question as a file: a scenario of TOML, a notebook, the operators of its answer as CSV."""
+"""A question as a file: a scenario of TOML, a notebook, operators as CSV, charts as an image."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import function_homes
@@ -19,21 +20,30 @@ MEDIA: Final = {
     "toml": "application/toml",
     "ipynb": "application/x-ipynb+json",
     "csv": "text/csv",
+    "svg": "image/svg+xml",
+    "png": "image/png",
 }
-
+IMAGES: Final = ("svg", "png")  # which a worker draws
+CHART: Final = '<div class="chart"'  # of a page
 
 SCENARIO_FILES: Final = (  # commands that read one
     *("estimate", "search", "search training", "simulate", "train", "goodput", "fleet schedule"),
 )
 
 
-def kinds_of(command: str, answer: Answer) -> list[str]:
-    """Return the kinds of files that an answer can become."""
+def kinds_of(command: str, answer: Answer, body: str = "") -> list[str]:
+    """Return the kinds of files that an answer can become.
+
+    Args:
+        body: HTML of its page, whose charts become an image if matplotlib is installed.
+    """
+    is_drawn = CHART in body and find_spec("matplotlib") is not None
     asked_again = _function_of(answer) in function_homes() and " --" not in answer["command"]
     can = {
         "toml": command in SCENARIO_FILES,
         "ipynb": asked_again,
         "csv": bool(answer.get("breakdown")),
+        **dict.fromkeys(IMAGES, is_drawn),
     }
     return [kind for kind in MEDIA if can[kind]]
 
@@ -46,7 +56,7 @@ def exported(kind: str, answer: Answer) -> str:
     """Return an answer as a file.
 
     Args:
-        kind: One of `MEDIA`.
+        kind: One of `MEDIA` that is no image.
         answer: The object of --json.
     """
     if kind == "toml":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from html import escape
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
@@ -24,7 +25,7 @@ from perfatlas.web.asking import (
     set_once,
 )
 from perfatlas.web.catalogs import CATALOGS
-from perfatlas.web.exports import MEDIA, exported, kinds_of
+from perfatlas.web.exports import IMAGES, MEDIA, exported, kinds_of
 from perfatlas.web.forms import path_of
 from perfatlas.web.frontiers import frontier_chart, frontier_values
 from perfatlas.web.pins import PIN, read_pins
@@ -174,10 +175,13 @@ async def exported_file(request: Request, kind: str, name: str) -> Response:
         )
     except PerfatlasError as problem:
         return json_reply(Reply.refused(problem.error_code, str(problem)))
+    if kind in IMAGES:
+        question = question._replace(image=kind)
     reply = await replied(request, question)
     if not reply.is_answer:
         return json_reply(reply)
-    if kind not in kinds_of(command, reply.answer):
+    if kind not in IMAGES and kind not in kinds_of(command, reply.answer):
         raise HTTPException(404)
     headers = {"Content-Disposition": f'attachment; filename="{command.replace(" ", "_")}.{kind}"'}
-    return Response(exported(kind, reply.answer), media_type=MEDIA[kind], headers=headers)
+    content = base64.b64decode(reply.image) if kind in IMAGES else exported(kind, reply.answer)
+    return Response(content, media_type=MEDIA[kind], headers=headers)

@@ -73,6 +73,12 @@ class Question(NamedTuple):
     words: list[str]  # Its words
     command: str  # The command that they begin with
     has_page: bool = False  # Whether its page is asked for
+    image: str = ""  # Format of the image of its charts, svg or png; "" for none
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells its reply from others."""
+        return (*self.words, str(self.has_page), self.image)
 
 
 def _work(connection: Connection, first_page: Path, priority: int, uploads: str) -> None:
@@ -217,7 +223,9 @@ class Workers:
         try:
             if not worker:
                 return Reply.refused("busy", NO_PROCESS)
-            page = worker.page() if question.has_page else None
+            page = worker.page() if question.has_page or question.image else None
+            if page and question.image:
+                page = page.with_suffix(f".{question.image}")
             worker.connection.send((question.words, question.command, page))
             while isinstance(message := await worker.message(), str):
                 tell(message)

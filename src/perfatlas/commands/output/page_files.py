@@ -29,7 +29,7 @@ def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
         write_atomic(flags.html, page_html(page, script=flags.script))
     if flags.figure is not None:
         charts = page.chosen("--figure-chart", flags.figure_chart)
-        write_atomic(flags.figure, figure_bytes(charts, figure_format(flags.figure)))
+        write_atomic(flags.figure, figure_bytes(charts, figure_format(flags.figure), page.heading))
     for flag, path in flags.files().items():
         sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{note}\n"))
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+import numpy as np
+
 from perfatlas.quantities import MissingDependencyError, UsageError
 from perfatlas.report.charts import drawings
 from perfatlas.report.charts.drawings import BLUE, CLEAR, COLOURS, ORANGE
@@ -20,6 +22,7 @@ from perfatlas.report.text import typeset
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
 
 FORMATS: Final = ("png", "svg", "pdf")
 WIDTH_INCHES: Final = 7.2
@@ -44,9 +47,10 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
     "dots": {"linestyle": "", "marker": "o", "markersize": 3.5, "alpha": 0.7},
     "mark": {"linestyle": "", "marker": "o", "markersize": 8.0, "markeredgecolor": "black"},
 }
-PLACES: Final = ((5.0, -10.0), (5.0, 3.0))  # of names beside their points [points]
-RIGHT: Final = 0.7  # share of the width from which names are left of their points
-LOW: Final = 0.1  # share of the height below which names are above their points
+# of names beside their points [points], the best first
+PLACES: Final = ((5.0, -10.0), (5.0, 3.0), (-5.0, -10.0), (-5.0, 3.0))
+TEXT_HEIGHT: Final = 8.4  # of a name beside a point [points]
+CURVE_POINTS: Final = 48  # between two points of a line that names may not cover
 INTERVAL: Final = "90% interval"
 STYLES: Final = ("-", "--", "-.", ":")
 FEW_DECADES: Final = 5e3  # ratio of the ends of an axis up to which 2 and 5 are labelled
@@ -55,10 +59,13 @@ MAX_LEGEND_ENTRIES: Final = 3  # entries in a row of a legend
 LEGEND_LINE: Final = 10  # letters as wide as the line and the margins of an entry of a legend
 PLOTTED: Final = 0.85  # share of the width of an image that a panel has
 MAX_LABEL_LETTERS: Final = 75  # of all names below a heat map up to which they are horizontal
+TOP_MARGIN: Final = 0.15  # share of an axis beside its upper end, for the label of a bar
 ROW_LETTERS: Final = 32  # of a line of the name of a bar
 TITLE_LETTERS: Final = 76  # of a line of the title of a chart
 MAX_TICKS: Final = 16  # named columns of a heat map
 MAX_NUMBERED_COLUMNS: Final = 12  # columns of a heat map whose cells have numbers
+HEADING_LETTERS: Final = 104  # of a line of the heading
+HEADING_INCHES: Final = 0.17  # height of such a line
 LEGEND_POINTS: Final = 13.0  # height of a row of a legend
 
 
@@ -90,12 +97,15 @@ def require_matplotlib() -> None:
         ) from problem
 
 
-def figure_bytes(charts: Sequence[tuple[str, drawings.Drawing]], file_format: str) -> bytes:
+def figure_bytes(
+    charts: Sequence[tuple[str, drawings.Drawing]], file_format: str, heading: str = ""
+) -> bytes:
     """Return charts with titles as an image, one below the other.
 
     Args:
         charts: Title and chart, one or more.
         file_format: png, svg or pdf.
+        heading: The question, above the charts.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -104,7 +114,7 @@ def figure_bytes(charts: Sequence[tuple[str, drawings.Drawing]], file_format: st
     from matplotlib import style
 
     with style.context(["default", STYLE]):
-        figure = drawn_figure(charts)
+        figure = drawn_figure(charts, heading)
         written = io.BytesIO()
         undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
         figure.savefig(
@@ -113,11 +123,12 @@ def figure_bytes(charts: Sequence[tuple[str, drawings.Drawing]], file_format: st
     return written.getvalue()
 
 
-def drawn_figure(charts: Sequence[tuple[str, drawings.Drawing]]) -> Any:  # noqa: ANN401 - of matplotlib
+def drawn_figure(charts: Sequence[tuple[str, drawings.Drawing]], heading: str = "") -> Any:  # noqa: ANN401 - of matplotlib
     """Return charts with titles as a figure of matplotlib, one below the other.
 
     Args:
         charts: Title and chart, one or more.
+        heading: The question, above the charts.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -135,38 +146,57 @@ def drawn_figure(charts: Sequence[tuple[str, drawings.Drawing]]) -> Any:  # noqa
             return written.getvalue()
 
     heights = [chart.height / PIXELS_PER_INCH + 0.25 for _, chart in charts]
+    lines = fill(heading, HEADING_LETTERS).splitlines()
+    above_in = len(lines) * HEADING_INCHES
     with style.context(["default", STYLE]):
-        figure = DisplayedFigure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+        size = (WIDTH_INCHES, sum(heights) + above_in)
+        figure = DisplayedFigure(figsize=size, layout="constrained")
+        if lines:
+            where = {"x": 0.01, "ha": "left", "fontsize": 9.0, "color": "#444c54"}
+            figure.suptitle(_text("\n".join(lines)), **where)
         panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)
         for (title, chart), panel in zip(charts, panels[:, 0], strict=True):
-            match chart:
-                case drawings.LineChart():
-                    _draw_lines(panel, chart)
-                case drawings.BarChart():
-                    _draw_bars(panel, chart)
-                case drawings.Waterfall():
-                    _draw_waterfall(panel, chart)
-                case drawings.StackedBars():
-                    _draw_stacks(panel, chart)
-                case drawings.Histogram():
-                    width = chart.centres[1] - chart.centres[0]
-                    panel.bar(chart.centres, chart.shares, width=width, color=COLOURS[0])
-                    _set_axis(panel, "x", chart.x)
-                    _set_axis(panel, "y", chart.y)
-                case drawings.DaysChart():
-                    _draw_days(panel, chart)
-                case drawings.PipelineChart():
-                    _draw_pipeline(panel, chart)
-                case drawings.HeatMap():
-                    _draw_cells(panel, chart)
-                case _:
-                    assert_never(chart)
+            _draw(panel, chart)
             legend = -(-len(panel.get_legend_handles_labels()[1]) // _legend_columns(panel))
             above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
             panel.set_title(
                 _text(fill(title, TITLE_LETTERS)), loc="left", fontweight="bold", pad=6.0 + above
             )
+        named = [
+            (panel, chart)
+            for (_, chart), panel in zip(charts, panels[:, 0], strict=True)
+            if isinstance(chart, drawings.LineChart) and any(line.texts for line in chart.drawn)
+        ]
+        if named:
+            figure.draw_without_rendering()  # places follow from the final layout
+        for panel, chart in named:
+            _label_points(panel, chart)
     return figure
+
+
+def _draw(panel: Any, chart: drawings.Drawing) -> None:  # noqa: ANN401 - axes of matplotlib
+    match chart:
+        case drawings.LineChart():
+            _draw_lines(panel, chart)
+        case drawings.BarChart():
+            _draw_bars(panel, chart)
+        case drawings.Waterfall():
+            _draw_waterfall(panel, chart)
+        case drawings.StackedBars():
+            _draw_stacks(panel, chart)
+        case drawings.Histogram():
+            width = chart.centres[1] - chart.centres[0]
+            panel.bar(chart.centres, chart.shares, width=width, color=COLOURS[0])
+            _set_axis(panel, "x", chart.x)
+            _set_axis(panel, "y", chart.y)
+        case drawings.DaysChart():
+            _draw_days(panel, chart)
+        case drawings.PipelineChart():
+            _draw_pipeline(panel, chart)
+        case drawings.HeatMap():
+            _draw_cells(panel, chart)
+        case _:
+            assert_never(chart)
 
 
 def _draw_lines(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
@@ -207,30 +237,52 @@ def _draw_lines(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 
             panel.axvspan(span.start, end, color=span.colour, alpha=0.3, linewidth=0, label=label)
     if len(chart.drawn) > 1 or named:
         _place_legend(panel)
-    _label_points(panel, chart)
 
 
 def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
-    """Write the names of points beside them, without those that would cover another name."""
+    """Write the names of points beside them, without those that would cover a name or a line."""
+    points = 72.0 / panel.figure.dpi  # points of a pixel
+    curves = [
+        _filled(
+            panel.transData.transform(list(zip(line.x, line.y, strict=True))) * points,
+            1 if line.is_dotted else CURVE_POINTS,
+        )
+        for line in chart.drawn
+    ]
+    frame = panel.bbox
     taken: list[tuple[float, float, float, float]] = []
     for line in chart.drawn:
         for x, y, text in zip(line.x, line.y, line.texts, strict=False):
-            right, above = panel.transData.transform((x, y))
-            across, up = panel.transAxes.inverted().transform((right, above))
-            for right_of, height in PLACES if up > LOW else PLACES[::-1]:
-                side = right_of if across < RIGHT else -right_of
-                wide = LETTER * len(text) * PIXELS_PER_INCH / 72.0
-                start = right + side - (wide if side < 0 else 0.0)
-                box = (start, above + height, start + wide, above + height + 2.0 * LETTER)
-                if not any(
-                    box[0] < x1 and x0 < box[2] and box[1] < y1 and y0 < box[3]
-                    for x0, y0, x1, y1 in taken
+            right, above = panel.transData.transform((x, y)) * points
+            wide = LETTER * len(text)
+            for side, height in PLACES:
+                start, low = right + side - wide * (side < 0), above + height
+                end, top = start + wide, low + TEXT_HEIGHT
+                inside = start > frame.x0 * points and end < frame.x1 * points
+                inside &= low > frame.y0 * points and top < frame.y1 * points
+                if (
+                    inside
+                    and not any(
+                        start < x1 and x0 < end and low < y1 and y0 < top
+                        for x0, y0, x1, y1 in taken
+                    )
+                    and not any(
+                        np.any((start < at) & (at < end) & (low < up) & (up < top))
+                        for at, up in curves
+                    )
                 ):
-                    taken.append(box)
+                    taken.append((start, low, end, top))
                     where = {"xytext": (side, height), "textcoords": "offset points"}
                     side_of = "right" if side < 0 else "left"
                     panel.annotate(_text(text), (x, y), ha=side_of, fontsize=7.0, **where)
                     break
+
+
+def _filled(corners: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
+    """Return points of a line, `parts` of them for each of its segments (2, points)."""
+    positions = np.linspace(0.0, len(corners) - 1.0, 1 + parts * (len(corners) - 1))
+    known = np.arange(len(corners))
+    return np.array([np.interp(positions, known, corners[:, axis]) for axis in (0, 1)])
 
 
 def _draw_bars(panel: Any, chart: drawings.BarChart) -> None:  # noqa: ANN401 - axes of matplotlib
@@ -253,6 +305,8 @@ def _draw_bars(panel: Any, chart: drawings.BarChart) -> None:  # noqa: ANN401 - 
             panel.annotate(_text(typeset(bar.text)), end, **where)
     _name_rows(panel, [bar.name for bar in chart.bars])
     panel.margins(x=0.2)  # labels at both ends
+    if chart.values.top is not None:
+        panel.set_xlim(0.0, (1.0 + TOP_MARGIN) * chart.values.top)
     _set_axis(panel, "x", chart.values)
 
 
@@ -279,6 +333,7 @@ def _draw_stacks(panel: Any, chart: drawings.StackedBars) -> None:  # noqa: ANN4
         left = [start + value for start, value in zip(left, part.values, strict=True)]
     panel.use_sticky_edges = False  # a part of no length ends no axis
     _name_rows(panel, chart.names)
+    panel.set_xlim(0.0, drawings.ROOM * max(left, default=1.0) or 1.0)
     _set_axis(panel, "x", chart.values)
     panel.set_xlim(left=0.0)
     _place_legend(panel)
@@ -368,6 +423,7 @@ def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN4
         MaxNLocator,
         NullFormatter,
         PercentFormatter,
+        StrMethodFormatter,
     )
 
     side = getattr(panel, f"{name}axis")
@@ -380,6 +436,7 @@ def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN4
         side.set_minor_formatter(NullFormatter())
     elif axis.unit == "count":
         side.set_major_locator(MaxNLocator(integer=True))
+        side.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     if axis.unit == "%":
         shares = PercentFormatter(1.0)
         side.set_major_formatter((lambda x, _: f"{100.0 * x:.3g}%") if axis.log else shares)
@@ -392,7 +449,9 @@ def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN4
 
 def _name_rows(panel: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - axes of matplotlib
     """Name horizontal bars at the left, the first on top."""
-    panel.set_yticks(range(len(names)), [_text(fill(name, ROW_LETTERS)) for name in names])
+    named = [_text(fill(name, ROW_LETTERS, max_lines=2, placeholder=" …")) for name in names]
+    panel.set_yticks(range(len(names)), named)
+    panel.tick_params(axis="y", length=0.0)
     panel.set_ylim(len(names) - 0.5, -0.5)
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.12)

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def joined_page(
-    pages: Sequence[Page], *, reproduce: str, title: str = "", front: Sequence[Section] = ()
+    pages: Sequence[Page],
+    *,
+    reproduce: str,
+    title: str = "",
+    front: Sequence[Section] = (),
+    names: Sequence[str] = (),
 ) -> Page:
     """Return the pages of answers as one: what they conclude, then each answer, then evidence.
 
@@ -23,13 +28,14 @@ def joined_page(
         pages: One or more.
         title: By default that of the only page, or their number.
         front: The conclusion; its table is in place of key numbers side by side.
+        names: Names of the pages, before the titles of their sections; by default numbers.
     """
     labels = dict.fromkeys(value.label for page in pages for value in page.values)
     values = [
         {value.label: _with_interval(value.value, value.interval) for value in page.values}
         for page in pages
     ]
-    numbers = [str(number) for number, _ in enumerate(pages, 1)]
+    numbers = names or [str(number) for number, _ in enumerate(pages, 1)]
     rows = [[label, *(row.get(label, "-") for row in values)] for label in labels]
     answers = Table(head=("", *numbers), rows=rows)
     questions = [

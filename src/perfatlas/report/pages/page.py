@@ -186,6 +186,11 @@ class Page:
         """The question in a line."""
         return "; ".join(self.lines)
 
+    @property
+    def heading(self) -> str:
+        """The title and the question, for an image without the page."""
+        return "; ".join(filter(None, (self.title, self.subtitle)))
+
     @cached_property
     def shown(self) -> list[Section]:
         """The sections of an HTML page or a Markdown document."""
@@ -235,7 +240,7 @@ class Page:
             MissingDependencyError: matplotlib is not installed.
             UsageError: There is no such chart.
         """
-        return charts.drawn_figure(self.chosen("kind", kind))
+        return charts.drawn_figure(self.chosen("kind", kind), self.heading)
 
     def text(self) -> str:
         """Return the question and the key numbers with their intervals as a few lines."""

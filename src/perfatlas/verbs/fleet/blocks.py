@@ -258,7 +258,6 @@ def fleet_page(
     causes, jobs = facts["causes"], facts["jobs"]
     return pages.Page(
         command="fleet report",
-        has_figures=False,
         title=f"Failures of {name}",
         summary=[
             _size(facts),

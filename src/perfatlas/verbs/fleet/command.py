@@ -16,12 +16,13 @@ from perfatlas.commands.flags import (
     WITHOUT_NEGATIVE_FLAG,
     Count,
     File,
+    PageFlags,
     PageScript,
     Seconds,
     changed_flags,
     default,
 )
-from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.commands.output import envelope, print_json, require, write_page_files
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.fleets import FleetFit
     from perfatlas.reliability.telemetry.formats import ImportOptions
     from perfatlas.reliability.telemetry.history import History
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Format = str
 else:
@@ -303,6 +304,8 @@ class ReportFlags:
         node: Host of a log whose lines name none.
         output: The HTML page.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
+        figure: Write the charts of the page as an image: PNG, SVG or PDF.
+        figure_chart: Write only the chart of this title, or part of a title, to --figure.
         json: Print the contents as one JSON object.
     """
 
@@ -312,6 +315,8 @@ class ReportFlags:
     node: str | None = None
     output: Annotated[File | None, Parameter(alias="-o")] = None
     html_script: PageScript = None
+    figure: File | None = None
+    figure_chart: str | None = None
     json: Annotated[bool, SWITCH] = False
 
 
@@ -324,20 +329,27 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
         flags: Output of the page.
     """
     from perfatlas.reliability.fleet.model import shipped_fleets
+    from perfatlas.report.pages import page_html
 
     flags = flags or ReportFlags()
-    if not flags.json:
+    if not flags.json and flags.figure is None:
         require(changed_flags(flags), ("output",), example=example_of("fleet report"))
-    if flags.output is not None:
-        check_writable(flags.output)
+    image = PageFlags(figure=flags.figure, figure_chart=flags.figure_chart)
+    image.check()
+    for path in filter(None, (flags.output, flags.figure)):
+        check_writable(path)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"
     if is_fleet and flags.format:
         raise UsageError(f"--format {flags.format}: '{subject}' is a fleet, not a log")
     facts = _fleet(subject) if is_fleet else _history(subject, flags)
     read = {name: value for name in LOG if (value := getattr(flags, name)) is not None}
     answer = envelope("fleet report", results=facts, scenario={"subject": subject, **read})
-    if flags.output is not None:
-        _write(flags.output, answer, script=flags.html_script or "inline")
+    if flags.output is not None or flags.figure is not None:
+        page = _page(answer, flags)
+        if flags.output is not None:
+            write_atomic(flags.output, page_html(page, script=flags.html_script or "inline"))
+            sys.stderr.write(printable(f"perfatlas: --output written to {flags.output}\n"))
+        write_page_files(image, page)
     if flags.json:
         print_json(answer)
     return 0
@@ -364,12 +376,11 @@ def _history(subject: str, flags: ReportFlags) -> dict[str, Any]:
     return {"history": history_facts(history)}
 
 
-def _write(path: File, answer: Mapping[str, Any], *, script: Script) -> None:
-    from perfatlas.report.pages import page_html
+def _page(answer: Mapping[str, Any], flags: ReportFlags) -> Page:
     from perfatlas.verbs.fleet.blocks import report_page
 
-    asked = {**answer["scenario"], "output": path}
-    words = [f"--{name}={value}" for name, value in asked.items() if name != "subject"]
-    line = shlex.join(["perfatlas", "fleet", "report", asked["subject"], *words])
-    write_atomic(path, page_html(report_page(answer, reproduce=line), script=script))
-    sys.stderr.write(printable(f"perfatlas: --output written to {path}\n"))
+    asked = {**answer["scenario"], "output": flags.output}
+    subject = asked.pop("subject")
+    words = [f"--{name}={value}" for name, value in asked.items() if value is not None]
+    line = shlex.join(["perfatlas", "fleet", "report", subject, *words])
+    return report_page(answer, reproduce=line)

@@ -94,13 +94,13 @@ def report(*answers: str, flags: ReportFlags | None = None) -> int:
     pages = [_page(answer) for answer in answers]
     line = shlex.join(["perfatlas", "report", *answers, "--output", str(flags.output)])
     try:
-        title, front = concluded([page.answer for page in pages])
+        title, front, names = concluded([page.answer for page in pages])
     except OTHER_FORM as problem:
         raise InvalidSpecError(
             f"{', '.join(answers)}: results that {__version__} of perfatlas cannot compare, as"
             f" {type(problem).__name__}: {problem}; write the answers again with --json"
         ) from problem
-    whole = joined_page(pages, reproduce=line, title=title, front=front)
+    whole = joined_page(pages, reproduce=line, title=title, front=front, names=names)
     if suffix == ".html":
         write_atomic(flags.output, page_html(whole, script=flags.html_script or "inline"))
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.commands.output import fits
 from perfatlas.quantities import HOUR_S
 from perfatlas.report import pages, text
+from perfatlas.verbs.report.plain import plain_summary
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -33,10 +34,16 @@ PRICED: Final = {  # cost -> the rate of a GPU that it divides
     "usd_per_million_tokens": "tokens_per_s_per_gpu",
 }
 MILLION: Final = 1e6  # tokens
-FIRST: Final = ("model", "system", "engine", "format")  # fields that name a scenario
+FIRST: Final = ("model", "system", "engine", "format", "gemm_format")  # fields that name a scenario
 LOADS: Final = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "global_batch")
+DEGREES: Final = ("tp", "pp", "cp", "ep", "attention_dp", "dp")
+CONDITIONS: Final = {  # row of the table -> the fields whose values it has
+    "format": ("format", "gemm_format", "moe_format"),
+    "KV cache format": ("kv_format",),
+    "engine": ("engine", "framework"),
+}
 MAX_ROWS: Final = 8  # of the table
-MAX_TITLE: Final = 60  # letters of the names in it
+MAX_TITLE: Final = 72  # letters of the names in it
 SAME: Final = 1e-9  # relative difference of equal results
 
 
@@ -49,17 +56,21 @@ class Scenario(NamedTuple):
     name: str = ""  # What tells it from the others
 
 
-def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section]]:
-    """Return the title of a report and its first sections, neither for a single scenario."""
+def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section], list[str]]:
+    """Return the title of a report, its first sections and names of its answers.
+
+    There is neither for a single scenario; answers of one command and one scenario each have names.
+    """
     found = _named([scenario for answer in answers for scenario in _scenarios(answer)])
     if len(found) < 2:
-        return "", []
+        return "", [], []
     verbs = " and ".join(dict.fromkeys(one.verb for one in found))
     fitting = [one for one in found if fits({"results": one.results})]
     names = [name for name in text.shown_metrics(found[0].results) if _all_have(fitting, name)]
     subjects = [next((n for n in group if n in names), "") for group in SUBJECTS]
     chosen = [name for name in subjects if name] or names[:1]
     title = _title(found)
+    brief = ""
     if len({one.verb for one in found}) > 1:
         title, chosen, names = f"Answers of {verbs}", [], []
         said = [f"The answers answer different questions ({verbs}): none wins over another."]
@@ -67,15 +78,17 @@ def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section]]:
         said, chosen = ["There are no two scenarios that fit and have a metric in common."], []
     else:
         ranked = {name: _ranked(fitting, name) for name in chosen}
-        said = [*_verdicts(ranked), *_price(ranked, subjects), *_differ(fitting)]
+        price = _price_limit(ranked, subjects)
+        said = [*_verdicts(ranked), *_price(ranked, subjects, price), *_differ(fitting)]
+        brief = plain_summary(found, ranked, subjects, price)
         said += _measure(answers, ranked)
     said += [f"{one.name} does not fit in memory." for one in found if one not in fitting]
-    sections = [pages.Section(title="Conclusion", blocks=said)]
+    sections = [pages.Section(title="In short", blocks=[brief])] if brief else []
+    sections.append(pages.Section(title="Conclusion", blocks=said))
     if rows := [*chosen, *(name for name in names if name not in chosen)][:MAX_ROWS]:
         head = ("", *(one.name for one in found))
         cells = [[text.label_of(name), *(_cell(one, name) for one in found)] for name in rows]
-        if any("plan" in one.results for one in found):
-            cells.insert(0, ["plan", *(str(one.results.get("plan", "-")) for one in found)])
+        cells = [*_plans(found), *cells]
         sections.append(pages.Section(title="Results", blocks=[pages.Table(head=head, rows=cells)]))
     if len(answers) > 1:  # one has its own pictures
         sections += [
@@ -86,7 +99,10 @@ def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section]]:
             )
             for name in chosen
         ]
-    return title, sections
+    names = [one.name for one in found]
+    if len({one.verb for one in found}) > 1 or len(names) != len(answers):
+        names = []
+    return title, sections, names
 
 
 def _scenarios(answer: Answer) -> list[Scenario]:
@@ -105,13 +121,16 @@ def _scenarios(answer: Answer) -> list[Scenario]:
 
 def _named(found: Sequence[Scenario]) -> list[Scenario]:
     """Return scenarios with names made of the fewest fields that tell them apart."""
-    fields = [*FIRST, *(name for one in found for name in one.fields if name not in FIRST)]
+    fields = [*FIRST, "plan", *(name for one in found for name in one.fields)]
     names = [""] * len(found)
     for field in dict.fromkeys(fields):
-        values = [text.format_value(field, one.fields.get(field)) for one in found]
+        values = [
+            _plan(one) if field == "plan" else text.format_value(field, one.fields.get(field))
+            for one in found
+        ]
         if len(set(values)) == 1 or field == "label":
             continue
-        words = values if field in FIRST else [f"{field} {value}" for value in values]
+        words = values if field in (*FIRST, "plan") else [f"{field} {value}" for value in values]
         longer = [" ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]
         names = longer if len(set(longer)) > len(set(names)) else names
         if len(set(names)) == len(found):
@@ -121,10 +140,41 @@ def _named(found: Sequence[Scenario]) -> list[Scenario]:
     return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
 
 
+def _plans(found: Sequence[Scenario]) -> list[list[str]]:
+    """Return rows of a table: GPUs, parallel plan, formats and engine, where they differ."""
+    rows = [["GPUs", *(text.format_value("gpus", one.results.get("gpus")) for one in found)]]
+    rows.append(["plan", *map(_plan, found)])
+    rows += [
+        [label, *(", ".join(_formats(one.fields, names)) or "-" for one in found)]
+        for label, names in CONDITIONS.items()
+    ]
+    return [row for row in rows if len(set(row[1:])) > 1]
+
+
+def _plan(one: Scenario) -> str:
+    """Return the plan of a search, or the degrees of parallelism that are above 1."""
+    if one.results.get("plan"):
+        return str(one.results["plan"])
+    degrees = ((name, one.fields.get(name)) for name in DEGREES)
+    return (
+        ", ".join(f"{name} {value}" for name, value in degrees if value and value != 1) or "1 GPU"
+    )
+
+
+def _formats(fields: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Return the values of fields, each once, in order."""
+    return list(dict.fromkeys(str(fields[name]) for name in names if fields.get(name)))
+
+
 def _title(found: Sequence[Scenario]) -> str:
     """Return what differs, of what is equal."""
     models = {str(one.fields.get("model", one.verb)) for one in found}
-    names = " or ".join(one.name for one in found)
+    plans = next((row[1:] for row in _plans(found) if row[0] == "plan"), [""] * len(found))
+    parts = zip((one.name for one in found), plans, strict=True)
+    shown = [name if not plan or plan in name else f"{name} ({plan})" for name, plan in parts]
+    names = " or ".join(shown)
+    if len(names) > MAX_TITLE:
+        names = " or ".join(one.name for one in found)
     names = names if len(names) <= MAX_TITLE else f"{len(found)} scenarios"
     return f"{models.pop()}: {names}" if len(models) == 1 else names
 
@@ -182,16 +232,32 @@ def _verdict(name: str, best: Scenario, second: Scenario) -> str:
     return f"{led}; certain, as the 90% interval of the ratio is {interval}."
 
 
-def _price(ranked: Mapping[str, Sequence[Scenario]], subjects: Sequence[str]) -> list[str]:
+def _price_limit(
+    ranked: Mapping[str, Sequence[Scenario]], subjects: Sequence[str]
+) -> tuple[float, float] | None:
+    """Return up to which price of a GPU-hour the cheapest scenario stays so, and its own [USD]."""
+    rate, cost = subjects[:2]
+    if PRICED.get(cost) != rate:
+        return None
+    best, second = ranked[cost][:2]
+    assumed, limit = (
+        one.results[cost] * best.results[rate] * HOUR_S / MILLION for one in (best, second)
+    )
+    return limit, assumed
+
+
+def _price(
+    ranked: Mapping[str, Sequence[Scenario]],
+    subjects: Sequence[str],
+    price: tuple[float, float] | None,
+) -> list[str]:
     """Return up to which price of a GPU-hour the cheapest scenario stays so."""
     rate, cost = subjects[:2]
-    if PRICED.get(cost) == rate:
-        best, second = ranked[cost][:2]
-        assumed, limit = (
-            one.results[cost] * best.results[rate] * HOUR_S / MILLION for one in (best, second)
-        )
+    if price is not None:
+        best = ranked[cost][0]
         told = (
-            f"{best.name} wins on cost up to {limit:.2f} USD per GPU-hour, priced at {assumed:.2f}"
+            f"{best.name} wins on cost up to {price[0]:.2f} USD per GPU-hour, priced at"
+            f" {price[1]:.2f}"
         )
     elif not cost and rate in PRICED.values():
         best, second = ranked[rate][:2]

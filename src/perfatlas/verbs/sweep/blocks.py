@@ -77,11 +77,15 @@ def sweep_page(answer: Row, columns: Columns | None = None, *, reproduce: str) -
         }
         sections.append(Section(title="Best rows", blocks=[Table.of(best, cells, tuple(cells))]))
     names = [_words(name) for factor in factors for name in factor]
-    by = f" by {_listed(names)}" if names else ""
+    title = f"{study['verb']}: {label_of(objective)}" if objective else str(study["verb"])
+    fixed = study.get("scenario", {})
+    for word, name in (("of", "model"), ("on", "system")):
+        title += f" {word} {fixed[name]}" if objective and name in fixed else ""
+    title += f" by {_listed(names)}" if objective and names else ""
     return results_page(
         answer,
         *sections,
-        title=f"{study['verb']}: {label_of(objective)}{by}" if objective else study["verb"],
+        title=title,
         lines=(),
         shown=Values(all=_summary(results, flattened(study.get("scenario", {})))),
         reproduce=reproduce,

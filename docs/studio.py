@@ -1,0 +1,70 @@
+"""Renew the picture of the studio in the README: `python docs/studio.py`.
+
+It asks `perfatlas web` an estimate beside a pinned one, in the Chromium of the system.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from playwright.sync_api import sync_playwright
+
+ROOT: Final = Path(__file__).parents[1]
+IMAGE: Final = ROOT / "docs" / "images" / "studio.png"
+WIDTH: Final = 1400  # pixels
+HEIGHT: Final = 940  # pixels
+MAX_BYTES: Final = 200_000
+ASKED: Final = {
+    "model": "meta-llama/Llama-3.1-70B-Instruct",
+    "format": "fp8",
+    "gpus": "4",
+    "tp": "4",
+    "batch": "64",
+    "isl": "2048",
+    "osl": "512",
+}
+
+
+def photograph(address: str) -> None:
+    """Write the picture of an answer beside a pinned one."""
+    pinned = urlencode({**ASKED, "system": "h200_sxm"})
+    asked = urlencode({**ASKED, "system": "b200_sxm", "pin": pinned})
+    with sync_playwright() as program:
+        browser = program.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("chromium-browser"),
+            args=["--no-sandbox"],
+        )
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page.goto(f"{address}/estimate?{asked}")
+        page.wait_for_selector("#answer .values")
+        page.screenshot(path=IMAGE)
+        browser.close()
+
+
+def main() -> int:
+    """Start a server, take the picture, and refuse one that is too large."""
+    command = [sys.executable, "-m", "perfatlas", "web", "--port=0", "--workers=1"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "XDG_DATA_HOME": folder}  # no question of the user is shown
+        with subprocess.Popen(  # noqa: S603 - our own program
+            command, stderr=subprocess.PIPE, text=True, env=environment
+        ) as server:
+            try:
+                assert server.stderr is not None  # noqa: S101 - it is a pipe
+                photograph(server.stderr.readline().split()[1].rstrip(";"))
+            finally:
+                server.terminate()
+    size = IMAGE.stat().st_size
+    sys.stdout.write(f"{IMAGE.relative_to(ROOT)}: {size:,} bytes\n")
+    return int(size > MAX_BYTES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
