@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
-import json
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.commands.flags import FlagsSignature
-from perfatlas.commands.output import refused_command
+from perfatlas.commands.flags import FlagsSignature, positional_fields, read_words
+from perfatlas.commands.output import collected_json, flag_arguments, refused_command
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError
+from perfatlas.web.questions import SWITCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from cyclopts import CycloptsError
@@ -92,13 +94,14 @@ def answer_command_line(
     """
     from cyclopts import CycloptsError
 
-    out = io.StringIO()
-    arguments = [*words, "--json"]
-    if page:
-        arguments += [f"--html={page}", "--html-script=none"]
+    options = {"json": True} | ({"html": page, "html_script": "none"} if page else {})
     try:
-        with redirect_stdout(out), redirect_stderr(_Lines(tell)):
-            _run(command, arguments)
+        with (
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(_Lines(tell)),
+            collected_json() as answers,
+        ):
+            _run(command, words[len(command.split()) :], options)
     except (CycloptsError, PerfatlasError) as problem:
         return _refused(problem, words)
     except MemoryError:
@@ -107,7 +110,7 @@ def answer_command_line(
     if page and page.exists():
         body = page.read_text("utf-8")
         page.unlink()
-    return Reply(200, json.loads(out.getvalue()), _body(body))
+    return Reply(200, answers[0], _body(body))
 
 
 def _body(page: str) -> str:
@@ -116,22 +119,36 @@ def _body(page: str) -> str:
     return inside.partition(SCRIPT_TAG)[0]
 
 
-def _run(command: str, words: Sequence[str]) -> None:
-    """Run a command as the command line does."""
-    from cyclopts import App, CycloptsError
+def _run(command: str, words: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Run a command as the command line does.
+
+    Args:
+        words: What follows the command.
+        options: Its flags that are no fields, by name.
+    """
+    from cyclopts import App
 
     package, row = commands()[command]
     module, _, name = row.run.partition(":")
     function = getattr(import_module(f"{package}.{module}"), name)
-    app = App(name=command, help_flags=(), version_flags=(), result_action="return_value")
-    app.default(function)
-    arguments = list(words[len(command.split()) :])
+    call: Callable[[], int] | None = None
     signature = getattr(function, "__signature__", None)
     if isinstance(signature, FlagsSignature):
-        with suppress(CycloptsError), signature.limited_to(arguments):
-            app(arguments, exit_on_error=False, print_error=False)
-            return
-    app(arguments, exit_on_error=False, print_error=False)
+        with suppress(ValueError):  # of which that library says why, below
+            fields, others = read_words(command, words)
+            switches = {word[2:]: True for word in others}
+            if switches.keys() <= SWITCHES.get(command, {}).keys():
+                first = [fields.pop(name) for name in positional_fields(command) if name in fields]
+                arguments = flag_arguments(function, {**switches, **options})
+                call = partial(function, *first, flags=SimpleNamespace(**fields), **arguments)
+    if call is not None:
+        call()
+        return
+    app = App(name=command, help_flags=(), version_flags=(), result_action="return_value")
+    app.default(function)
+    flags = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    stated = [flag if value is True else f"{flag}={value}" for flag, value in flags.items()]
+    app([*words, *stated], exit_on_error=False, print_error=False)
 
 
 def _refused(problem: CycloptsError | PerfatlasError, words: Sequence[str]) -> Reply:
