@@ -55,17 +55,18 @@ class Reply(NamedTuple):
 
 
 class _Lines(io.StringIO):
-    """A stream that passes on every complete line."""
+    """A stream that passes on every complete line, unless it names a file of the server."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], file: Path | None) -> None:
         super().__init__()
-        self._tell = tell
+        self._tell, self._file = tell, file
         self._rest = ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in filter(str.strip, lines):
-            self._tell(line.removeprefix("perfatlas: "))
+            if not self._file or str(self._file) not in line:
+                self._tell(line.removeprefix("perfatlas: "))
         return len(text)
 
 
@@ -98,7 +99,7 @@ def answer_command_line(
     try:
         with (
             redirect_stdout(io.StringIO()),
-            redirect_stderr(_Lines(tell)),
+            redirect_stderr(_Lines(tell, page)),
             collected_json() as answers,
         ):
             _run(command, words[len(command.split()) :], options)

@@ -44,7 +44,7 @@ def frontier_chart(
     lines, links = [], []
     for (values, rows), name, colour in zip(questions, names, charts.COLOURS * 2, strict=False):
         line = charts.Line.of(rows, ALONG, UP, name, colour)
-        details = ["<br>".join(_hover(row)) for row in rows]
+        details = ["\n".join(_hover(row)) for row in rows]
         if len(questions) > MAX_BANDS:
             line = line._replace(low=(), high=())
         lines.append(line._replace(details=details))
@@ -64,4 +64,4 @@ def _hover(row: Mapping[str, Any]) -> list[str]:
     """Return the plan of a point and its metrics, as lines."""
     shown = [f"{label_of(name, short=True)} {format_value(name, row[name])}" for name in HOVER
              if row.get(name) is not None]  # fmt: skip
-    return [f"batch {row['batch']}, {row['gpus']} GPUs", *shown]
+    return [f"batch {row['batch']}, {counted(row['gpus'], 'GPU')}", *shown]
