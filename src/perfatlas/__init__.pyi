@@ -5596,13 +5596,22 @@ def fleet_report(
     subject: str,
     /,
     *,
+    format: Literal["kubernetes", "sacct", "slurm_events", "table", "xid"] | None = None,
+    zone: str | None = None,
+    year: int | None = None,
+    node: str | None = None,
     output: str | Path | None = None,
     html_script: Literal["inline", "cdn", "none"] | None = None,
 ) -> dict[str, Any]:
     """Return what `perfatlas fleet report --json` prints.
 
     Args:
-        subject: A fleet (llama3, rsc1 or a TOML file) or a history (a table of fleet import).
+        subject: A fleet (llama3, rsc1 or a TOML file), a history (a table of fleet import), or a
+            log with --format.
+        format: Format of a log of a cluster; a fleet and a history need none.
+        zone: Time zone of times without one, such as UTC or Europe/Berlin.
+        year: Year of the first line of a log whose times have none.
+        node: Host of a log whose lines name none.
         output: The HTML page.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
     """
@@ -5709,11 +5718,24 @@ def runs_rm(*runs: str, interrupted: bool = False) -> dict[str, Any]:
         *runs: Their ids, or the beginning of each.
     """
 
-def runs_show(run: str, /) -> dict[str, Any]:
+def runs_show(
+    run: str,
+    /,
+    *,
+    html: str | Path | None = None,
+    html_script: Literal["inline", "cdn", "none"] | None = None,
+    figure: str | Path | None = None,
+    figure_chart: str | None = None,
+) -> dict[str, Any]:
     """Return what `perfatlas runs show --json` prints.
 
     Args:
         run: Its name, its id, or the beginning of its id.
+        html: Write an HTML page with charts.
+        html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
+        figure: Write the charts of the page as an image, by extension PNG, SVG or PDF; needs
+            matplotlib (pip install '.[plot]').
+        figure_chart: Write only the chart of this title, or part of a title, to --figure.
     """
 
 def validate_here() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
@@ -14,6 +15,7 @@ from perfatlas.commands.output import collected_json, flag_arguments, refused_co
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError
 from perfatlas.web.questions import SWITCHES
+from perfatlas.web.uploads import located, without_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +32,8 @@ STATUS_OF_ERROR: Final = {  # HTTP status by error code
     "busy": 503,
     "time_limit": 504,
 }
+PAGE_FLAGS: Final = {"fleet report": "output", "report": "output"}  # where not html
+PAGE_ONLY: Final = ("report",)  # commands without --json
 STATUS_OF_OTHERS: Final = 422  # of other errors
 
 
@@ -71,15 +75,21 @@ class _Lines(io.StringIO):
 
 
 def answer_command_line(
-    words: Sequence[str], *, command: str, page: Path | None, tell: Callable[[str], None]
+    words: Sequence[str],
+    *,
+    command: str,
+    page: Path | None,
+    tell: Callable[[str], None],
+    uploads: str = "",
 ) -> Reply:
     """Return the reply to a command line, the same that --json and --html write.
 
     Args:
-        words: The command line, which names no files.
+        words: The command line, which names no files but those of clients.
         command: The command that the words begin with.
         page: A file that the page is written to, read from and deleted; None for no page.
         tell: Gets each line of progress; it must not write to stdout.
+        uploads: The folder of files of clients, which the reply does not name.
 
     Example:
         >>> import tempfile
@@ -95,23 +105,32 @@ def answer_command_line(
     """
     from cyclopts import CycloptsError
 
-    options = {"json": True} | ({"html": page, "html_script": "none"} if page else {})
+    with_paths = list(words)
+    options: dict[str, Any] = {} if command in PAGE_ONLY else {"json": True}
+    if page:
+        options |= {PAGE_FLAGS.get(command, "html"): page, "html_script": "none"}
     try:
+        with_paths = located(words, uploads)
         with (
             redirect_stdout(io.StringIO()),
             redirect_stderr(_Lines(tell, page)),
             collected_json() as answers,
         ):
-            _run(command, words[len(command.split()) :], options)
+            _run(command, with_paths[len(command.split()) :], options)
     except (CycloptsError, PerfatlasError) as problem:
-        return _refused(problem, words)
+        reply = _refused(problem, words)
+        text = without_paths(json.dumps(reply.answer), uploads)
+        return reply._replace(answer=json.loads(text))
     except MemoryError:
         return Reply.refused("too_large", "the question needs more memory than a worker has")
     body = ""
     if page and page.exists():
-        body = page.read_text("utf-8")
+        body = page.read_text("utf-8").replace(f"{page.parent}/", "")
         page.unlink()
-    return Reply(200, answers[0], _body(body))
+    answer = answers[0] if answers else {}
+    if with_paths != list(words):
+        answer = json.loads(without_paths(json.dumps(answer), uploads))
+    return Reply(200, answer, _body(without_paths(body, uploads)))
 
 
 def _body(page: str) -> str:

@@ -27,7 +27,6 @@ from perfatlas.web.asking import (
     LONG,
     MAX_REQUEST_BYTES,
     OTHER_SITE,
-    TOO_LARGE,
     TOO_SLOW,
     drop_progress,
     is_same_origin,
@@ -37,11 +36,13 @@ from perfatlas.web.asking import (
     replied,
     request_body,
     set_once,
+    too_large,
     while_there,
     workers_of,
 )
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.changes import change_text
+from perfatlas.web.collected import report_address, report_page, runs_page, upload, words_of
 from perfatlas.web.exports import kinds_of
 from perfatlas.web.first_page import (
     exported_file,
@@ -53,13 +54,22 @@ from perfatlas.web.first_page import (
 from perfatlas.web.forms import form_of, path_of
 from perfatlas.web.jobs import Jobs
 from perfatlas.web.pins import PIN, Pinned, address, compared, names_of, read_pins
-from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields, typical_fields
+from perfatlas.web.questions import (
+    FORMS,
+    SWEEP,
+    SWITCHES,
+    command_words,
+    form_fields,
+    typical_fields,
+)
 from perfatlas.web.rendering import fragment, html_page, rendered
 from perfatlas.web.sliders import PREFIX, Slider, moved, sliders_of
+from perfatlas.web.sweep_form import SWEPT
+from perfatlas.web.uploads import MAX_FILE_BYTES, Uploads, without_references
 from perfatlas.web.workers import SEARCH_NICENESS, Question, Settings, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -97,10 +107,13 @@ def web_application(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.short = Workers(settings.workers, settings.short_limit_s)
+        app.state.uploads = uploads = Uploads()
+        app.state.short = Workers(settings.workers, settings.short_limit_s, uploads)
         app.state.page_after_s = settings.page_after_s
         app.state.answers, app.state.systems = {}, {}
-        app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, SEARCH_NICENESS)
+        app.state.long = Workers(
+            max(1, settings.workers - 1), settings.limit_s, uploads, SEARCH_NICENESS
+        )
         app.state.jobs = Jobs(app.state.long)
         try:
             yield
@@ -108,6 +121,7 @@ def web_application(settings: Settings) -> FastAPI:
             app.state.jobs.close()
             app.state.short.close()
             app.state.long.close()
+            uploads.close()
 
     app = FastAPI(
         title="perfatlas", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
@@ -121,6 +135,9 @@ def web_application(settings: Settings) -> FastAPI:
     app.add_api_route("/progress/{key}", _progress, include_in_schema=False)
     app.add_api_route("/cancel/{key}", _cancel, methods=["POST"], include_in_schema=False)
     app.add_api_route("/saved", saved_question, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/uploads/{name}", upload, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/runs", runs_page, include_in_schema=False)
+    app.add_api_route("/report", report_page, include_in_schema=False)
     app.add_api_route("/frontier", frontier_part, include_in_schema=False)
     app.add_api_route("/export/{kind}/{name:path}", exported_file, include_in_schema=False)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
@@ -157,7 +174,7 @@ class _Guarded:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             length, host = headers.get("content-length", "0"), headers.get("host", "")
-            size = int(length) if length.isdecimal() else MAX_REQUEST_BYTES + 1
+            size = int(length) if length.isdecimal() else MAX_FILE_BYTES + 1
             if self._is_local and not _is_loopback(name := _host_name(host)) and name != self._host:
                 text = f"the request is for the host {repr_for_error(host)}"
                 text += ", and this server is localhost or an address of it"
@@ -168,11 +185,18 @@ class _Guarded:
                 and headers.get("sec-fetch-dest") == "document"
             ):
                 answer = json_reply(OTHER_SITE)
-            elif max(size, len(scope["query_string"])) > MAX_REQUEST_BYTES:
-                answer = json_reply(TOO_LARGE)
+            elif size > (most := _most_bytes(scope["path"])):
+                answer = json_reply(too_large(most))
+            elif len(scope["query_string"]) > MAX_REQUEST_BYTES:
+                answer = json_reply(too_large())
             if scope["method"] == "HEAD":  # that of GET; the server drops its body
                 scope = {**scope, "method": "GET"}
         await answer(scope, receive, guarded)
+
+
+def _most_bytes(path: str) -> int:
+    """Return how many bytes a request may have."""
+    return MAX_FILE_BYTES if path.startswith("/uploads/") else MAX_REQUEST_BYTES
 
 
 def _host_name(header: str) -> str:
@@ -197,7 +221,7 @@ async def _http_error(request: Request, problem: Exception) -> Response:
     missing = f"there is no page {repr_for_error(request.url.path)}"
     texts = {404: missing, 405: "method not allowed"}
     reply = Reply.refused("usage", texts.get(status, "the request is invalid"), status=status)
-    reply = TOO_LARGE if status == TOO_LARGE.status else reply
+    reply = too_large() if status == 413 else reply
     headers = getattr(problem, "headers", None)
     if request.url.path.startswith("/api"):
         return JSONResponse(reply.answer, status, headers)
@@ -325,7 +349,7 @@ async def _api(request: Request, command: str) -> Response:
     """Answer a question with the object of --json."""
     try:
         values = await _posted(request) if request.method == "POST" else _values(request)
-        question = Question(command_words(command, values), command)
+        question = Question(await words_of(request, command, values), command)
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
     except TimeoutError:
@@ -351,7 +375,8 @@ async def _page(request: Request, command: str) -> Response:
         if len(kept) < len(pairs) and not (editing or _is_redraw(request)):
             return RedirectResponse(address(here, kept, pins) if kept else here, 303)
         values = kept if not editing else values
-        question = Question(command_words(command, values), command, has_page=True)
+        words = [] if editing else await words_of(request, command, values)
+        question = Question(words, command, has_page=True)
         for pin in pins:
             command_words(command, pin)
     except PerfatlasError as problem:
@@ -463,12 +488,20 @@ async def _part(
         for at, (name, pin) in enumerate(zip(names_of([*pins, values]), pins, strict=False))
     ]
     return {
-        "words": ["perfatlas", *map(shlex.quote, question.words)],
+        "words": _shown(question.words),
         "api": f"/api{here}?{urlencode(values)}",
         "exports": [
             (kind, f"/export/{kind}{here}?{urlencode(values)}")
             for kind in kinds_of(command, reply.answer)
         ],
+        "vary": address(
+            path_of(SWEEP),
+            {EDIT_PARAMETER: "yes", "verb": command, "question": urlencode(values)},
+            [],
+        )
+        if command in SWEPT
+        else "",
+        "report": report_address(command, [*pins, values]),
         "pin": "" if values in pins else address(here, values, [*pins, values]),
         "shown_address": address(here, values, pins),
         "pins": shown_pins,
@@ -503,8 +536,6 @@ async def _answer(
     jobs: Jobs = request.app.state.jobs
     link = address(path_of(question.command), values, [])
     key, job = jobs.ask(question, link)
-    if job.task is None:
-        raise HTTPException(503)
     await asyncio.wait({job.task}, timeout=request.app.state.page_after_s)
     top = _asked(question, values)
     if not job.task.done():
@@ -543,12 +574,17 @@ def _head(question: Question, values: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _shown(words: Sequence[str]) -> list[str]:
+    """Return a command line as its owner types it."""
+    return ["perfatlas", *(shlex.quote(without_references(word)) for word in words)]
+
+
 def _asked(question: Question, values: Mapping[str, str]) -> str:
     """Return the beginning of the page of a search: the question."""
     return rendered(
         "asked.html",
         **_head(question, values),
-        words=["perfatlas", *map(shlex.quote, question.words)],
+        words=_shown(question.words),
         api=f"/api{path_of(question.command)}?{urlencode(values)}",
     )
 

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
-LONG: Final = ("search", "search training", "simulate", "fleet schedule")
+LONG: Final = (
+    *("search", "search training", "simulate", "fleet schedule", "fleet plan", "fleet report"),
+    *("sweep", "profile", "validate serving"),
+)
+
+CHANGING: Final = ("runs show",)  # commands whose answer changes while others work
 
 DISCONNECT_CHECK_S: Final = 0.5  # between two looks at whether the client is still there
 
@@ -30,12 +35,6 @@ MAX_REQUEST_BYTES: Final = 32_768  # of a request
 
 REQUEST_LIMIT_S: Final = 10.0  # from the first byte of a request to its last
 
-TOO_LARGE: Final = Reply.refused(
-    "too_large",
-    f"the request has more than {MAX_REQUEST_BYTES:,} bytes, the most that this server reads",
-    status=413,
-)
-
 TOO_SLOW: Final = Reply.refused(
     "usage", f"the request did not arrive within {REQUEST_LIMIT_S:g} s", status=408
 )
@@ -43,6 +42,12 @@ TOO_SLOW: Final = Reply.refused(
 OTHER_SITE: Final = Reply.refused(
     "usage", "a page of another site asks; it may only link to pages of this server", status=403
 )
+
+
+def too_large(most: int = MAX_REQUEST_BYTES) -> Reply:
+    """Return the reply to a request of more bytes than are read."""
+    text = f"the request has more than {most:,} bytes, the most that this server reads"
+    return Reply.refused("too_large", text, status=413)
 
 
 def json_reply(reply: Reply) -> Response:
@@ -59,19 +64,25 @@ def set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
     return members
 
 
-async def request_body(request: Request) -> bytes:
+async def request_body(
+    request: Request, most: int = MAX_REQUEST_BYTES, limit_s: float = REQUEST_LIMIT_S
+) -> bytes:
     """Return the body of a request.
+
+    Args:
+        most: Bytes that it may have.
+        limit_s: Time in which it must arrive [s].
 
     Raises:
         HTTPException: It is too large.
         TimeoutError: It does not arrive in time.
     """
     body = bytearray()
-    async with asyncio.timeout(REQUEST_LIMIT_S):
+    async with asyncio.timeout(limit_s):
         async for part in request.stream():
             body += part
-            if len(body) > MAX_REQUEST_BYTES:
-                raise HTTPException(TOO_LARGE.status)
+            if len(body) > most:
+                raise HTTPException(413)
     return bytes(body)
 
 
@@ -107,7 +118,7 @@ async def replied(request: Request, question: Question) -> Reply:
         return known
     asking = workers_of(request, question.command).ask(question, drop_progress)
     reply = await while_there(request, asking)
-    if reply.is_answer:
+    if reply.is_answer and question.command not in CHANGING:
         answers[key] = (time.monotonic(), reply)
         while len(answers) > MAX_KEPT_ANSWERS:
             del answers[next(iter(answers))]
@@ -121,9 +132,9 @@ def kept_reply(request: Request, question: Question) -> Reply | None:
     return reply if time.monotonic() - asked_s < KEPT_S else None
 
 
-async def look_up(request: Request, words: list[str]) -> Reply:
-    """Return the reply to a command line of `catalog`."""
-    asking = request.app.state.short.ask(Question(words, "catalog"), drop_progress)
+async def look_up(request: Request, words: list[str], command: str = "catalog") -> Reply:
+    """Return the reply to a command line of a quick command."""
+    asking = request.app.state.short.ask(Question(words, command), drop_progress)
     return await while_there(request, asking)
 
 

@@ -75,6 +75,14 @@ CARDS: Final = (  # title, what it answers, a question, the address of its pictu
     ),
 )
 
+OWN_FILES: Final = (  # what a file is, the address that explains it, whether there may be several
+    ("profile of GPUs: what takes the time", "/profile?files=", True),
+    ("config.json of a model: how fast it would be", "/estimate?edit=yes&model=", False),
+    ("hardware file (TOML): a system of your own", "/estimate?edit=yes&system=", False),
+    ("results of a benchmark: beside the prediction", "/validate/serving?edit=yes&results=", True),
+    ("log of failures: what fails how often", "/fleet/report?edit=yes&subject=", False),
+)
+
 CHART_PARAMETER: Final = "chart"  # title of the chart of a picture
 
 
@@ -94,6 +102,7 @@ def _home_content(request: Request, problem: str = "") -> dict[str, Any]:
     ]
     return {
         "jobs": request.app.state.jobs.running(),
+        "own_files": OWN_FILES,
         "cards": CARDS, "saved": saved, "problem": problem, "verbs": verbs, "catalogs": CATALOGS
     }  # fmt: skip
 

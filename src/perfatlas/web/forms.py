@@ -15,7 +15,14 @@ from perfatlas.vocabulary.fields import (
     json_schema,
     needs_text,
 )
-from perfatlas.web.questions import FORMS, SWITCHES, catalog_field, form_fields, typical_fields
+from perfatlas.web.questions import (
+    FORMS,
+    SWITCHES,
+    TAKE_FILES,
+    catalog_field,
+    form_fields,
+    typical_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 NO_UNIT: Final = ("fraction", "ratio", "percent", "tokens")
+MAX_UNFOLDED: Final = 10  # fields of a form that shows all
 MAX_PLACEHOLDER: Final = 24  # characters that an input shows in full
 NO_FILE: Final = "Files can be named on the command line only"
 _NAMES_FILE: Final = re.compile(r"\b(file|path|profile)\b")
@@ -42,6 +50,8 @@ class Input(NamedTuple):
     listed: str = ""  # Catalog whose names complete the value, or ""
     placeholder: str = ""  # An example, or the default
     required: bool = False  # Whether it must be set
+    takes_file: bool = False  # Whether it may name a file of the client
+    several: bool = False  # Whether it may name several
 
 
 class Form(NamedTuple):
@@ -80,6 +90,7 @@ def form_of(command: str, values: Mapping[str, str]) -> Form:
     """
     fields, example = form_fields(command), typical_fields(command)
     first = {name for name, field in fields.items() if field.required} | set(example)
+    first |= set(fields) if len(fields) <= MAX_UNFOLDED else set()
     shown: list[Input] = []
     groups: dict[tuple[int, str], list[Input]] = {}
     lists: dict[str, Sequence[str]] = {}
@@ -124,7 +135,8 @@ def _input(field: Field, fields: Mapping[str, Field], example: str) -> Input:
         "Applies with": needs,
     }
     note_texts = [f"{label}: {text}" for label, text in notes.items() if text]
-    if catalog.catalog and _NAMES_FILE.search(field.row.text):
+    takes_file = field.is_file or catalog.catalog in TAKE_FILES
+    if catalog.catalog and not takes_file and _NAMES_FILE.search(field.row.text):
         note_texts.append(NO_FILE)
     unit = "" if field.unit in NO_UNIT else field.unit
     label = _UNIT_WORD.sub("", field.name) if unit else field.name
@@ -137,5 +149,7 @@ def _input(field: Field, fields: Mapping[str, Field], example: str) -> Input:
         unit=unit,
         choices=choices,
         listed=catalog.catalog if catalog.listed_by else "",
-        placeholder=default or (f"such as {example}" if example else "not set"),
+        placeholder=default or (f"such as {example}" if example and not choices else "not set"),
+        takes_file=takes_file,
+        several=field.type == list[str],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report import charts
 from perfatlas.report.text import format_value, label_of
 from perfatlas.web.pins import address, names_of

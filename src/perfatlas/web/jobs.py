@@ -26,12 +26,12 @@ class Job:
     address: str  # Its page
     lines: list[str] = field(default_factory=list)  # The last lines of progress
     began_s: float = field(default_factory=time.monotonic)
-    task: asyncio.Task[Reply] | None = None
+    task: asyncio.Task[Reply] = field(init=False)
 
     @property
     def is_running(self) -> bool:
         """Whether there is no reply yet."""
-        return self.task is not None and not self.task.done()
+        return not self.task.done()
 
     @property
     def running_s(self) -> float:
@@ -73,6 +73,10 @@ class Jobs:
                 del self._jobs[name]
         return key, job
 
+    async def reply(self, question: Question, address: str) -> Reply:
+        """Return the reply to a question; its job goes on if this is given up."""
+        return await asyncio.shield(self.ask(question, address)[1].task)
+
     async def _reply(self, key: str, job: Job) -> Reply:
         if (known := await asyncio.to_thread(kept_answer, key)) is not None:
             return Reply(*known)
@@ -87,7 +91,7 @@ class Jobs:
     def cancel(self, key: str) -> None:
         """End a job and its process."""
         job = self._jobs.pop(key, None)
-        if job and job.task:
+        if job:
             job.task.cancel()
 
     def close(self) -> None:
@@ -99,5 +103,5 @@ class Jobs:
 def _answered(job: Job) -> bool:
     """Return whether a job ended with an answer."""
     task = job.task
-    return bool(task and task.done() and not task.cancelled() and not task.exception()
+    return bool(task.done() and not task.cancelled() and not task.exception()
                 and task.result().is_answer)  # fmt: skip

@@ -12,7 +12,10 @@ from perfatlas.web.forms import path_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-COMMANDS_IN_HEADER: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
+COMMANDS_IN_HEADER: Final = (
+    *("estimate", "compare", "search", "simulate", "train", "goodput", "kernel gemm", "profile"),
+    "sweep",
+)
 
 
 def html_page(template: str, status: int, **content: object) -> Response:
@@ -45,6 +48,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     links = [(path_of(name), name.partition(" ")[0]) for name in COMMANDS_IN_HEADER]
-    environment.globals["links"] = [*links, ("/catalog/systems", "catalog")]
+    environment.globals["links"] = [
+        *links, ("/runs", "runs"), ("/report", "report"), ("/catalog/systems", "catalog")
+    ]  # fmt: skip
     environment.filters["typeset"] = typeset
     return environment

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
+    from perfatlas.web.uploads import Uploads
+
 PRELOADED_MODULES: Final = [
     "perfatlas.web.answers",
     "numpy",
@@ -73,7 +75,7 @@ class Question(NamedTuple):
     has_page: bool = False  # Whether its page is asked for
 
 
-def _work(connection: Connection, first_page: Path, priority: int) -> None:
+def _work(connection: Connection, first_page: Path, priority: int, uploads: str) -> None:
     """Answer questions until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     os.nice(priority)
@@ -97,29 +99,29 @@ def _work(connection: Connection, first_page: Path, priority: int) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             words, command, page = connection.recv()
-            send(answer_command_line(words, command=command, page=page, tell=send))
+            send(answer_command_line(words, command=command, page=page, tell=send, uploads=uploads))
 
 
 class _Worker:
     """A process, the connection to it and the folder that it writes to."""
 
-    def __init__(self, priority: int) -> None:
+    def __init__(self, priority: int, uploads: str) -> None:
         self.folder = _folder()
         self.answers = 0
         with contextlib.ExitStack() as unless_started:
             unless_started.callback(self.folder.cleanup)
             try:
-                self._start("forkserver", priority)
+                self._start("forkserver", priority, uploads)
             except OSError:  # that server has ended, or its socket in the temporary folder is gone
-                self._start("spawn", priority)
+                self._start("spawn", priority, uploads)
             unless_started.pop_all()
 
-    def _start(self, method: str, priority: int) -> None:
+    def _start(self, method: str, priority: int, uploads: str) -> None:
         context: Any = get_context(method)
         context.set_forkserver_preload(PRELOADED_MODULES)
         self.connection, other = context.Pipe()
         with other:
-            arguments = (other, self.page(), priority)
+            arguments = (other, self.page(), priority, uploads)
             self.process = context.Process(target=_work, args=arguments, daemon=True)
             self.process.start()
 
@@ -161,13 +163,16 @@ class Workers:
     Args:
         count: Number of processes.
         limit_s: Time limit of a question [s].
+        uploads: Files of clients, None for none.
         priority: Niceness of the processes; 0 is that of the server.
     """
 
-    def __init__(self, count: int, limit_s: float, priority: int = 0) -> None:
+    def __init__(
+        self, count: int, limit_s: float, uploads: Uploads | None = None, priority: int = 0
+    ) -> None:
         """Start the processes."""
-        self._limit_s, self._priority = limit_s, priority
-        self._idle: list[_Worker | None] = [_started(priority) for _ in range(count)]
+        self._limit_s, self._priority, self._uploads = limit_s, priority, uploads
+        self._idle: list[_Worker | None] = [self._started() for _ in range(count)]
         self._free = asyncio.Semaphore(count)
         self._waiting = 0
 
@@ -183,6 +188,8 @@ class Workers:
         Args:
             tell: Gets each line of progress.
         """
+        if self._uploads and (missing := self._uploads.missing(question.words)):
+            return Reply.refused("invalid", missing)
         if self._waiting >= MAX_WAITING_QUESTIONS:
             return Reply.refused("busy", "too many questions are waiting; ask later")
         self._waiting += 1
@@ -205,7 +212,7 @@ class Workers:
 
     async def _reply(self, question: Question, tell: Callable[[str], None]) -> Reply:
         """Put a question to an idle process, and keep it for the next one if it replied."""
-        worker = self._idle.pop(0) or _started(self._priority)
+        worker = self._idle.pop(0) or self._started()
         is_usable = False  # until there is a reply
         try:
             if not worker:
@@ -221,12 +228,11 @@ class Workers:
             self._idle.append(worker if is_usable else None)
             if worker and not is_usable:
                 worker.close()
-                self._idle[-1] = _started(self._priority)
+                self._idle[-1] = self._started()
 
-
-def _started(priority: int) -> _Worker | None:
-    """Return a process, or None if the system lacks files or memory for one now."""
-    try:
-        return _Worker(priority)
-    except OSError:
-        return None
+    def _started(self) -> _Worker | None:
+        """Return a process, or None if the system lacks files or memory for one now."""
+        try:
+            return _Worker(self._priority, str(self._uploads.path) if self._uploads else "")
+        except OSError:
+            return None

@@ -273,9 +273,9 @@ def _read(field: Field, text: str, *, lists: bool) -> Any:  # noqa: ANN401 - a v
         return word
     if field.number is not None:
         return _read_numbers(field, text, lists=lists)
-    if field.is_file or field.type is bool:
+    if field.type is bool:
         raise ValueError(text)
-    return text
+    return Path(text) if field.is_file else text
 
 
 def _read_numbers(field: Field, text: str, *, lists: bool) -> float | tuple[float, ...]:

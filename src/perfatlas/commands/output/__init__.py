@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         fits, print_json, reproduced, require, show_answer,
     )
     from perfatlas.commands.output.envelopes import envelope
-    from perfatlas.commands.output.page_files import write_page_files
+    from perfatlas.commands.output.page_files import run_page, write_page_files
     from perfatlas.commands.output.python import (
         answer_function, collected_json, flag_arguments,
     )

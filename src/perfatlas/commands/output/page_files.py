@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfatlas.commands.output.envelopes import envelope
+from perfatlas.declarations import page_of
 from perfatlas.files import write_atomic
-from perfatlas.quantities import printable
+from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
     from perfatlas.commands.flags import PageFlags
     from perfatlas.report.pages import Page
+    from perfatlas.studies import RunFolder
 
 
 def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
@@ -29,3 +32,18 @@ def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
         write_atomic(flags.figure, figure_bytes(charts, figure_format(flags.figure)))
     for flag, path in flags.files().items():
         sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{note}\n"))
+
+
+def run_page(run: RunFolder) -> Page:
+    """Return the page of a run of `sweep`.
+
+    Raises:
+        InvalidSpecError: It is not complete.
+    """
+    summary = run.summary()
+    if summary is None:
+        raise InvalidSpecError(f"run {run.id} is not complete: finish it with sweep --resume")
+    results = {"run": run.id, **summary}
+    answer = envelope("sweep", results=results, scenario={"study": run.describe()["study"]})
+    page: Page = page_of("sweep")(answer, run.pictured(), reproduce=f"perfatlas runs show {run.id}")
+    return page

@@ -128,15 +128,17 @@ def key_values(
 def _evidence(answer: Mapping[str, Any]) -> list[Section]:
     """Return the evidence of an answer: method, calibrations, assumptions, sources."""
     evidence = answer["evidence"]
-    method = METHODS.get(evidence["tier"]) or evidence_headline(evidence)
-    blocks: list[Block] = [f"Confidence: {method}."]
+    blocks: list[Block] = []
+    if evidence["tier"]:  # rows of a study have their own
+        method = METHODS.get(evidence["tier"]) or evidence_headline(evidence)
+        blocks.append(f"Confidence: {method}.")
     if calibrations := evidence.get("calibrations"):
         columns = {
             **CALIBRATION_COLUMNS,
             "measured with": lambda row: str(row.get("protocol") or ""),
         }
         blocks.append(Table.of(calibrations, columns, ("calibration", "measured with")))
-    sections = [Section(title="Evidence", blocks=blocks)]
+    sections = [Section(title="Evidence", blocks=blocks)] if blocks else []
     for title, name in (("Assumptions", "assumptions"), ("Sources", "sources")):
         if texts := evidence.get(name):
             sections.append(Section(title=title, blocks=[str(text) for text in texts]))

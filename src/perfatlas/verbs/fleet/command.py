@@ -24,7 +24,13 @@ from perfatlas.commands.flags import (
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import InvalidSpecError, counted, printable, repr_for_error
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UsageError,
+    counted,
+    printable,
+    repr_for_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.fleets import FleetFit
     from perfatlas.reliability.telemetry.formats import ImportOptions
     from perfatlas.reliability.telemetry.history import History
-    from perfatlas.report.charts import Script
 
     Format = str
 else:
@@ -40,6 +45,7 @@ else:
 
     Format = Literal[format_names()]  # the modules of the formats are listed
 
+LOG: Final = ("format", "zone", "year", "node")  # flags that tell how a log is read
 _SHOWN: Final = ("json", "verbose")  # how the answer is shown
 
 
@@ -286,14 +292,22 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """Output of the page.
+    """Format of a log, and output of the page.
 
     Args:
+        format: Format of a log of a cluster; a fleet and a history need none.
+        zone: Time zone of times without one, such as UTC or Europe/Berlin.
+        year: Year of the first line of a log whose times have none.
+        node: Host of a log whose lines name none.
         output: The HTML page.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
         json: Print the contents as one JSON object.
     """
 
+    format: Format | None = None
+    zone: str | None = None
+    year: Count = None
+    node: str | None = None
     output: Annotated[File | None, Parameter(alias="-o")] = None
     html_script: PageScript = None
     json: Annotated[bool, SWITCH] = False
@@ -303,7 +317,8 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
     """Write a report; return the exit code.
 
     Args:
-        subject: A fleet (llama3, rsc1 or a TOML file) or a history (a table of fleet import).
+        subject: A fleet (llama3, rsc1 or a TOML file), a history (a table of fleet import), or a
+            log with --format.
         flags: Output of the page.
     """
     from perfatlas.reliability.fleet.model import shipped_fleets
@@ -314,9 +329,11 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
     if flags.output is not None:
         check_writable(flags.output)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"
-    facts = _fleet(subject) if is_fleet else _history(subject)
+    if is_fleet and flags.format:
+        raise UsageError(f"--format {flags.format}: '{subject}' is a fleet, not a log")
+    facts = _fleet(subject) if is_fleet else _history(subject, flags)
     if flags.output is not None:
-        _write(flags.output, subject, facts, script=flags.html_script or "inline")
+        _write(flags.output, subject, facts, flags)
     if flags.json:
         print_json(envelope("fleet report", results=facts, scenario={"subject": subject}))
     return 0
@@ -331,21 +348,28 @@ def _fleet(subject: str) -> dict[str, Any]:
     }
 
 
-def _history(subject: str) -> dict[str, Any]:
+def _history(subject: str, flags: ReportFlags) -> dict[str, Any]:
+    """Return the facts of a history, or of a log of a format."""
+    from perfatlas.reliability.telemetry.formats import import_logs
     from perfatlas.reliability.telemetry.history import history_facts, read_history
 
-    return {"history": history_facts(read_history(subject))}
+    if flags.format is None:
+        return {"history": history_facts(read_history(subject))}
+    options = _options(ImportFlags(zone=flags.zone, year=flags.year, node=flags.node))
+    history = import_logs(flags.format, [subject], options).history
+    return {"history": history_facts(history)}
 
 
-def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
+def _write(path: File, subject: str, facts: Mapping[str, Any], flags: ReportFlags) -> None:
     from perfatlas.report.pages import page_html
     from perfatlas.verbs.fleet.blocks import fleet_page, history_page
 
     name = Path(subject).name
-    line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])
+    words = [f"--{key}={value}" for key in LOG if (value := getattr(flags, key)) is not None]
+    line = shlex.join(["perfatlas", "fleet", "report", subject, *words, "--output", str(path)])
     if "fleet" in facts:
         page = fleet_page(name, facts["fleet"], facts["evidence"], reproduce=line)
     else:
         page = history_page(name, facts["history"], reproduce=line)
-    write_atomic(path, page_html(page, script=script))
+    write_atomic(path, page_html(page, script=flags.html_script or "inline"))
     sys.stderr.write(printable(f"perfatlas: --output written to {path}\n"))

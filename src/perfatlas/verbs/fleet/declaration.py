@@ -31,7 +31,7 @@ DECLARATION: Final = Declaration(
             name="fleet report",
             help="Report on a fleet or a history as an HTML page.",
             run="command:report",
-            example="fleet report fleet.toml --output page.html",
+            example="fleet report llama3 --output page.html",
         ),
     ),
     functions=(

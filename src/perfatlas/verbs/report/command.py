@@ -15,11 +15,12 @@ from cyclopts import Parameter
 
 from perfatlas.answer import SCHEMA
 from perfatlas.commands.flags import OUTPUT, PageScript, WrittenFile
-from perfatlas.commands.output import envelope, reproduced
+from perfatlas.commands.output import reproduced, run_page
 from perfatlas.declarations import commands, has_fields, page_of, without_defaults
 from perfatlas.files import check_regular, exists, write_atomic
 from perfatlas.hardware import names_file
 from perfatlas.quantities import InvalidSpecError, UsageError, printable, repr_for_error
+from perfatlas.studies import find_run
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _page(place: str) -> Page:
     from perfatlas.report.pages import page_html, results_page
 
     if not (Path(place).suffix == ".json" or exists(place)):
-        return _run_page(place)
+        return run_page(find_run(place))
     answer = _read(Path(place))
     command, scenario = answer["command"], answer["scenario"]
     verb = command.partition(" --")[0]
@@ -212,18 +213,3 @@ def _wrong_shape(answer: Any) -> str:  # noqa: ANN401 - any JSON value
         return f"its schema is {repr_for_error(parts['schema'])}, not '{SCHEMA}'"
     verb = parts["command"].partition(" --")[0]
     return "" if verb in commands() else f"{repr_for_error(verb)} is no command"
-
-
-def _run_page(run: str) -> Page:
-    """Return the page of a run of `sweep`."""
-    from perfatlas.studies import find_run
-
-    folder = find_run(run)
-    summary = folder.summary()
-    if summary is None:
-        raise InvalidSpecError(f"run {folder.id} is not complete: finish it with sweep --resume")
-    results = {"run": folder.id, **summary}
-    answer = envelope("sweep", results=results, scenario={"study": folder.describe()["study"]})
-    line = f"perfatlas runs show {folder.id}"
-    page: Page = page_of("sweep")(answer, folder.pictured(), reproduce=line)
-    return page

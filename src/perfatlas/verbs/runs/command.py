@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from perfatlas.commands.flags import SWITCH, File
-from perfatlas.commands.output import envelope, print_json
+from perfatlas.commands.flags import SWITCH, File, PageFlags
+from perfatlas.commands.output import envelope, print_json, run_page, write_page_files
 from perfatlas.files import check_writable, table_format
 from perfatlas.quantities import InvalidSpecError, UsageError, counted, printable
 from perfatlas.report.text import print_facts, print_labelled, print_line
@@ -48,6 +48,7 @@ def show(
     run: str,
     /,
     *,
+    page: PageFlags | None = None,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
@@ -55,12 +56,17 @@ def show(
 
     Args:
         run: Its name, its id, or the beginning of its id.
+        page: HTML page with the objective by what varies.
         json: Print one JSON object.
         verbose: Show all best rows, reasons of refused rows, versions and hashes.
     """
+    pages = page or PageFlags()
+    pages.check()
     folder = find_run(run)
     described = folder.describe()
     summary = folder.summary()
+    if pages.files():
+        write_page_files(pages, run_page(folder))
     kept = sum(folder.block_path(number).exists() for number in range(described["blocks"]))
     results = {
         "run": folder.id,

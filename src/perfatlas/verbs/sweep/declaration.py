@@ -12,6 +12,7 @@ DECLARATION: Final = Declaration(
             name="sweep",
             help="Run a command over lists, ranges or samples of its fields and of hardware.",
             run="command:sweep",
+            example="sweep hbm",
             page="blocks:sweep_page",
         ),
     ),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, set_flags, takes_fields
-from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.commands.flags import SWITCH, File, PageFlags, set_flags, takes_fields
+from perfatlas.commands.output import envelope, print_json, require, write_page_files
+from perfatlas.files import check_writable
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -76,6 +78,7 @@ def serving(
     *,
     results: Annotated[list[File] | None, FILES] = None,
     flags: object = None,
+    page: PageFlags | None = None,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
@@ -84,21 +87,33 @@ def serving(
     Args:
         results: Result files, JSON or JSON Lines; every run in them is a row.
         flags: The deployment, where the files do not define it.
+        page: HTML page with the measured and predicted figures.
         json: Print one JSON object.
         verbose: Print every row, not only those that fit a screen.
     """
+    from perfatlas.report.text import reproduce_line
     from perfatlas.verbs.validate.answer import validate_serving
+    from perfatlas.verbs.validate.blocks import benchmark_page
 
     set_fields = set_flags(flags)
     if results:  # of a flag without a file, an empty list
         set_fields = {"results": results, **set_fields}
     require(set_fields, ("results", "system"), example=EXAMPLE)
     files = set_fields.pop("results")
+    pages = page or PageFlags()
+    pages.check()
+    for path in pages.files().values():
+        check_writable(path)
     found = validate_serving(files, **set_fields)
     if json:
-        _print_envelope(found, set_fields | {"results": [str(file) for file in files]})
+        _print_envelope(dict(found), set_fields | {"results": [str(file) for file in files]})
     else:
         _print_found(found, verbose=verbose)
+    if pages.files():
+        sys.stdout.flush()  # print the answer even if the page cannot be written
+        words = shlex.join(["--results", *map(str, files)])
+        line = f"{reproduce_line('validate serving', set_fields)} {words}"
+        write_page_files(pages, benchmark_page(found, _tables(found), reproduce=line))
     return _exit_code(found)
 
 

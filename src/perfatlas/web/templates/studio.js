@@ -26,3 +26,28 @@ document.addEventListener("pointerover", event => {
   const place = event.target.closest?.(".js-plotly-plot");
   if (place) link(place);
 });
+
+// a chosen file goes to the server, and its reference into the field or the address that it is for
+document.addEventListener("change", async ({target: input}) => {
+  if (input.type !== "file") return;
+  const status = input.nextElementSibling, found = [];
+  for (const file of input.files) {
+    status.textContent = `sending ${file.name}…`;
+    const name = file.name.replace(/[^\w.+-]/g, "_").replace(/^[^A-Za-z0-9]+/, "").slice(-80) || "file";
+    try {
+      const reply = await fetch(`/uploads/${name}`, {method: "POST", body: file});
+      const answer = await reply.json();
+      if (!reply.ok) throw new Error(answer.error);
+      found.push(answer.file);
+    } catch (problem) {
+      status.textContent = `${file.name}: ${problem.message}`;
+      return;
+    }
+  }
+  status.textContent = "";
+  const {address, field} = input.dataset;
+  if (address) { location.href = address + encodeURIComponent(found.join(" ")); return; }
+  const target = document.getElementById(field);
+  target.value = found.join(" ");
+  target.dispatchEvent(new Event("input", {bubbles: true}));
+});

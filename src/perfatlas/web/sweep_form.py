@@ -1,0 +1,137 @@
+"""The form of a sweep: a question, names that vary and their values, as a study."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import parse_qsl
+
+from perfatlas.declarations import commands
+from perfatlas.files import format_toml
+from perfatlas.quantities import InvalidSpecError, UsageError, repr_for_error
+from perfatlas.studies import shipped_studies
+from perfatlas.studies.sweeps import is_override
+from perfatlas.vocabulary.fields import Field, Row
+from perfatlas.vocabulary.fields.rows import Group
+from perfatlas.web.questions import (
+    FORMS,
+    SWITCHES,
+    check_override,
+    check_value,
+    command_words,
+    form_fields,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIED: Final = ("", "_2")  # endings of the fields of each axis
+MAX_POINTS: Final = 20_000  # of a study that a client asks
+RANGE: Final = re.compile(r"(.+?)\s+to\s+(.+?)\s+in\s+(\d{1,5})(\s+log)?\s+steps?")
+SWEPT: Final = tuple(name for name in FORMS if commands()[name][1].table or commands()[name][1].row)
+_LITERAL: Final[Any] = Literal  # of names that are listed at run time
+VALUES_TEXT: Final = "as 1, 2, 4, or as 2TB/s to 8TB/s in 7 steps (or in 7 log steps)."
+
+
+def sweep_fields() -> dict[str, Field]:
+    """Return the fields of the form of a sweep."""
+    verbs, studies = _LITERAL[SWEPT], _LITERAL[tuple(sorted(shipped_studies()))]
+    name_text = "Name that varies: a field, or one of the hardware, as device.memory.bandwidth."
+    rows: Mapping[str, tuple[Any, str]] = {
+        "study": (studies, "A study that comes with perfatlas, in place of the fields below."),
+        "verb": (verbs, "Command that answers each point."),
+        "question": (str, "What all points share, as the address of a page: model=...&system=..."),
+        "vary": (str, name_text),
+        "values": (str, f"Its values, {VALUES_TEXT}"),
+        "vary_2": (str, "A second name that varies, crossed with the first: a heat map."),
+        "values_2": (str, f"Its values, {VALUES_TEXT}"),
+        "objective": (str, "Result to compare, as tpot_s; the usual one of the command if unset."),
+    }
+    group = Group("Study", 0, "")
+    return {
+        name: Field(name, Annotated[hint, Row(text)], None, required=False,
+                    row=Row(text, positional=name == "study"),
+                    group=group)
+        for name, (hint, text) in rows.items()
+    }  # fmt: skip
+
+
+def study_toml(values: Mapping[str, str]) -> str:
+    """Return the study of a form as TOML, each value checked as that of a question is.
+
+    Raises:
+        UsageError: A field is missing or unknown.
+        InvalidSpecError: A value is invalid, or there are too many points.
+
+    Example:
+        >>> from perfatlas.web.sweep_form import study_toml
+        >>> print(study_toml({"verb": "kernel gemm", "question": "system=h200_sxm&m=64&n=4096",
+        ...                   "vary": "k", "values": "1024 to 4096 in 3 log steps"}).strip())
+        verb = "kernel gemm"
+        <BLANKLINE>
+        [scenario]
+        system = "h200_sxm"
+        m = "64"
+        n = "4096"
+        <BLANKLINE>
+        [vary.k]
+        from = "1024"
+        to = "4096"
+        steps = 3
+        scale = "log"
+    """
+    verb = values.get("verb", "")
+    if verb not in SWEPT or not values.get("vary", "").strip():
+        raise UsageError("a sweep needs a study, or verb, question, vary and values")
+    asked = dict(parse_qsl(values.get("question", "").rpartition("?")[2]))
+    command_words(verb, asked)
+    fields = form_fields(verb)
+    scenario = {
+        name: truth(name, text) if fields[name].type is bool else text
+        for name, text in asked.items()
+        if name not in SWITCHES.get(verb, {})
+    }
+    varied = {
+        values[f"vary{end}"].strip(): _read_values(verb, values, end)
+        for end in VARIED
+        if values.get(f"vary{end}", "").strip()
+    }
+    points = 1
+    for one in varied.values():
+        points *= one["steps"] if isinstance(one, dict) else len(one)
+    if points > MAX_POINTS:
+        raise InvalidSpecError(
+            f"{points:,} points; at most {MAX_POINTS:,} are answered here, and any number by"
+            " `perfatlas sweep` on the command line"
+        )
+    study: dict[str, Any] = {"verb": verb}
+    if objective := values.get("objective", "").strip():
+        study["objective"] = objective
+    kept = {name: value for name, value in scenario.items() if name not in varied}
+    return format_toml({**study, "scenario": kept, "vary": varied})
+
+
+def _read_values(verb: str, values: Mapping[str, str], end: str) -> dict[str, Any] | list[Any]:
+    """Return the values of an axis as a study states them."""
+    name, text = values[f"vary{end}"].strip(), values.get(f"values{end}", "").strip()
+    fields = form_fields(verb)
+    field = fields.get(name)
+    if field is None and not is_override(name):
+        raise UsageError(f"vary{end} = {repr_for_error(name)} is no field of {verb}")
+    found = RANGE.fullmatch(text)
+    cells = [found[1], found[2]] if found else [part.strip() for part in text.split(",")]
+    for cell in cells:
+        if not cell:
+            raise InvalidSpecError(
+                f"values{end} = {repr_for_error(text)}: give values {VALUES_TEXT}"
+            )
+        if field is None:
+            check_override(f"vary{end}", name, cell)
+        elif field.type is not bool:
+            check_value(field, cell, fields)
+    if found:
+        scale = {"scale": "log"} if found[4] else {}
+        return {"from": found[1], "to": found[2], "steps": int(found[3]), **scale}
+    is_bool = field is not None and field.type is bool
+    return [truth(name, cell) if is_bool else cell for cell in cells]
