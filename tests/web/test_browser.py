@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 pytest.importorskip("fastapi")
-CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("Chromium is not installed", allow_module_level=True)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser
 
 MODEL, SYSTEM = "openai/gpt-oss-20b", "h200_sxm"
@@ -31,14 +25,6 @@ PAGES: Final = (
     f"/estimate?model={MODEL}&system={SYSTEM}&frontier=true",
 )
 SHORT: Final = ("/estimate", ANSWER)  # a form and an answer; the other pages are studies
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_api.sync_playwright() as program:
-        found = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.mark.slow
