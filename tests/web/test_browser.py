@@ -100,6 +100,8 @@ def test_a_slider_redraws_the_answer_and_undo_returns(browser: Browser, address:
 
 @pytest.mark.slow
 def test_a_profile_is_sent_and_explained(browser: Browser, address: str) -> None:
+    from playwright.sync_api import expect
+
     page = browser.new_page()
     page.goto(address)
     folder = Path(__file__).parents[2] / "examples/profiles"
@@ -110,7 +112,7 @@ def test_a_profile_is_sent_and_explained(browser: Browser, address: str) -> None
     assert "perfatlas profile h100_two_layers.json.gz" in page.inner_text(".asked code")
     page.goto(f"{address}/estimate")
     page.set_input_files("label.file:near(#model) input >> nth=0", __file__)
-    sync_api.expect(page.locator("#model")).to_have_value(re.compile("^upload:"))
+    expect(page.locator("#model")).to_have_value(re.compile("^upload:"))
     page.fill("#system", SYSTEM)
     page.click("text=Answer")
     assert "test_browser.py" in page.inner_text("#error")
