@@ -107,7 +107,11 @@ def compared(questions: Sequence[Pinned]) -> tuple[list[CatalogTable], list[str]
     """
     names = names_of([one.values for one in questions])
     results = [one.answer.get("results", {}) for one in questions]
-    metrics = [name for name in shown_metrics(results[-1]) if _all_have(results, name)]
+    metrics = [
+        name
+        for name in shown_metrics(results[-1])
+        if _all_have(results, name) and any(result[name] for result in results)
+    ]
     rows = []
     for name in metrics[:MAX_METRICS]:
         cells = [_metric_cell(result, results[-1], name) for result in results]
