@@ -1,8 +1,7 @@
-"""Latency of `perfatlas web` under users who each ask another question every few seconds.
+"""Speed, errors and memory of `perfatlas web`, as a browser, many users and a slider see them.
 
-python benchmarks/web_load.py [--users 20] [--every-s 5] [--for-s 120]
-starts a server, asks estimates of many models, systems and batches as pages,
-and prints the percentiles of the time to the whole page.
+python benchmarks/web_load.py [--users 50] [--every-s 5] [--for-s 60] [--moves 100] [--events 1000]
+starts a server and prints a table; the browser is the system's Chromium, driven by playwright.
 """
 
 from __future__ import annotations
@@ -11,22 +10,46 @@ import argparse
 import asyncio
 import contextlib
 import os
-import socket
+import shutil
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+import httpx2
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+
+    from playwright.async_api import Page
 
 MODELS: Final = (
     *("openai/gpt-oss-20b", "openai/gpt-oss-120b", "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B"),
     *("meta-llama/Llama-3.1-70B", "Qwen/Qwen3-235B-A22B", "deepseek-ai/DeepSeek-V3"),
 )
 SYSTEMS: Final = ("h100_sxm", "h200_sxm", "b200_sxm", "gb200", "mi300x", "a100_sxm", "l40s")
+SLID: Final = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm", "tp": "2", "batch": "32"}
+SLIDER: Final = "slider.device.memory.bandwidth"
+REDRAW: Final = {"hx-request": "true", "hx-trigger": "sliders"}
+ANSWERED: Final = (200, 422)  # with an answer, or with why the question has none
+WARM_UP: Final = 200  # events that fill the caches
+MOVE: Final = """position => new Promise(done => {
+  const slider = document.getElementById("slider-device-memory-bandwidth");
+  const began = performance.now();
+  document.addEventListener("htmx:afterSwap", function swapped(event) {
+    if (event.target.id !== "answer") return;
+    document.removeEventListener("htmx:afterSwap", swapped);
+    requestAnimationFrame(() => setTimeout(() => done((performance.now() - began) / 1e3)));
+  });
+  slider.value = position;
+  slider.dispatchEvent(new Event("input", {bubbles: true}));
+})"""
+PAINT: Final = """() => new Promise(done => new PerformanceObserver(list => {
+  const paint = list.getEntriesByName("first-contentful-paint")[0];
+  if (paint) done(paint.startTime / 1e3);
+}).observe({type: "paint", buffered: true}))"""
 
 
 def question(draws: np.random.Generator) -> str:
@@ -44,83 +67,144 @@ def question(draws: np.random.Generator) -> str:
     return urlencode(values)
 
 
-async def asked(host: str, port: int, query: str) -> tuple[int, float]:
-    """Return status and time [s] of a page."""
-    began = time.perf_counter()
-    reader, writer = await asyncio.open_connection(host, port)
-    head = f"GET /estimate?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    writer.write(head.encode())
-    answer = await reader.read()
-    while more := await reader.read():
-        answer += more
-    writer.close()
-    return int(answer.split(b" ", 2)[1]), time.perf_counter() - began
-
-
-async def user(
-    number: int, host: str, port: int, options: argparse.Namespace
-) -> list[tuple[int, float]]:
-    """Return status and time of all questions of a user."""
+async def user(number: int, client: httpx2.AsyncClient, options: argparse.Namespace) -> Times:
+    """Return status and time [s] of the pages of a user."""
     draws = np.random.default_rng(number)
     end = time.monotonic() + options.for_s
     await asyncio.sleep(draws.uniform(0.0, options.every_s))
     found = []
     while time.monotonic() < end:
         began = time.monotonic()
-        found.append(await asked(host, port, question(draws)))
-        await asyncio.sleep(max(0.0, options.every_s - (time.monotonic() - began)))
+        reply = await client.get(f"/estimate?{question(draws)}")
+        found.append((reply.status_code, time.monotonic() - began))
+        await asyncio.sleep(max(0.0, options.every_s - found[-1][1]))
     return found
 
 
 @contextlib.asynccontextmanager
 async def served() -> AsyncIterator[tuple[str, int]]:
-    """Start a server; yield its address once it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ("-m", "perfatlas", "web", "--port", str(port))
-    server = await asyncio.create_subprocess_exec(sys.executable, *words)
+    """Start a server; yield its address, and its process once it answers."""
+    command = (sys.executable, "-m", "perfatlas", "web", "--port=0")
+    server = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     try:
-        for _ in range(100):
-            with contextlib.suppress(OSError):
-                await asked("127.0.0.1", port, "")
-                break
-            await asyncio.sleep(0.2)
+        line = await server.stderr.readline() if server.stderr else b""
         await asyncio.sleep(3.0)  # its processes answer two questions each when they start
-        yield "127.0.0.1", port
+        yield line.decode().split()[1].rstrip(";"), server.pid
     finally:
         server.terminate()
         await server.wait()
 
 
-async def measured(options: argparse.Namespace) -> list[tuple[int, float]]:
-    """Return status and time of all questions of all users."""
-    async with served() as (host, port):
-        users = [user(number, host, port, options) for number in range(options.users)]
-        return [pair for each in await asyncio.gather(*users) for pair in each]
+def processes(root: int) -> list[int]:
+    """Return a process and all that it started, by number."""
+    children = Path(f"/proc/{root}/task/{root}/children").read_text("utf-8").split()
+    return [root, *(one for child in children for one in processes(int(child)))]
+
+
+def memory_bytes(root: int) -> int:
+    """Return the memory of a process and its children; shared pages count once."""
+    texts = [Path(f"/proc/{one}/smaps_rollup").read_text("utf-8") for one in processes(root)]
+    return sum(1024 * int(text.split("\nPss:")[1].split()[0]) for text in texts)
+
+
+def cpu_s(root: int) -> float:
+    """Return the processor time of a process and its children."""
+    stats = [Path(f"/proc/{one}/stat").read_text("utf-8") for one in processes(root)]
+    ticks = [sum(map(int, stat.rpartition(")")[2].split()[11:13])) for stat in stats]
+    return sum(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+async def slide(client: httpx2.AsyncClient, positions: Sequence[float]) -> list[int]:
+    """Return the statuses of the answers to moves of a slider."""
+    found = []
+    for position in positions:
+        asked = {**SLID, SLIDER: f"{position:.5f}"}
+        reply = await client.get("/estimate", params=asked, headers=REDRAW)
+        found.append(reply.status_code)
+    return found
+
+
+async def painted(page: Page, address: str) -> float:
+    """Return the time from asking for a page to its first content [s]."""
+    await page.goto(address)
+    paint: float = await page.evaluate(PAINT)
+    return paint
+
+
+async def browsed(address: str, draws: np.random.Generator, moves: int) -> dict[str, list[float]]:
+    """Return the times [s] of first paints, and of redraws after moves of a slider."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as program:
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        options = {"executable_path": chromium, "args": ["--no-sandbox"]}
+        browser = await program.chromium.launch(**options)  # type: ignore[arg-type]
+        page = await browser.new_page()
+        paths = ["/", *(f"/estimate?{urlencode(SLID)}&isl={draws.integers(1, 8192)}"
+                        for _ in range(10))]  # fmt: skip
+        paints = {"first page": [await painted(page, address) for _ in range(10)]}
+        paints["answer"] = [await painted(page, f"{address}{path}") for path in paths[1:]]
+        redraws = [await page.evaluate(MOVE, x) for x in draws.uniform(-1.9, 1.9, moves + 5)]
+        await browser.close()
+    return {**paints, "redraw": redraws[5:]}
+
+
+async def measured(options: argparse.Namespace) -> list[tuple[str, str, str]]:
+    """Return what was measured, its figures and its goal as rows."""
+    draws = np.random.default_rng(1)
+    async with served() as (address, server), httpx2.AsyncClient(
+        base_url=address, timeout=120.0, limits=httpx2.Limits(max_connections=None)
+    ) as client:  # fmt: skip
+        seen = await browsed(address, draws, options.moves)
+        pages = [
+            pair
+            for pairs in await asyncio.gather(
+                *(user(number, client, options) for number in range(options.users))
+            )
+            for pair in pairs
+        ]
+        await slide(client, draws.uniform(-1.9, 1.9, WARM_UP))
+        before, used_s = memory_bytes(server), cpu_s(server)
+        statuses = await slide(client, draws.uniform(-1.9, 1.9, options.events))
+        after, used_s = memory_bytes(server), cpu_s(server) - used_s
+    errors = sum(status not in ANSWERED for status, _ in pages)
+    failed = sum(status != 200 for status in statuses)
+    per_event = f"{1e3 * used_s / options.events:.0f} CPU-ms each, {failed} errors"
+    return [
+        ("first paint of the first page", percentiles(seen["first page"]), "0.3 s"),
+        ("first paint of an answer", percentiles(seen["answer"]), "0.3 s"),
+        (f"redraw, {options.moves} moves of a slider", percentiles(seen["redraw"]), "p95 0.15 s"),
+        (f"page, {options.users} users, each every {options.every_s:g} s",
+         percentiles([seconds for _, seconds in pages]), ""),
+        ("their errors", f"{errors} of {len(pages):,} pages", "0"),
+        (f"{options.events:,} moves of a slider", per_event, "0 errors"),
+        ("memory of all processes before and after them",
+         f"{before / 2**20:.0f} and {after / 2**20:.0f} MiB", "equal"),
+    ]  # fmt: skip
+
+
+def percentiles(times_s: Sequence[float]) -> str:
+    """Return median, 95th percentile and maximum of times as text."""
+    median, high, most = np.percentile(times_s, (50, 95, 100))
+    return f"median {median:.3f} s, p95 {high:.3f} s, longest {most:.3f} s"
 
 
 def main() -> None:
-    """Print the percentiles."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=20)
+    parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--every-s", type=float, default=5.0)
-    parser.add_argument("--for-s", type=float, default=120.0)
-    options = parser.parse_args()
-    found = asyncio.run(measured(options))
-    times = sorted(seconds for _, seconds in found)
-    statuses = sorted({status for status, _ in found})
-    ranks = {
-        share: times[min(int(share * len(times)), len(times) - 1)] for share in (0.5, 0.9, 0.99)
-    }
-    print(f"{options.users} users, a question every {options.every_s:g} s, {os.cpu_count()} cores")
-    print(f"{len(times)} pages, statuses {statuses}")
-    print(
-        ", ".join(f"p{100 * share:g} {1e3 * value:.0f} ms" for share, value in ranks.items()),
-        end="",
-    )
-    print(f", longest {1e3 * times[-1]:.0f} ms")
+    parser.add_argument("--for-s", type=float, default=60.0)
+    parser.add_argument("--moves", type=int, default=100)
+    parser.add_argument("--events", type=int, default=1000)
+    rows = asyncio.run(measured(parser.parse_args()))
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    print(f"{os.cpu_count()} cores, load of the last 1, 5 and 15 minutes {load}")
+    for what, figures, goal in rows:
+        print(f"{what:48} {figures:56} {goal}")
 
+
+Times = list[tuple[int, float]]
 
 if __name__ == "__main__":
     main()

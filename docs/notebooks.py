@@ -46,12 +46,17 @@ def outputs_of(source: str, names: dict[str, Any], name: str) -> list[dict[str, 
 
 def shown(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any object
     """Return a value in the forms that a notebook shows, by media type."""
-    if picture := getattr(value, "_repr_png_", None):
-        return {"image/png": base64.b64encode(picture()).decode(), "text/plain": ["<Figure>"]}
+    if hasattr(value, "savefig"):
+        written = io.BytesIO()
+        value.savefig(written, format="png", dpi=100, facecolor="white")
+        return {
+            "image/png": base64.b64encode(written.getvalue()).decode(),
+            "text/plain": ["<Figure>"],
+        }
     if html := getattr(value, "_repr_html_", None):
         return {
             "text/html": html().splitlines(keepends=True),
-            "text/plain": str(value).splitlines(keepends=True),
+            "text/plain": getattr(value, "to_string", value.__str__)().splitlines(keepends=True),
         }
     return {"text/plain": pprint.pformat(value, sort_dicts=False).splitlines(keepends=True)}
 

@@ -13,7 +13,8 @@ def __getattr__(name: str) -> object:
 
     from perfatlas.declarations import commands, function_homes, lab_command, missing_lab
 
-    homes = {"Answer": "perfatlas.answer", "AnsweredRun": "perfatlas.answer", **function_homes()}
+    classes = ("Answer", "AnsweredRun", "CommandAnswer")
+    homes = {**dict.fromkeys(classes, "perfatlas.answer"), **function_homes()}
     if name == "__all__":
         return sorted(["__version__", *homes])
     if name not in homes:

@@ -4,7 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from perfatlas.answer import Answer as Answer, AnsweredRun as AnsweredRun
+from perfatlas.answer import (
+    Answer as Answer,
+    AnsweredRun as AnsweredRun,
+    CommandAnswer as CommandAnswer,
+)
 from perfatlas.serving.run import ArrivingRequest, ReplicaLoads
 from perfatlas.verbs.catalog import models as models, systems as systems
 from perfatlas.verbs.estimate import (
@@ -28,6 +32,7 @@ __version__: str
 __all__ = [
     "Answer",
     "AnsweredRun",
+    "CommandAnswer",
     "FleetPlan",
     "FleetRun",
     "FleetSchedule",
@@ -43,6 +48,7 @@ __all__ = [
     "bench_device",
     "bench_run",
     "calibrate",
+    "catalog",
     "collective",
     "compare",
     "estimate",
@@ -590,8 +596,9 @@ def compare(
             for.
 
     Returns:
-        An answer with `rows`, the results of each scenario or its error, and `differences`, a row
-        per operator and phase of each scenario but the first; with `decide`, `decisions`.
+        An answer with `rows`, the results of each scenario or its error; `ratios`, a row per metric
+        of each scenario but the first, with its interval; and `differences`, a row per operator and
+        phase of each. With `decide`, `decisions`.
 
     Raises:
         InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
@@ -606,6 +613,9 @@ def compare(
         >>> rows = answer.results["rows"]
         >>> rows[0]["label"], rows[1]["tpot_s"] < rows[0]["tpot_s"]
         ('h100_sxm', True)
+        >>> decode = next(row for row in answer.results["ratios"] if row["metric"] == "tpot_s")
+        >>> decode["ratio_low"] < decode["ratio"] < decode["ratio_high"], decode["certain"]
+        (True, False)
     """
 
 def estimate(
@@ -5466,7 +5476,7 @@ def train(
         True
     """
 
-def bench_compare(first: str | Path, second: str | Path, /) -> dict[str, Any]:
+def bench_compare(first: str | Path, second: str | Path, /) -> CommandAnswer:
     """Return what `perfatlas bench compare --json` prints.
 
     Args:
@@ -5474,7 +5484,7 @@ def bench_compare(first: str | Path, second: str | Path, /) -> dict[str, Any]:
         second: Those of a later run.
     """
 
-def bench_device(*, output: str | Path) -> dict[str, Any]:
+def bench_device(*, output: str | Path) -> CommandAnswer:
     """Return what `perfatlas bench device --json` prints.
 
     Args:
@@ -5493,7 +5503,7 @@ def bench_run(
     batch: int | None = None,
     isl: int | None = None,
     tp: int | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas bench run --json` prints.
 
     Args:
@@ -5520,7 +5530,7 @@ def calibrate(
     measurements: str | Path | None = None,
     device: str | None = None,
     output: str | Path | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas calibrate --json` prints.
 
     Args:
@@ -5531,6 +5541,39 @@ def calibrate(
         measurements: CSV, Parquet or JSON Lines file of measured rows.
         device: Device they were measured on: a catalog name, or your TOML spec.
         output: Calibration file to write; by default the one that perfatlas reads for the device.
+    """
+
+def catalog(
+    entries: Literal[
+        "systems",
+        "models",
+        "formats",
+        "engines",
+        "rates",
+        "durations",
+        "studies",
+        "commands",
+        "fields",
+        "metrics",
+        "hardware-fields",
+        "engine-fields",
+    ],
+    action: str = "list",
+    name: str | None = None,
+    /,
+    *,
+    base: str | None = None,
+    kind: str | None = None,
+) -> CommandAnswer:
+    """Return what `perfatlas catalog --json` prints.
+
+    Args:
+        action: List the entries, or show one (its name alone also does); of systems, engines and
+            models, write a new file or check one.
+        name: Entry to show: a listed name, a file, or a system with overrides. For new and check,
+            the file.
+        base: Entry whose values a new file starts from.
+        kind: Kind of machine of a new system: gpu, systolic or dataflow.
     """
 
 def fleet_fit(
@@ -5549,7 +5592,7 @@ def fleet_fit(
     cascade_s: float | None = None,
     match_s: float | None = None,
     output: str | Path | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas fleet fit --json` prints.
 
     Args:
@@ -5579,7 +5622,7 @@ def fleet_import(
     boot: str | None = None,
     node: str | None = None,
     coalesce_s: float | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas fleet import --json` prints.
 
     Args:
@@ -5604,7 +5647,7 @@ def fleet_report(
     html_script: Literal["inline", "cdn", "none"] | None = None,
     figure: str | Path | None = None,
     figure_chart: str | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas fleet report --json` prints.
 
     Args:
@@ -5632,7 +5675,7 @@ def kernel_inspect(
     shared_memory_bytes: int | None = None,
     against: str | Path | None = None,
     reproducer: str | Path | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas kernel inspect --json` prints.
 
     Args:
@@ -5659,7 +5702,7 @@ def model_import(
     sizes: str | None = None,
     item: str = "item",
     allow_unknown: bool = False,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas model import --json` prints.
 
     Args:
@@ -5689,7 +5732,7 @@ def profile(
     on: str | None = None,
     to: str | Path | None = None,
     trace: str | Path | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas profile --json` prints.
 
     Args:
@@ -5704,7 +5747,7 @@ def profile(
             ui.perfetto.dev).
     """
 
-def runs_export(run: str, /, *, output: str | Path) -> dict[str, Any]:
+def runs_export(run: str, /, *, output: str | Path) -> CommandAnswer:
     """Return what `perfatlas runs export --json` prints.
 
     Args:
@@ -5712,10 +5755,10 @@ def runs_export(run: str, /, *, output: str | Path) -> dict[str, Any]:
         output: The file; its extension selects the format.
     """
 
-def runs_list() -> dict[str, Any]:
+def runs_list() -> CommandAnswer:
     """Return what `perfatlas runs list --json` prints."""
 
-def runs_rm(*runs: str, interrupted: bool = False) -> dict[str, Any]:
+def runs_rm(*runs: str, interrupted: bool = False) -> CommandAnswer:
     """Return what `perfatlas runs rm --json` prints.
 
     Args:
@@ -5730,7 +5773,7 @@ def runs_show(
     html_script: Literal["inline", "cdn", "none"] | None = None,
     figure: str | Path | None = None,
     figure_chart: str | None = None,
-) -> dict[str, Any]:
+) -> CommandAnswer:
     """Return what `perfatlas runs show --json` prints.
 
     Args:
@@ -5742,5 +5785,5 @@ def runs_show(
         figure_chart: Write only the chart of this title, or part of a title, to --figure.
     """
 
-def validate_here() -> dict[str, Any]:
+def validate_here() -> CommandAnswer:
     """Return what `perfatlas validate here --json` prints."""

@@ -23,9 +23,9 @@ STUDY = {
     "scenario": {"system": "h200_sxm", "n": 512, "k": 512},
     "vary": {"m": [1, 64]},
 }
-# commands whose function has another name, or that have none as they serve or list names
+# commands whose function has another name, or that have none as they serve
 OTHER_NAMES = {"report": "write_report"}
-WITHOUT = ("web", "catalog")
+WITHOUT = ("web",)
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +47,11 @@ def _history(folder: Path) -> Path:
 
 QUESTIONS: dict[str, Callable[[Path], tuple[dict[str, Any], list[str]]]] = {
     "profile": lambda _: (perfatlas.profile(str(PROFILE)), ["profile", str(PROFILE)]),
+    "catalog": lambda _: (perfatlas.catalog("formats"), ["catalog", "formats"]),
+    "catalog entry": lambda _: (
+        perfatlas.catalog("systems", "h200_sxm"),
+        ["catalog", "systems", "show", "h200_sxm"],
+    ),
     "runs list": lambda _: (perfatlas.runs_list(), ["runs", "list"]),
     "runs show": lambda _: (perfatlas.runs_show("study"), ["runs", "show", "study"]),
     "runs export": lambda at: (
@@ -77,6 +82,42 @@ def test_a_function_returns_what_json_prints(
     assert capsys.readouterr().out == ""
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+
+
+TABLES: dict[str, tuple[str, str, str]] = {  # a column of the frame, and the list of rows it is of
+    "profile": ("time_s", "operators", "Time by class"),
+    "catalog": ("name", "formats", ""),
+    "runs list": ("id", "runs", ""),
+    "fleet import": ("path", "files", ""),
+    "fleet report": ("name", "fleet.causes", "Share of failures"),
+    "history report": ("events", "history.causes", ""),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_answer_of_a_command_has_frames_and_plots(name: str, tmp_path: Path) -> None:
+    perfatlas.sweep(STUDY, jobs=1)
+    column, rows, chart = TABLES[name]
+    answer = QUESTIONS[name](tmp_path)[0]
+    assert isinstance(answer, perfatlas.CommandAnswer)
+    expected = answer["results"]
+    for key in rows.split("."):
+        expected = expected[key]
+    assert answer.columns[column] == [row[column] for row in expected] != []
+    assert answer.to_frame(rows).shape[0] == answer.to_frame().shape[0] == len(expected)
+    assert str(answer).startswith(f"perfatlas {answer.command}")
+    assert answer._repr_html_().startswith("<div><b>perfatlas ")
+    assert (answer.scenario, answer.warnings) == (answer["scenario"], answer["warnings"])
+    with pytest.raises(AttributeError, match="'resutls'"):
+        _ = answer.resutls
+    if chart:
+        assert answer.plot(chart).axes
+
+
+def test_new_files_of_a_catalog_are_written_and_checked(tmp_path: Path) -> None:
+    path = str(tmp_path / "chip.toml")
+    assert perfatlas.catalog("systems", "new", path, base="h200_sxm").results == {"file": path}
+    assert perfatlas.catalog("systems", "check", path).results == {"file": path, "name": "chip"}
 
 
 def test_a_report_and_deleted_runs(tmp_path: Path) -> None:

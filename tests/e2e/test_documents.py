@@ -48,6 +48,7 @@ FOREIGN: Final = frozenset(
         "--aic",
         "--aic-python",
         "--api-server-count",
+        "--data-binary",
         "--append-result",
         "--candidates",
         "--cpu-offload-gb",

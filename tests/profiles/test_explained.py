@@ -130,7 +130,7 @@ def test_lower_limits_call_nothing_slower(
     assert OperatorRow(measured, Prediction(4e-6)).excess_s == 0.0
     limited = [row | {"predicted_s_high": None} for row in results["operators"]]
     told = results | {"excess_s": None, "shorter_share": None, "operators": limited}
-    print_page(open_terminal(sys.stdout), profile_page(told, reproduce=""))
+    print_page(open_terminal(sys.stdout), profile_page({"results": told}, reproduce=""))
     assert "lower limits" in " ".join(capsys.readouterr().out.split())
 
 

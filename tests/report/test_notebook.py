@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -36,6 +37,7 @@ ANSWERS: Final[dict[str, Callable[[], Answer | AnsweredRun]]] = {
     "schedule": lambda: perfatlas.fleet_schedule(nodes=8, num_jobs=50, load=0.8),
     "simulate": lambda: perfatlas.simulate(**MODEL, request_rate=2, num_requests=20),
 }
+PROFILE: Final = Path(__file__).parents[2] / "examples" / "profiles" / "h100_two_layers.json.gz"
 SLOW: Final = ("frontier", "explain", "search", "goodput", "schedule", "simulate", "train")
 
 
@@ -56,6 +58,23 @@ def test_a_plot_is_a_picture_in_a_notebook() -> None:
     figure = perfatlas.estimate(**MODEL).plot("roofline")
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert "Figure" in repr(figure)  # in a plain terminal
+
+
+def test_long_operators_of_a_profile_are_beside_one_line_and_no_bar_is_cut() -> None:
+    answer = perfatlas.profile(PROFILE)
+    (panel,) = answer.plot("beside their predictions").axes
+    names = [tick.get_text() for tick in panel.get_yticklabels()]
+    assert set(names[1::2]) == {"predicted"}
+    assert max(name.count("\n") for name in names[::2]) <= 2
+    longest_s = max(answer.columns["time_s"])
+    assert panel.get_xlim()[0] == 0.0
+    assert panel.get_xlim()[1] > longest_s
+
+
+def test_long_lists_of_an_answer_are_cut() -> None:
+    text = str(perfatlas.catalog("systems"))
+    assert text.endswith(" ...")
+    assert max(map(len, text.splitlines())) < 120
 
 
 def test_html_escapes_names() -> None:

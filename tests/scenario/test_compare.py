@@ -11,10 +11,13 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.lab.harness import suite_file_cases
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.pages import Chart
 from perfatlas.report.text import order_is_open, ratio_interval
 from perfatlas.verbs.compare import compare
-from perfatlas.verbs.compare.answer import step_differences
+from perfatlas.verbs.compare.answer import ratios_to, step_differences
+from perfatlas.verbs.compare.blocks import SHOWN
 from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.report.conclusion import concluded
 from perfatlas.verbs.search import search
 
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
@@ -237,3 +240,64 @@ def test_intervals_of_ratios_by_hand(capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "not certain: the 90% interval of the ratio" in text
     assert any("~" in line and line.count(" x") > line.count("~") for line in text.splitlines())
+
+
+def test_ratios_by_hand() -> None:
+    """One twice as long, with errors of x2 each, is x0.75 to x5.33; exact, it is x1.5 to x2.67."""
+    base: dict[str, Any] = {"label": "a", "tpot_s": 3.0, "tpot_s_low": 1.5, "tpot_s_high": 6.0}
+    base |= {"output_tokens_per_s_per_gpu": 20.0, "usd_per_million_output_tokens": None}
+    other = {"label": "b", "tpot_s": 6.0, "tpot_s_low": 3.0, "tpot_s_high": 12.0}
+    other |= {"output_tokens_per_s_per_gpu": 10.0, "usd_per_million_output_tokens": 1.0}
+    time, rate = ratios_to(other, base)
+    assert (time["label"], time["metric"], time["ratio"]) == ("b", "tpot_s", 2.0)
+    assert [time["ratio_low"], time["ratio_high"]] == pytest.approx([0.75045, 5.33010], rel=1e-4)
+    assert time["certain"] is False
+    assert rate == {
+        "label": "b",
+        "metric": "output_tokens_per_s_per_gpu",
+        "ratio": 0.5,
+        "ratio_low": None,  # without intervals, nothing is certain
+        "ratio_high": None,
+        "certain": False,
+    }
+    narrow = {"label": "c", "tpot_s": 6.0, "tpot_s_low": 4.5, "tpot_s_high": 8.0}
+    exact = {"label": "d", "tpot_s": 3.0, "tpot_s_low": 3.0, "tpot_s_high": 3.0}
+    (row,) = ratios_to(narrow, exact)
+    assert [row["ratio_low"], row["ratio_high"]] == pytest.approx([1.5, 8 / 3])
+    assert row["certain"] is True
+    (limited,) = ratios_to({**narrow, "tier": "bound"}, exact)
+    assert (limited["ratio"], limited["ratio_low"], limited["certain"]) == (2.0, None, False)
+
+
+def test_pictures_of_the_page_have_the_rows_and_a_report_has_each_once() -> None:
+    answer = compare(**SYSTEMS)
+    (panel,) = answer.plot("cost per million").axes
+    rows = answer.results["rows"]
+    assert [bar.get_width() for bar in panel.patches] == [
+        row["usd_per_million_output_tokens"] for row in rows
+    ]
+    assert not [
+        block
+        for one in concluded([answer.to_dict()])[1]
+        for block in one.blocks
+        if isinstance(block, Chart)
+    ]
+    assert answer.to_frame("rows").shape == answer.to_frame().shape
+
+
+def test_the_text_marks_the_ratios_that_json_calls_uncertain(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["compare", "--model", MODEL["model"], "--systems", "l40s,h100_sxm,b200_sxm"])
+    text = capsys.readouterr().out
+    ratios = compare(model=MODEL["model"], systems=("l40s", "h100_sxm", "b200_sxm")).results[
+        "ratios"
+    ]
+    shown = [row for row in ratios if row["metric"] in SHOWN]
+    assert len(shown) == 2 * len(SHOWN)
+    table = text.partition("~ not certain")[0]
+    for row in shown:
+        ratio = f"x{row['ratio']:.2f}"
+        assert f"{ratio}{'' if row['certain'] else '~'}" in table
+        assert (f"{ratio}~" in table) is not row["certain"]
+    assert {row["certain"] for row in shown} == {True, False}

@@ -19,14 +19,14 @@ SYSTEM = "h200_sxm"
 
 
 def one(folder: Path, result: dict[str, Any], **scenario: object) -> dict[str, Any]:
-    found = validate_serving([write(folder, result)], **({"system": SYSTEM} | scenario))
+    found = validate_serving([write(folder, result)], **({"system": SYSTEM} | scenario)).results
     assert found["refused_runs"] == []
     row: dict[str, Any] = found["runs"][0]
     return row
 
 
 def reason(folder: Path, result: dict[str, Any], **scenario: object) -> str:
-    found = validate_serving([write(folder, result)], **({"system": SYSTEM} | scenario))
+    found = validate_serving([write(folder, result)], **({"system": SYSTEM} | scenario)).results
     assert (found["rows"], found["refused"], found["runs"]) == (1, 1, [])
     return str(found["refused_runs"][0]["error"])
 
@@ -52,7 +52,8 @@ def test_totals_by_hand(tmp_path: Path) -> None:
     predicted_s = first["tpot_s"]
     # measured so that predictions are 25% too slow and 20% too fast
     runs = [vllm(mean_tpot_ms=1e3 * predicted_s / ratio) for ratio in (1.25, 0.8)]
-    found = validate_serving([write(tmp_path, *runs)], system=SYSTEM)
+    answer = validate_serving([write(tmp_path, *runs)], system=SYSTEM)
+    found = answer.results
     assert found["tpot_mape"] == pytest.approx(0.225)
     assert found["tpot_median_error"] == pytest.approx(0.225)
     assert found["tpot_bias"] == pytest.approx(0.0, abs=1e-9)
@@ -60,7 +61,8 @@ def test_totals_by_hand(tmp_path: Path) -> None:
     inside = [row["tpot_inside_90"] for row in found["runs"]]
     assert found["tpot_inside_90"] == pytest.approx(sum(inside) / 2)
     assert found["question"]["concurrency"] == 8
-    assert found["evidence"]["tier"] == "physics"
+    assert answer.evidence["tier"] == "physics"
+    assert answer.columns["tpot_error"] == pytest.approx([0.25, -0.2])
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -113,17 +115,18 @@ def test_a_folder_the_file_names_is_no_model_of_the_catalog(tmp_path: Path) -> N
 
 def test_refusals_of_the_estimate_are_rows(tmp_path: Path) -> None:
     runs = [vllm(), vllm(model_id="deepseek-ai/DeepSeek-V3"), vllm(total_input_tokens=10**13)]
-    found = validate_serving([write(tmp_path, *runs)], system=SYSTEM)
+    found = validate_serving([write(tmp_path, *runs)], system=SYSTEM).results
     assert [row["error_code"] for row in found["refused_runs"]] == ["infeasible", "invalid"]
     assert (found["rows"], found["refused"], len(found["runs"])) == (3, 2, 1)
     unknown = validate_serving([write(tmp_path, vllm())], system="h2000")
-    assert "did you mean 'h200_sxm'" in unknown["refused_runs"][0]["error"]
-    assert (unknown["tpot_mape"], unknown["question"], unknown["evidence"]) == (None, {}, {})
+    assert "did you mean 'h200_sxm'" in unknown.results["refused_runs"][0]["error"]
+    assert (unknown.results["tpot_mape"], unknown.results["question"]) == (None, {})
+    assert unknown.evidence["tier"] is None
 
 
 def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     path = write(tmp_path, vllm(), vllm(), vllm(max_concurrency=4))
-    found = validate_serving([path, path], system=SYSTEM)
+    found = validate_serving([path, path], system=SYSTEM).results
     assert (found["rows"], len(found["runs"]), found["refused"]) == (6, 2, 4)
     assert "duplicate of result.json:1" in found["refused_runs"][0]["error"]
 
@@ -133,7 +136,7 @@ def test_a_report_without_latencies_is_scored_by_throughput(tmp_path: Path) -> N
     row = one(tmp_path, result)
     assert (row["tpot_measured_s"], row["tpot_error"], row["below_bound"]) == (None, None, None)
     assert row["output_tokens_per_s_per_gpu_error"] is not None
-    found = validate_serving([write(tmp_path, result)], system=SYSTEM)
+    found = validate_serving([write(tmp_path, result)], system=SYSTEM).results
     assert (found["tpot_rows"], found["tpot_mape"]) == (0, None)
     assert found["output_tokens_per_s_per_gpu_rows"] == 1
 
@@ -152,7 +155,7 @@ NUMBER = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**20),
 )
 @given(name=st.sampled_from(sorted(vllm())), value=NUMBER | st.sampled_from([1e-9, 1e15, 1e9]))
 def test_no_number_breaks_the_comparison(name: str, value: float, tmp_path: Path) -> None:
-    found = validate_serving([write(tmp_path, vllm(**{name: value}))], system=SYSTEM)
+    found = validate_serving([write(tmp_path, vllm(**{name: value}))], system=SYSTEM).results
     assert found["rows"] == 1
     assert len(found["runs"]) + found["refused"] == 1
     for row in found["runs"]:

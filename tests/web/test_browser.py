@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 pytest.importorskip("fastapi")
-CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("Chromium is not installed", allow_module_level=True)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser
 
 MODEL, SYSTEM = "openai/gpt-oss-20b", "h200_sxm"
@@ -29,14 +25,6 @@ PAGES: Final = (
     f"/estimate?model={MODEL}&system={SYSTEM}&frontier=true",
 )
 SHORT: Final = ("/estimate", ANSWER)  # a form and an answer; the other pages are studies
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_api.sync_playwright() as program:
-        found = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.mark.slow
@@ -107,4 +95,25 @@ def test_a_slider_redraws_the_answer_and_undo_returns(browser: Browser, address:
             page.evaluate("setTimeout(() => history.back())")
     assert page.inner_text("#answer .values") == before
     assert errors == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_profile_is_sent_and_explained(browser: Browser, address: str) -> None:
+    from playwright.sync_api import expect
+
+    page = browser.new_page()
+    page.goto(address)
+    folder = Path(__file__).parents[2] / "examples/profiles"
+    page.set_input_files(".own input >> nth=0", folder / "h100_two_layers.json.gz")
+    page.wait_for_url("**/profile?files=*")
+    page.wait_for_selector("h1:has-text('Kineto trace of NVIDIA H100')", timeout=60_000)
+    page.wait_for_selector(".chart svg")
+    assert "perfatlas profile h100_two_layers.json.gz" in page.inner_text(".asked code")
+    page.goto(f"{address}/estimate")
+    page.set_input_files("label.file:near(#model) input >> nth=0", __file__)
+    expect(page.locator("#model")).to_have_value(re.compile("^upload:"))
+    page.fill("#system", SYSTEM)
+    page.click("text=Answer")
+    assert "test_browser.py" in page.inner_text("#error")
     page.close()

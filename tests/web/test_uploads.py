@@ -137,7 +137,7 @@ def test_a_file_that_names_files_of_the_server_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("here.txt").write_text("x", "utf-8")
     content = f"name = 'x'\n[node]\ntopology = '{text}'\n".encode()
-    sent = uploads.keep("chip.toml", content)
+    sent = uploads.keep("chip.json", content)  # its name tells nothing
     with pytest.raises(InvalidSpecError, match="name of a file of the server"):
         located(["estimate", f"--system={sent}"], str(uploads.path))
 
@@ -192,6 +192,10 @@ def test_links_of_an_answer_vary_it_and_report_it(client: TestClient) -> None:
     form = client.get(link[1].replace("&amp;", "&"))
     assert form.status_code == 200
     assert 'id="error"' not in form.text
+    launch = re.search(r'href="(/search\?[^"]+)"', page.text)
+    assert launch
+    searched = client.get(launch[1].replace("&amp;", "&"))
+    assert "vllm serve openai/gpt-oss-20b" in searched.text
 
 
 @pytest.mark.parametrize(

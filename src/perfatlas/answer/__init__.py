@@ -18,7 +18,8 @@ if TYPE_CHECKING:
         LockedClocks, clock_causes, clock_note,
     )
     from perfatlas.answer.envelope import (
-        BOTTLENECK, SCHEMA, Answer, AnsweredRun, Evidence, flat_results, other_vendors_note,
+        BOTTLENECK, SCHEMA, Answer, AnsweredRun, CommandAnswer, Evidence, flat_results,
+        other_vendors_note,
     )
     from perfatlas.answer.repetitions import averaged, half_widths
     from perfatlas.answer.system_overrides import (

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from perfatlas.declarations import page_of
+from perfatlas.declarations import page_of, rows_of
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, did_you_mean
 from perfatlas.version import __version__
 
@@ -78,8 +78,8 @@ class Displayed:
         """Return a table of the answer as a data frame of polars or pandas, whichever is installed.
 
         Args:
-            table: "breakdown", or a list of rows in `results`, such as "frontier"; `columns` by
-                default.
+            table: "breakdown", or a list of rows in `results`, such as "frontier" or
+                "fleet.causes"; `columns` by default.
         """
         columns = self.columns
         if table:
@@ -95,18 +95,61 @@ class Displayed:
 
 def _columns(answer: Mapping[str, Any], table: str) -> dict[str, list[Any]]:
     """Return the columns of the breakdown of an answer, or of results that are a list of rows."""
-    lists = {"breakdown": answer["breakdown"], **answer["results"]}
-    tables = {name: rows for name, rows in lists.items() if isinstance(rows, list)}
-    table_names = [
-        name for name, rows in tables.items() if all(isinstance(row, dict) for row in rows)
-    ]
-    if table not in table_names:
+    tables = _tables(answer["results"]) | {"breakdown": answer["breakdown"]}
+    if table not in tables:
         raise InvalidSpecError(
-            f"table = {table!r}: the answer has no such table{did_you_mean(table, table_names)};"
-            f" it has {', '.join(table_names)}"
+            f"table = {table!r}: the answer has no such table{did_you_mean(table, tables)};"
+            f" it has {', '.join(tables)}"
         )
-    names = dict.fromkeys(name for row in tables[table] for name in row)
-    return {name: [row.get(name) for row in tables[table]] for name in names}
+    return _row_columns(tables[table])
+
+
+def _tables(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the lists of rows in results, by name; those of an object by dotted names."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, value in results.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{inner}": rows for inner, rows in _tables(value).items()}
+        elif isinstance(value, list) and all(isinstance(row, dict) for row in value):
+            found[name] = value
+    return found
+
+
+def _row_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _table(command: str, results: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return results as columns: the rows that the command declares, or single values as one row.
+
+    Results without single values, as those of a catalog, are their first list of rows.
+    """
+    declared = rows_of(command)
+    single = dict(flat_results(results))
+    tables = _tables(results)
+    if tables and (declared or not single):
+        return _row_columns(tables[declared if declared in tables else next(iter(tables))])
+    return {name: [value] for name, value in single.items()}
+
+
+class CommandAnswer(Displayed, dict[str, Any]):
+    """The answer of a command as the dict that --json prints; its keys are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any key
+        """Return a part of the envelope."""
+        if name not in self:
+            raise AttributeError(f"an answer has no attribute {name!r}; it has {', '.join(self)}")
+        return self[name]
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The results as columns of a table."""
+        return _table(self["command"], self["results"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the envelope as plain data."""
+        return dict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,11 +187,12 @@ class Answer(Displayed):
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """The numbers of `results` as columns of a one-row table, ready for a DataFrame.
+        """The results as columns of a table, ready for a DataFrame.
 
-        Nested keys are joined, as in `ttft_s_p99`; lists and time series are omitted.
+        The table has one row of numbers: nested keys are joined, as in `ttft_s_p99`; lists and time
+        series are omitted. That of `compare` has a row per scenario.
         """
-        return {name: [value] for name, value in flat_results(_plain(self.results))}
+        return _table(self.command, _plain(self.results))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the envelope as plain data, ready for JSON; numbers are finite or null.

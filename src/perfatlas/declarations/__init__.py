@@ -7,8 +7,8 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.declarations.listing import (
         command_of, commands, commands_with, declared_metrics, example_of, function_homes,
-        has_fields, lab_command, missing_lab, page_of, questions, text_fields, verb_fields,
-        without_defaults,
+        has_fields, lab_command, missing_lab, page_of, questions, rows_of, text_fields,
+        verb_fields, without_defaults,
     )
     from perfatlas.declarations.rows import Command, Declaration
     from perfatlas.declarations.signatures import FieldsSignature, signature_of

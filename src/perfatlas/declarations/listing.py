@@ -131,6 +131,19 @@ def page_of(command: str) -> Callable[..., Any]:
     return found
 
 
+@cache
+def rows_of(command: str) -> str:
+    """Return the list in the results of an answer whose rows are its table, "" where none is.
+
+    Example:
+        >>> from perfatlas.declarations import rows_of
+        >>> rows_of("profile"), rows_of("estimate --frontier")
+        ('operators', '')
+    """
+    _, row = commands().get(command_of(command.split()), ("", None))
+    return row.rows if row else ""
+
+
 def function_homes() -> dict[str, str]:
     """Return the package of every function and class of `perfatlas` that a folder declares.
 

@@ -26,6 +26,8 @@ class Command(NamedTuple):
     is_numbered: bool = False
     # Where its answer becomes a page, as "module:function"; "" for that of all verbs
     page: str = ""
+    # List in its results whose rows are the table of its answer; "" where its single values are
+    rows: str = ""
     note: str = ""  # What a message about an unknown command below it adds
 
     @property

@@ -6,17 +6,20 @@ import base64
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.commands.flags import FlagsSignature
-from perfatlas.commands.output import refused_command
+from perfatlas.commands.flags import FlagsSignature, positional_fields, read_words
+from perfatlas.commands.output import collected_json, flag_arguments, refused_command
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError
+from perfatlas.web.questions import SWITCHES
 from perfatlas.web.uploads import located, without_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from cyclopts import CycloptsError
@@ -30,7 +33,7 @@ STATUS_OF_ERROR: Final = {  # HTTP status by error code
     "busy": 503,
     "time_limit": 504,
 }
-PAGE_FLAGS: Final = {"fleet report": "--output", "report": "--output"}  # where not --html
+PAGE_FLAGS: Final = {"fleet report": "output", "report": "output"}  # where not html
 PAGE_ONLY: Final = ("report",)  # commands without --json
 STATUS_OF_OTHERS: Final = 422  # of other errors
 
@@ -58,17 +61,18 @@ class Reply(NamedTuple):
 
 
 class _Lines(io.StringIO):
-    """A stream that passes on every complete line."""
+    """A stream that passes on every complete line, unless it names a file of the server."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], file: Path | None) -> None:
         super().__init__()
-        self._tell = tell
+        self._tell, self._file = tell, file
         self._rest = ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in filter(str.strip, lines):
-            self._tell(line.removeprefix("perfatlas: "))
+            if not self._file or str(self._file) not in line:
+                self._tell(line.removeprefix("perfatlas: "))
         return len(text)
 
 
@@ -104,15 +108,20 @@ def answer_command_line(
     """
     from cyclopts import CycloptsError
 
-    out = io.StringIO()
-    options = ["--json"] * (command not in PAGE_ONLY)
+    with_paths = list(words)
+    options: dict[str, Any] = {} if command in PAGE_ONLY else {"json": True}
     if page and page.suffix != ".html":
-        options.append(f"--figure={page}")
+        options["figure"] = page
     elif page:
-        options += [f"{PAGE_FLAGS.get(command, '--html')}={page}", "--html-script=none"]
+        options |= {PAGE_FLAGS.get(command, "html"): page, "html_script": "none"}
     try:
-        with redirect_stdout(out), redirect_stderr(_Lines(tell)):
-            _run(command, [*located(words, uploads), *options])
+        with_paths = located(words, uploads)
+        with (
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(_Lines(lambda line: tell(without_paths(line, uploads)), page)),
+            collected_json() as answers,
+        ):
+            _run(command, with_paths[len(command.split()) :], options)
     except (CycloptsError, PerfatlasError) as problem:
         reply = _refused(problem, words)
         text = without_paths(json.dumps(reply.answer), uploads)
@@ -126,7 +135,9 @@ def answer_command_line(
         else:
             image = base64.b64encode(page.read_bytes()).decode()
         page.unlink()
-    answer = json.loads(without_paths(out.getvalue(), uploads) or "{}")
+    answer = answers[0] if answers else {}
+    if with_paths != list(words):
+        answer = json.loads(without_paths(json.dumps(answer), uploads))
     return Reply(200, answer, _body(without_paths(body, uploads)), image)
 
 
@@ -136,22 +147,36 @@ def _body(page: str) -> str:
     return inside.partition(SCRIPT_TAG)[0]
 
 
-def _run(command: str, words: Sequence[str]) -> None:
-    """Run a command as the command line does."""
-    from cyclopts import App, CycloptsError
+def _run(command: str, words: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Run a command as the command line does.
+
+    Args:
+        words: What follows the command.
+        options: Its flags that are no fields, by name.
+    """
+    from cyclopts import App
 
     package, row = commands()[command]
     module, _, name = row.run.partition(":")
     function = getattr(import_module(f"{package}.{module}"), name)
-    app = App(name=command, help_flags=(), version_flags=(), result_action="return_value")
-    app.default(function)
-    arguments = list(words[len(command.split()) :])
+    call: Callable[[], int] | None = None
     signature = getattr(function, "__signature__", None)
     if isinstance(signature, FlagsSignature):
-        with suppress(CycloptsError), signature.limited_to(arguments):
-            app(arguments, exit_on_error=False, print_error=False)
-            return
-    app(arguments, exit_on_error=False, print_error=False)
+        with suppress(ValueError):  # of which that library says why, below
+            fields, others = read_words(command, words)
+            switches = {word[2:]: True for word in others}
+            if switches.keys() <= SWITCHES.get(command, {}).keys():
+                first = [fields.pop(name) for name in positional_fields(command) if name in fields]
+                arguments = flag_arguments(function, {**switches, **options})
+                call = partial(function, *first, flags=SimpleNamespace(**fields), **arguments)
+    if call is not None:
+        call()
+        return
+    app = App(name=command, help_flags=(), version_flags=(), result_action="return_value")
+    app.default(function)
+    flags = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    stated = [flag if value is True else f"{flag}={value}" for flag, value in flags.items()]
+    app([*words, *stated], exit_on_error=False, print_error=False)
 
 
 def _refused(problem: CycloptsError | PerfatlasError, words: Sequence[str]) -> Reply:

@@ -53,7 +53,15 @@ from perfatlas.web.first_page import (
 )
 from perfatlas.web.forms import form_of, path_of
 from perfatlas.web.jobs import Jobs
-from perfatlas.web.pins import PIN, Pinned, address, compared, names_of, read_pins
+from perfatlas.web.pins import (
+    PIN,
+    Pinned,
+    address,
+    compared,
+    launch_address,
+    names_of,
+    read_pins,
+)
 from perfatlas.web.questions import (
     FORMS,
     SWEEP,
@@ -501,6 +509,7 @@ async def _part(
         )
         if command in SWEPT
         else "",
+        "launch": launch_address(values, reply.answer) if command == "estimate" else "",
         "report": report_address(command, [*pins, values]),
         "pin": "" if values in pins else address(here, values, [*pins, values]),
         "shown_address": address(here, values, pins),

@@ -76,12 +76,12 @@ CARDS: Final = (  # title, what it answers, a question, the address of its pictu
     ),
 )
 
-OWN_FILES: Final = (  # what a file is, the address that explains it, 2 where there may be several
-    ("profile of GPUs: what takes the time", "/profile?files=", 2),
-    ("config.json of a model: how fast it would be", "/estimate?edit=yes&model=", 1),
-    ("hardware file (TOML): a system of your own", "/estimate?edit=yes&system=", 1),
-    ("results of a benchmark: beside the prediction", "/validate/serving?edit=yes&results=", 2),
-    ("log of failures: what fails how often", "/fleet/report?edit=yes&subject=", 1),
+OWN_FILES: Final = (  # what a file is, the address that explains it, whether there may be several
+    ("profile of GPUs: what takes the time", "/profile?files=", True),
+    ("config.json of a model: how fast it would be", "/estimate?edit=yes&model=", False),
+    ("hardware file (TOML): a system of your own", "/estimate?edit=yes&system=", False),
+    ("results of a benchmark: beside the prediction", "/validate/serving?edit=yes&results=", True),
+    ("log of failures: what fails how often", "/fleet/report?edit=yes&subject=", False),
 )
 
 CHART_PARAMETER: Final = "chart"  # title of the chart of a picture

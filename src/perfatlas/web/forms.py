@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.commands.flags import listed_names
@@ -49,7 +50,8 @@ class Input(NamedTuple):
     listed: str = ""  # Catalog whose names complete the value, or ""
     placeholder: str = ""  # An example, or the default
     required: bool = False  # Whether it must be set
-    files: int = 0  # Files of the client that it may name: none, one, or 2 for several
+    takes_file: bool = False  # Whether it may name a file of the client
+    several: bool = False  # Whether it may name several
 
 
 class Form(NamedTuple):
@@ -89,13 +91,13 @@ def form_of(command: str, values: Mapping[str, str]) -> Form:
     fields, example = form_fields(command), typical_fields(command)
     first = {name for name, field in fields.items() if field.required} | set(example)
     first |= set(fields) if len(fields) <= MAX_UNFOLDED else set()
-    needed = json_schema(command, fields)["required"]
     shown: list[Input] = []
     groups: dict[tuple[int, str], list[Input]] = {}
     lists: dict[str, Sequence[str]] = {}
     for name, field in fields.items():
-        entry = _input(field, fields, values.get(name, ""), example.get(name, ""))
-        entry = entry._replace(required=name in needed)
+        entry = _unset_inputs(command)[name]
+        if name in values:
+            entry = entry._replace(value=values[name])
         if entry.listed and entry.listed not in lists:
             lists[entry.listed] = listed_names(catalog_field(field, fields).listed_by)
         if name in first or entry.value:
@@ -111,7 +113,18 @@ def form_of(command: str, values: Mapping[str, str]) -> Form:
     return Form(command, title, shown, folded, lists, example)
 
 
-def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) -> Input:
+@cache
+def _unset_inputs(command: str) -> dict[str, Input]:
+    """Return the inputs of the fields of a command, by name."""
+    fields, example = form_fields(command), typical_fields(command)
+    needed = json_schema(command, fields)["required"]
+    return {
+        name: _input(field, fields, example.get(name, ""))._replace(required=name in needed)
+        for name, field in fields.items()
+    }
+
+
+def _input(field: Field, fields: Mapping[str, Field], example: str) -> Input:
     default, needs = default_text(field), needs_text(field.row.needs, fields)
     choices = field.choices or (("true", "false") if field.type is bool else ())
     catalog = catalog_field(field, fields)
@@ -130,12 +143,13 @@ def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) 
     return Input(
         name=field.name,
         label=label.replace("_", " "),
-        value=value,
+        value="",
         text=field.row.text,
         notes=note_texts,
         unit=unit,
         choices=choices,
         listed=catalog.catalog if catalog.listed_by else "",
         placeholder=default or (f"such as {example}" if example and not choices else "not set"),
-        files=takes_file * (2 if field.type == list[str] else 1),
+        takes_file=takes_file,
+        several=field.type == list[str],
     )

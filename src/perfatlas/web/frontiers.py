@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report import charts
 from perfatlas.report.text import format_value, label_of
 from perfatlas.web.pins import address, names_of
@@ -44,7 +45,7 @@ def frontier_chart(
     lines, links = [], []
     for (values, rows), name, colour in zip(questions, names, charts.COLOURS * 2, strict=False):
         line = charts.Line.of(rows, ALONG, UP, name, colour)
-        details = ["<br>".join(_hover(row)) for row in rows]
+        details = ["\n".join(_hover(row)) for row in rows]
         if len(questions) > MAX_BANDS:
             line = line._replace(low=(), high=())
         lines.append(line._replace(details=details))
@@ -54,7 +55,10 @@ def frontier_chart(
     along, up = charts.Axis.of(ALONG), charts.Axis.of(UP)
     chart = charts.LineChart(lines, along._replace(log=True), up._replace(log=True))
     figure = json.loads(charts.figure_json(chart))
-    figure["layout"]["meta"] = {"links": links}
+    of_lines = iter(links)
+    figure["layout"]["meta"] = {
+        "links": [[] if "fill" in trace else next(of_lines) for trace in figure["data"]]
+    }
     title = "Throughput per GPU against speed of a user"
     text = json.dumps(figure).replace("<", "\\u003c")
     return {"title": title, "figure": text, "alt": charts.alt_text(title, chart)}
@@ -64,4 +68,4 @@ def _hover(row: Mapping[str, Any]) -> list[str]:
     """Return the plan of a point and its metrics, as lines."""
     shown = [f"{label_of(name, short=True)} {format_value(name, row[name])}" for name in HOVER
              if row.get(name) is not None]  # fmt: skip
-    return [f"batch {row['batch']}, {row['gpus']} GPUs", *shown]
+    return [f"batch {row['batch']}, {counted(row['gpus'], 'GPU')}", *shown]

@@ -14,6 +14,7 @@ from perfatlas.report.text import (
     shown_metrics,
 )
 from perfatlas.web.catalogs import CatalogTable
+from perfatlas.web.questions import form_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 PIN: Final = "pin"  # the parameter of an address, once for each pinned question
 MAX_PINS: Final = 6
+PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")  # that is launched
 MAX_METRICS: Final = 12
 MAX_OPERATORS: Final = 10
 SAME_LOADS: Final = ("batch", "concurrency", "request_rate", "isl", "osl", "prefix", "model")
@@ -54,6 +56,32 @@ def read_pins(texts: Sequence[str]) -> list[dict[str, str]]:
 def address(path: str, values: Mapping[str, str], pins: Sequence[Mapping[str, str]]) -> str:
     """Return the address of a question with pinned ones."""
     return f"{path}?{urlencode([*values.items(), *((PIN, urlencode(pin)) for pin in pins)])}"
+
+
+def launch_address(values: Mapping[str, str], answer: Answer) -> str:
+    """Return the address of the command that launches the plan of an estimate, "" for none.
+
+    Args:
+        values: Values of the question, by field.
+        answer: Its answer.
+
+    Example:
+        >>> from perfatlas.web.pins import launch_address
+        >>> asked = {"model": "openai/gpt-oss-20b", "system": "h200_sxm", "batch": "8"}
+        >>> scenario = {"engine": "vllm@0.24", "mode": "static", "tp": 1, "batch": 8}
+        >>> launch_address(asked, {"scenario": scenario, "results": {"gpus": 1}})
+        '/search?model=openai%2Fgpt-oss-20b&system=h200_sxm&emit=vllm&tp=1&gpus=1&max_num_seqs=8'
+    """
+    scenario = answer["scenario"]
+    engine = str(scenario.get("engine") or "").partition("@")[0]
+    fields = form_fields("search")
+    if engine not in fields["emit"].choices or scenario.get("mode") == "disaggregated":
+        return ""
+    kept = {name: text for name, text in values.items() if name in fields and name != "mode"}
+    plan = {name: str(scenario[name]) for name in PLAN if scenario.get(name)}
+    load = scenario.get("batch") or scenario.get("concurrency") or 1
+    most = {"gpus": str(answer["results"]["gpus"]), "max_num_seqs": str(load)}
+    return address("/search", {**kept, "emit": engine, **plan, **most}, [])
 
 
 def names_of(questions: Sequence[Mapping[str, str]]) -> list[str]:

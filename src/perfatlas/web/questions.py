@@ -7,6 +7,7 @@ catalogs must be names of the catalog, and other text has no form that a reader 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import quantities
@@ -65,7 +66,8 @@ _YES: Final = {"true": True, "yes": True, "on": True, "1": True}
 _NO: Final = {"false": False, "no": False, "off": False, "0": False}
 
 
-def form_fields(command: str) -> dict[str, Field]:
+@cache
+def form_fields(command: str) -> Mapping[str, Field]:
     """Return the fields that a client may set, by name.
 
     Args:

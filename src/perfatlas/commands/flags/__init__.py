@@ -7,7 +7,8 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.commands.flags.chart_titles import CHART_TITLES, may_be_title
     from perfatlas.commands.flags.from_fields import (
-        FlagsSignature, flags_of, listed_names, positional_fields, set_flags, takes_fields,
+        FlagsSignature, flags_of, listed_names, positional_fields, read_words, set_flags,
+        takes_fields,
     )
     from perfatlas.commands.flags.help import print_help
     from perfatlas.commands.flags.output import (

@@ -17,6 +17,9 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     "accuracy": (f"Change of {REST}", "Quantization noise"),
     "collective": ("Time by message size", "Bus bandwidth by message size"),
     "compare": (
+        "output tokens/s per GPU by scenario",
+        "cost per million output tokens by scenario",
+        "energy per output token by scenario",
         "Prefill by what bounds its operators",
         "Decode step by what bounds its operators",
         f"Prefill of {REST}",

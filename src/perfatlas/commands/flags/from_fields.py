@@ -9,7 +9,7 @@ from dataclasses import make_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 from cyclopts import Group, Parameter
 
@@ -146,6 +146,39 @@ def positional_fields(verb: str) -> tuple[str, ...]:
     return tuple(name for name, field in verb_fields(verb).items() if field.row.positional)
 
 
+def read_words(verb: str, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields that words state as --flag=value, in table order, and the other words.
+
+    The library that reads command lines reads their texts in the same way, in a hundred times the
+    time, and says what is wrong with others.
+
+    Args:
+        verb: Key of `QUESTIONS`.
+        words: What follows the command.
+
+    Raises:
+        ValueError: A text is no value of its field, or is read by that library alone.
+    """
+    fields, first = verb_fields(verb), list(positional_fields(verb))
+    lists = commands()[verb][1].lists
+    stated: dict[str, Any] = {}
+    others: list[str] = []
+    for word in words:
+        flag, has_text, text = word.partition("=")
+        is_flag = flag.startswith("--")
+        name = flag[2:].replace("-", "_") if is_flag or not first else first.pop(0)
+        switched = name.removeprefix("no_")
+        if name in stated or switched in stated:
+            raise ValueError(word)
+        if name in fields and (has_text or not is_flag):
+            stated[name] = _read(fields[name], text if is_flag else word, lists=lists)
+        elif not has_text and switched in fields and fields[switched].type is bool:
+            stated[switched] = name == switched
+        else:
+            others.append(word)
+    return {name: stated[name] for name in fields if name in stated}, others
+
+
 def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:
     """Return the flags that are set, by name, in table order.
 
@@ -198,7 +231,7 @@ def _hint(field: Field, *, lists: bool = False) -> Any:  # noqa: ANN401 - an ann
         kind = _LITERAL[field.choices]
         options["converter"] = partial(_chosen, field)
     elif field.number is not None:
-        options["converter"] = _reader(field.number, whole=field.type is int, lists=lists)
+        options["converter"] = partial(_converted, field, lists=lists)
         if lists:
             options["metavar"] = "INT,..." if field.type is int else "FLOAT,..."
             kind = Any
@@ -227,34 +260,46 @@ def _default(field: Field) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _reader(
-    number: Number, *, whole: bool, lists: bool
-) -> Callable[[object, Sequence[Token]], float | tuple[float, ...]]:
-    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected."""
+def _converted(field: Field, _hint: object, tokens: Sequence[Token], *, lists: bool) -> Any:  # noqa: ANN401 - numbers
+    return _read_numbers(field, tokens[0].value, lists=lists)
 
-    def read_all(_hint: object, tokens: Sequence[Token]) -> float | tuple[float, ...]:
-        texts = tokens[0].value.split(",") if lists else [tokens[0].value]
-        if any(re.fullmatch(r"0\d+", text) for text in texts[1:]):  # as in 1,000,000
-            raise ValueError(
-                f"{tokens[0].value!r} reads as a list of numbers: write one number without commas"
-            )
-        first, *others = map(read, texts)
-        return (first, *others) if others else first
 
-    def read(text: str) -> float:
-        try:
-            value: Any = number.read(text)
-            if whole and isinstance(value, float) and not value.is_integer():
-                raise ValueError(text)  # noqa: TRY301 - reported below
-            return int(value) if whole else float(value)
-        except (ValueError, OverflowError) as problem:
-            if number.unit and str(problem).startswith("expected"):
-                raise ValueError(f"{repr_for_error(text)}: {problem}") from None
-            if number.unit:
-                raise
-            kind = "integer" if whole else "number"
-            raise ValueError(
-                f"cannot convert {repr_for_error(text)} to {'an' if whole else 'a'} {kind}"
-            ) from None
+def _read(field: Field, text: str, *, lists: bool) -> Any:  # noqa: ANN401 - a value of any field
+    """Return the value of a field in the text of its flag."""
+    if field.choices:
+        word = str(field.folded(text))
+        if word not in field.choices:
+            raise ValueError(text)
+        return word
+    if field.number is not None:
+        return _read_numbers(field, text, lists=lists)
+    if field.type is bool:
+        raise ValueError(text)
+    return Path(text) if field.is_file else text
 
-    return read_all
+
+def _read_numbers(field: Field, text: str, *, lists: bool) -> float | tuple[float, ...]:
+    """Return the number in a text, or with `lists` also several, with commas between them."""
+    texts = text.split(",") if lists else [text]
+    if any(re.fullmatch(r"0\d+", part) for part in texts[1:]):  # as in 1,000,000
+        raise ValueError(f"{text!r} reads as a list of numbers: write one number without commas")
+    first, *others = (_read_number(field, part) for part in texts)
+    return (first, *others) if others else first
+
+
+def _read_number(field: Field, text: str) -> float:
+    number, whole = cast("Number", field.number), field.type is int
+    try:
+        value: Any = number.read(text)
+        if whole and isinstance(value, float) and not value.is_integer():
+            raise ValueError(text)  # noqa: TRY301 - reported below
+        return int(value) if whole else float(value)
+    except (ValueError, OverflowError) as problem:
+        if number.unit and str(problem).startswith("expected"):
+            raise ValueError(f"{repr_for_error(text)}: {problem}") from None
+        if number.unit:
+            raise
+        kind = "integer" if whole else "number"
+        raise ValueError(
+            f"cannot convert {repr_for_error(text)} to {'an' if whole else 'a'} {kind}"
+        ) from None

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.commands.output.envelopes import envelope
     from perfatlas.commands.output.page_files import run_page, write_page_files
-    from perfatlas.commands.output.python import answer_function
+    from perfatlas.commands.output.python import (
+        answer_function, collected_json, flag_arguments,
+    )
     from perfatlas.commands.output.refusal import shortfall_of
     from perfatlas.commands.output.refused import refused_command
     from perfatlas.commands.output.table_run import (

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import sys
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perfatlas.commands.output.python import COLLECTED
@@ -36,10 +37,12 @@ def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return {str(name): finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float):  # of Python or NumPy
+        return float(value) if math.isfinite(value) else None
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
     return value
 
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import inspect
 import re
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from perfatlas.answer import CommandAnswer
 
     Parameters = Iterator[tuple[str, inspect.Parameter, type | None]]
 
@@ -21,7 +25,39 @@ COLLECTED: Final[ContextVar[list[Any] | None]] = ContextVar("collected", default
 OF_TEXT: Final = ("json", "verbose")  # flags of what is printed
 
 
-def answer_function(command: Callable[..., int], name: str) -> Callable[..., dict[str, Any]]:
+@contextmanager
+def collected_json() -> Iterator[list[Any]]:
+    """Collect the objects that commands print with --json, instead of writing them."""
+    answers: list[Any] = []
+    token = COLLECTED.set(answers)
+    try:
+        yield answers
+    finally:
+        COLLECTED.reset(token)
+
+
+def flag_arguments(command: Callable[..., int], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the classes of flags of a command, filled, by the name of its argument.
+
+    Args:
+        command: The function of the command.
+        values: Values of flags that are set, by name; names of no flag are left out.
+    """
+    return {key: _filled(of, values) for key, of in _flags(command).items()}
+
+
+def _filled(of: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a class of flags
+    parts = {name: _filled(part, values) for name, part in _parts(of).items()}
+    return of(**parts, **{row.name: values[row.name] for row in fields(of) if row.name in values})
+
+
+@cache
+def _parts(of: Any) -> dict[str, Any]:  # noqa: ANN401 - a class of flags
+    """Return the classes of flags that a class of flags contains."""
+    return {name: hint for name, hint in get_type_hints(of).items() if is_dataclass(hint)}
+
+
+def answer_function(command: Callable[..., int], name: str) -> Callable[..., CommandAnswer]:
     """Return a function that returns what a command prints with --json.
 
     Args:
@@ -31,41 +67,36 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
     Example:
         >>> import perfatlas
         >>> sorted(perfatlas.runs_list()["results"]), str(inspect.signature(perfatlas.runs_list))
-        (['folder', 'runs'], "() -> 'dict[str, Any]'")
+        (['folder', 'runs'], "() -> 'CommandAnswer'")
     """
 
-    def answer(*values: Any, **keywords: Any) -> dict[str, Any]:  # noqa: ANN401 - of the command
+    def answer(*values: Any, **keywords: Any) -> CommandAnswer:  # noqa: ANN401 - of the command
+        from perfatlas.answer import CommandAnswer
+
         parameters = list(_parameters(command))
         bound = inspect.signature(answer).bind(*values, **keywords)
         positional: list[Any] = []
         arguments: dict[str, Any] = (
             {"json": True} if "json" in inspect.signature(command).parameters else {}
         )
-        flags: dict[type, dict[str, Any]] = {of: {} for _, _, of in parameters if of is not None}
+        given: dict[str, Any] = {"json": True}
         for key, parameter, of in parameters:
             if key not in bound.arguments:
                 continue
             value = _read(bound.arguments[key], parameter.annotation)
             if of is not None:
-                flags[of][key] = value
+                given[key] = value
             elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 positional += value
             elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 arguments[key] = value
             else:
                 positional.append(value)
-        for key, of in _flags(command).items():
-            shown = {"json": True} if any(row.name == "json" for row in fields(of)) else {}
-            arguments[key] = of(**flags.get(of, {}), **shown)
-        answers: list[Any] = []
-        token = COLLECTED.set(answers)
-        try:
-            command(*positional, **arguments)
-        finally:
-            COLLECTED.reset(token)
+        with collected_json() as answers:
+            command(*positional, **arguments, **flag_arguments(command, given))
         if not answers:
             raise KeyboardInterrupt(f"{name} was interrupted before it had an answer")
-        return dict(answers[0])
+        return CommandAnswer(answers[0])
 
     answer.__name__ = answer.__qualname__ = name.replace(" ", "_")
     answer.__module__ = command.__module__
@@ -75,11 +106,12 @@ def answer_function(command: Callable[..., int], name: str) -> Callable[..., dic
     parameters = [parameter for _, parameter, _ in _parameters(command)]
     parameters.sort(key=lambda parameter: parameter.kind)
     answer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        parameters, return_annotation="dict[str, Any]"
+        parameters, return_annotation="CommandAnswer"
     )
     return answer
 
 
+@cache
 def _flags(command: Callable[..., int]) -> dict[str, Any]:
     """Return the classes of flags of a command, by the name of its parameter."""
     hints = get_type_hints(command)
@@ -114,8 +146,10 @@ def _parameters(command: Callable[..., int]) -> Parameters:
 
 def _annotation(hint: Any) -> str:  # noqa: ANN401 - a type
     """Return the type of an argument of the function as text: paths may be text, lists anything."""
+    if get_origin(hint) is Union:
+        parts = [one for one in get_args(hint) if str not in get_args(hint) or not get_args(one)]
+        return " | ".join(map(_annotation, parts)).replace("NoneType", "None")
     text = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
-    text = re.sub(r"(?:typing\.)?Optional\[(.*)\]$", r"\1 | None", text)
     text = re.sub(r"typing\.|pathlib\.", "", text).replace("list[", "Sequence[")
     text = text.replace("Path", "str | Path")
     return f"str | Path | {text}" if text.startswith("Sequence[str | Path") else text

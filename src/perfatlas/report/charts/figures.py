@@ -135,7 +135,8 @@ def _draw_lines(figure: _Figure, chart: drawings.LineChart) -> None:
             legendgroup=_text(line.name),
             showlegend=None if is_first else False,
             marker={"color": line.colour, **MARKERS.get(line.kind, {})},
-            text=[_number(text) for text in line.details or line.texts] or None,
+            text=[_number(text).replace("\n", "<br>") for text in line.details or line.texts]
+            or None,
             customdata=_ends(line),
             hovertemplate=_hover(line),
             error_y=_error(line.y, line.low, line.high) if line.is_dotted and line.low else None,

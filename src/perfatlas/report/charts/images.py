@@ -331,9 +331,11 @@ def _draw_stacks(panel: Any, chart: drawings.StackedBars) -> None:  # noqa: ANN4
         named.add(part.name)
         panel.barh(rows, part.values, left=left, color=part.colour, height=0.7, label=label)
         left = [start + value for start, value in zip(left, part.values, strict=True)]
+    panel.use_sticky_edges = False  # a part of no length ends no axis
     _name_rows(panel, chart.names)
     panel.set_xlim(0.0, drawings.ROOM * max(left, default=1.0) or 1.0)
     _set_axis(panel, "x", chart.values)
+    panel.set_xlim(left=0.0)
     _place_legend(panel)
 
 

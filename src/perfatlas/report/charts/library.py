@@ -9,6 +9,7 @@ import base64
 import gzip
 import hashlib
 import re
+from functools import cache
 from importlib import resources
 from typing import Final, Literal, NamedTuple
 
@@ -27,6 +28,7 @@ class PlotlyScript(NamedTuple):
     url: str = ""  # URL of the script, else ""
 
 
+@cache
 def plotly_script(script: Script) -> PlotlyScript:
     """Return plotly.js for a page.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         Block, Chart, Command, Note, Page, Section, Table, TextOnly, Values,
     )
     from perfatlas.report.pages.pictures import (
-        PHASE_TITLES, memory_section, roofline, steps_section, tornado,
+        PHASE_TITLES, compared_section, memory_section, roofline, steps_section, tornado,
     )
     from perfatlas.report.pages.printed import print_page
     from perfatlas.report.pages.render import page_html

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.report.text import Value
 
 MAX_SHOWN: Final = 6  # key numbers of a notebook
+MAX_VALUE: Final = 100  # letters of one of them, which may be a list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +247,7 @@ class Page:
         lines = [self._head()]
         for value in self.values[:MAX_SHOWN]:
             interval = f" ({value.interval})" if value.interval else ""
-            lines.append(f"  {value.label}: {value.value}{interval}")
+            lines.append(f"  {value.label}: {_cut(value.value)}{interval}")
         if self.warnings:
             lines.append(f"  {self._warned()}")
         return "\n".join(lines)
@@ -263,7 +264,7 @@ class Page:
         """Return the question, the key numbers and the main chart as HTML for a notebook."""
         rows = [
             f"<tr><th style='text-align:left'>{_escaped(value.label)}</th>"
-            f"<td>{_escaped(value.value)}</td><td>{_escaped(value.interval)}</td></tr>"
+            f"<td>{_escaped(_cut(value.value))}</td><td>{_escaped(value.interval)}</td></tr>"
             for value in self.values[:MAX_SHOWN]
         ]
         head = f"<b>{_escaped(self._head())}</b>"
@@ -285,6 +286,10 @@ class Page:
             f"<img style='max-width:100%;background:white' alt=\"{alt}\""
             f" src='data:image/svg+xml;base64,{drawn}'>"
         )
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE - 4]} ..."
 
 
 def _escaped(text: str) -> str:

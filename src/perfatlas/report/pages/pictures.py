@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report import charts
 from perfatlas.report.pages.page import Section, Table
-from perfatlas.report.text import format_share, format_value, label_of, share_text
+from perfatlas.report.text import (
+    format_share,
+    format_value,
+    label_of,
+    limited_text,
+    limits_of,
+    share_text,
+)
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -168,3 +176,23 @@ def tornado(
         if abs(value) >= MIN_SHOWN
     ]
     return charts.BarChart(bars, axis)
+
+
+def compared_section(name: str, scenarios: Mapping[str, Mapping[str, Any]], title: str) -> Section:
+    """Return a metric of several scenarios as bars with intervals, the best in green.
+
+    Args:
+        name: The metric.
+        scenarios: Results, each with the metric, by the name of their scenario.
+    """
+    values = {label: float(results[name]) for label, results in scenarios.items()}
+    best = (max if METRICS[name].better == "higher" else min)(values.values())
+    bars = []
+    for label, results in scenarios.items():
+        low, high = (results.get(f"{name}_{end}") for end in ("low", "high"))
+        ends = None if low is None or high is None else (float(low), float(high))
+        limit = limits_of(results, tier=str(results.get("tier") or "")).get(name, "")
+        shown = limited_text(format_value(name, values[label]), limit)
+        colour = charts.GREEN if values[label] == best else charts.BLUE
+        bars.append(charts.Bar(label, values[label], shown, colour, ends))
+    return Section.charted(title, charts.BarChart(bars, charts.Axis.of(name)), on="page")

@@ -13,6 +13,7 @@ DECLARATION: Final = Declaration(
             name="bench run",
             help="Measure a suite of kernels beside ceilings and prediction.",
             run="run:run",
+            rows="records",
             needs="PyTorch, of the extra bench of perfatlas-lab",
         ),
         Command(
@@ -25,6 +26,7 @@ DECLARATION: Final = Declaration(
             name="bench compare",
             help="Which kernels changed between two runs of a suite.",
             run="run:compare",
+            rows="changes",
             needs="two files that bench run wrote",
         ),
     ),

@@ -76,7 +76,7 @@ def catalog(
             raise UsageError(f"unexpected positional argument {name!r}: give one name")
         action, name = "show", action
     if action in ("new", "check"):
-        return _file(entries, action, name, start)
+        return _file(entries, action, name, start, json=json)
     _only_new(entries, start)
     from perfatlas.verbs.catalog.facts import CATALOGS
 
@@ -102,7 +102,7 @@ def catalog(
     return 0
 
 
-def _file(kind: Kind, action: str, name: str | None, start: Start) -> int:
+def _file(kind: Kind, action: str, name: str | None, start: Start, *, json: bool) -> int:
     """Write a new file of a catalog, or check one; return the exit code."""
     from pathlib import Path
 
@@ -121,12 +121,19 @@ def _file(kind: Kind, action: str, name: str | None, start: Start) -> int:
         )
     if action == "check":
         _only_new(kind, start)
-        sys.stdout.write(f"{name}: {chosen.checked(name)} is complete and consistent\n")
+        checked = chosen.checked(name)
+        if json:
+            print_json(envelope(f"catalog {kind}", results={"file": name, "name": checked}))
+        else:
+            sys.stdout.write(f"{name}: {checked} is complete and consistent\n")
         return 0
     check_writable(name)
     if Path(name).is_symlink() or Path(name).exists():
         raise UsageError(f"{name} exists and is not overwritten; give another name")
     write_atomic(name, chosen.text(**_given(kind, start)))
+    if json:
+        print_json(envelope(f"catalog {kind}", results={"file": name}))
+        return 0
     sys.stdout.write(
         f"{name} written; set its fields, then run: perfatlas catalog {kind} check {name}\n"
     )

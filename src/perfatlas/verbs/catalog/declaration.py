@@ -14,5 +14,5 @@ DECLARATION: Final = Declaration(
             run="command:catalog",
         ),
     ),
-    functions=("models", "systems"),
+    functions=("catalog", "models", "systems"),
 )

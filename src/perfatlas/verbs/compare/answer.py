@@ -9,11 +9,12 @@ from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import missing_lab, signature_of
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, UsageError
+from perfatlas.report.text import limits_of, order_is_open, ratio_interval
 from perfatlas.scenario.deployments import estimate_of, step_costs
 from perfatlas.scenario.fields import InputFields
 from perfatlas.verbs.compare.best_plans import best_plan, check_slos, has_slos, slos_of
 from perfatlas.verbs.compare.groups import Alternatives
-from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY, PASSES
+from perfatlas.verbs.compare.metrics import ACCURACY, PASSES, RATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -108,8 +109,9 @@ def compare(
             `formats`, whose combinations are compared.
 
     Returns:
-        An answer with `rows`, the results of each scenario or its error, and `differences`, a row
-        per operator and phase of each scenario but the first; with `decide`, `decisions`.
+        An answer with `rows`, the results of each scenario or its error; `ratios`, a row per metric
+        of each scenario but the first, with its interval; and `differences`, a row per operator and
+        phase of each. With `decide`, `decisions`.
 
     Raises:
         InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
@@ -124,6 +126,9 @@ def compare(
         >>> rows = answer.results["rows"]
         >>> rows[0]["label"], rows[1]["tpot_s"] < rows[0]["tpot_s"]
         ('h100_sxm', True)
+        >>> decode = next(row for row in answer.results["ratios"] if row["metric"] == "tpot_s")
+        >>> decode["ratio_low"] < decode["ratio"] < decode["ratio_high"], decode["certain"]
+        (True, False)
     """
     return compared(compared_scenarios(scenarios, fields), decide=decide)[0]
 
@@ -146,6 +151,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     base = _base(asked[0])
     first = _named(asked[0], base)
     rows, differences = [_row(first["label"], base, base)], []
+    ratios: list[dict[str, Any]] = []
     resolved = [_resolved(first, base)]
     answers = [base]
     for given in asked[1:]:
@@ -159,6 +165,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
             continue
         answers.append(answer)
         rows.append(_row(row["label"], answer, base))
+        ratios += ratios_to(rows[-1], rows[0])
         resolved.append(_resolved(row, answer))
         steps = (_prefill_steps(base), _prefill_steps(answer))
         differences += step_differences(row["label"], base.breakdown, answer.breakdown, steps)
@@ -170,7 +177,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     answer = Answer(
         command="compare",
         scenario={"scenarios": resolved, **({"decide": True} if decide else {})},
-        results={"rows": rows, "differences": differences, **decision},
+        results={"rows": rows, "ratios": ratios, "differences": differences, **decision},
         breakdown=[],
         evidence=_joined(answers),
         warnings=tuple(warnings),
@@ -289,7 +296,7 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     results = answer.to_dict()["results"]
     found = {
         f"{name}{end}": results[f"{name}{end}"]
-        for name in (*COMPARED, *FACILITY, *CARBON, *PASSES, *ACCURACY)
+        for name in (*RATED, *ACCURACY)
         for end in ("", "_low", "_high")
         if f"{name}{end}" in results
     }
@@ -300,6 +307,43 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     found["tier"] = answer.evidence.tier
     found["tier_note"] = comparison_note(answer.evidence.tier, base.evidence.tier)
     return {"label": label, **found, "error": None}
+
+
+def ratios_to(row: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the ratio of each metric of a compared scenario to that of the base.
+
+    Returns:
+        Rows of `label`, `metric`, `ratio`, its 90% interval `ratio_low`, `ratio_high`, and
+        `certain`: whether the interval is known and excludes 1. It is not known where one of the
+        two is a limit, such as a time at the roofline.
+
+    Example:
+        >>> from perfatlas.verbs.compare.answer import ratios_to
+        >>> base = {"label": "h100", "tpot_s": 3.0, "tpot_s_low": 3.0, "tpot_s_high": 3.0}
+        >>> faster = {"label": "h200", "tpot_s": 1.5, "tpot_s_low": 1.0, "tpot_s_high": 2.0}
+        >>> row = ratios_to(faster, base)[0]
+        >>> row["metric"], row["ratio"], round(row["ratio_high"], 3), row["certain"]
+        ('tpot_s', 0.5, 0.667, True)
+    """
+    limits = [limits_of(one, tier=str(one.get("tier") or "")) for one in (row, base)]
+    found = []
+    for name in RATED:
+        other_item = name in PASSES and row.get("item") != base.get("item")
+        if row.get(name) is None or base.get(name) is None or other_item:
+            continue
+        is_limit = any(name in one for one in limits)
+        low, high = (None if is_limit else ratio_interval(row, base, name)) or (None, None)
+        found.append(
+            {
+                "label": row["label"],
+                "metric": name,
+                "ratio": row[name] / base[name],
+                "ratio_low": low,
+                "ratio_high": high,
+                "certain": not is_limit and not order_is_open(row, base, name),
+            }
+        )
+    return found
 
 
 def _prefill_steps(answer: Answer) -> float:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import comparison_note, limit_note
 from perfatlas.report import charts, pages, text
-from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY, PASSES
+from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY, PASSES, RATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Row = Mapping[str, Any]
     Rows = Sequence[Row]
+    Ratios = Mapping[tuple[str, str], Row]  # by scenario and metric
     Column = str | Callable[[Row], str]
 
 # of the text: networks with tokens; of key numbers: also passes of graphs
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 VALUES: Final = (*SHOWN[:3], "latency_s", "throughput_per_s")
+PICTURED: Final = (
+    "output_tokens_per_s_per_gpu",
+    "usd_per_million_output_tokens",
+    "energy_per_output_token_j",
+)
 MAX_OPERATORS: Final = 3  # of a brief answer; 2 of each of several scenarios
 LIMITS: Final = "≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 OPEN: Final = "~"  # after a ratio
@@ -39,6 +46,7 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
     results = answer["results"]
     rows, differences = results["rows"], results["differences"]
     scenarios = answer["scenario"]["scenarios"]
+    ratios = {(row["label"], row["metric"]): row for row in results["ratios"]}
     answered = [row for row in rows if row["error"] is None]
     phases = dict.fromkeys(row["phase"] for row in differences)
     models = dict.fromkeys(str(scenario.get("model")) for scenario in scenarios)
@@ -52,7 +60,7 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
         answer,
         [
             *_deployments(rows),
-            *_results(rows),
+            *_results(rows, ratios),
             *(
                 pages.Section(blocks=lines, on=on, is_detail=on == "terminal")
                 for on, lines in (
@@ -65,6 +73,7 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
                 if lines
             ),
             *_decisions(results),
+            *_pictures(answered),
             *(_by_bound(phase, answered, differences) for phase in phases),
             *(
                 _by_operator(phase, row, rows[0], differences)
@@ -78,7 +87,7 @@ def comparison_page(answer: Row, *, reproduce: str) -> pages.Page:
             *_equal_lines(rows, scenarios),
             *solved,
         ],
-        values=_values(answered),
+        values=_values(answered, ratios),
         reproduce=reproduce,
     )
 
@@ -94,13 +103,13 @@ def _deployments(rows: Rows) -> list[pages.Section]:
     return [pages.Section(blocks=[table], on="terminal")]
 
 
-def _results(rows: Rows) -> list[pages.Section]:
+def _results(rows: Rows, ratios: Ratios) -> list[pages.Section]:
     """Return the results: a page has all side by side, a terminal a table of each subject."""
     columns: dict[str, Column] = {
         "scenario": LABEL,
         "GPUs": lambda row: f"{row['gpus']:,}" if row["error"] is None else "-",
         **DEPLOYMENT,
-        **_columns(rows, (*COMPARED, *PASSES, *FACILITY, *CARBON, *ACCURACY), whole=True),
+        **_columns(rows, ratios, (*RATED, *ACCURACY), whole=True),
     }
     tiers = [str(row.get("tier") or row["error"]) for row in rows]
     if len(set(tiers)) > 1:
@@ -109,7 +118,7 @@ def _results(rows: Rows) -> list[pages.Section]:
     found = [
         pages.Table.of(rows, {"scenario": LABEL, **own}, ("scenario",), optional=())
         for names in (PASSES, SHOWN, FACILITY, CARBON, ACCURACY)
-        if (own := _columns(rows, names))
+        if (own := _columns(rows, ratios, names))
     ]
     limits = [LIMITS] if any(row.get("tier_note") for row in rows) else []
     return [
@@ -155,21 +164,21 @@ def _decisions(results: Row) -> list[pages.Section]:
 
 
 def _columns(
-    rows: Rows, names: Sequence[str], *, whole: bool = False
+    rows: Rows, ratios: Ratios, names: Sequence[str], *, whole: bool = False
 ) -> dict[str, Callable[[Row], str]]:
     """Return columns of the metrics that the first scenario has, each with its ratio to it."""
     item = text.item_of(rows)
     return {
         text.label_of(name, short=True, item=item): partial(
-            _cell, base=rows[0], name=name, whole=whole
+            _cell, base=rows[0], ratios=ratios, name=name, whole=whole
         )
         for name in names
         if rows[0].get(name) is not None
     }
 
 
-def _cell(row: Row, base: Row, name: str, *, whole: bool = False) -> str:
-    """Return a metric with its ratio to that of the base; accuracies and other items have none.
+def _cell(row: Row, base: Row, ratios: Ratios, name: str, *, whole: bool = False) -> str:
+    """Return a metric with its ratio to that of the base, if it has one.
 
     Args:
         whole: Whether the ratio has its interval.
@@ -182,16 +191,15 @@ def _cell(row: Row, base: Row, name: str, *, whole: bool = False) -> str:
         for record in (row, base)
     )
     shown = text.limited_text(text.format_value(name, value), limit)
-    other_item = name in PASSES and row.get("item") != base.get("item")
-    if row is base or base.get(name) is None or name in ACCURACY or other_item:
+    found = ratios.get((row["label"], name))
+    if found is None:
         return shown
-    ratio = text.ratio_text(value, base[name], limit=limit, base_limit=of_base)
-    interval = None if limit or of_base else text.ratio_interval(row, base, name)
-    if interval is None:
+    ratio = text.ratio_text(found["ratio"], 1.0, limit=limit, base_limit=of_base)
+    low, high = found["ratio_low"], found["ratio_high"]
+    if low is None and high is None:
         return f"{shown} {ratio}"
-    low, high = (f"{end:.2f}" for end in interval)
-    mark = OPEN if text.order_is_open(row, base, name) else ""
-    return f"{shown} {ratio}{mark}{f' ({low} to {high})' if whole else ''}"
+    ends = f" ({low:.2f} to {math.inf if high is None else high:.2f})" if whole else ""
+    return f"{shown} {ratio}{'' if found['certain'] else OPEN}{ends}"
 
 
 def _varies(rows: Rows, column: Callable[[Row], str]) -> bool:
@@ -275,18 +283,30 @@ def _signed(row: Row) -> str:
     return f"{sign}{text.format_value('time_s', abs(row['difference_s']))}"
 
 
-def _values(rows: Rows) -> list[text.Value]:
+def _values(rows: Rows, ratios: Ratios) -> list[text.Value]:
     """Return the key metrics of the first scenarios, relative to the base."""
     base = rows[0]
     return [
         text.Value(
             f"{text.label_of(name, short=True, item=text.item_of(rows))}, {row['label']}",
-            _cell(row, base, name),
+            _cell(row, base, ratios, name),
             text.interval_text(row, name) if f"{name}_low" in row else "",
         )
         for name in VALUES
         for row in rows[:2]
         if row.get(name) is not None
+    ]
+
+
+def _pictures(rows: Rows) -> list[pages.Section]:
+    """Return rate, cost and energy of the scenarios as bars, where all have them."""
+    if len(rows) < DESIGNS:
+        return []
+    by_label = {row["label"]: row for row in rows}
+    return [
+        pages.compared_section(name, by_label, f"{text.label_of(name)} by scenario")
+        for name in PICTURED
+        if all(row.get(name) for row in rows)
     ]
 
 

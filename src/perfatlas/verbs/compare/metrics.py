@@ -27,6 +27,7 @@ FACILITY: Final = (
 )
 CARBON: Final = ("gco2_per_hour", "gco2_per_million_output_tokens")
 PASSES: Final = ("latency_s", "throughput_per_s", "energy_per_item_j", "usd_per_million_items")
+RATED: Final = (*PASSES, *COMPARED, *FACILITY, *CARBON)  # each with its ratio to the base
 ACCURACY: Final = ("accuracy_delta",)  # reported where a benchmark is named
 
 declare_metrics(
@@ -130,6 +131,33 @@ declare_metrics(
         short="of variance",
         shown="share",
         description="Share of the variance of the difference that its error has.",
+    ),
+    Metric(
+        name="ratios",
+        label="ratios",
+        holds="rows",
+        description="Metrics of each compared scenario over those of the base.",
+    ),
+    *(
+        Metric(name=f"ratios.{name}", label=label, holds="text", description=text)
+        for name, label, text in (
+            ("label", "scenario", "The compared scenario."),
+            ("metric", "metric", "The metric, as the rows name it."),
+        )
+    ),
+    Metric(
+        name="ratios.ratio",
+        label="ratio",
+        has_interval=True,
+        description="The metric of the scenario over that of the base. Errors of the two are taken"
+        " as independent. Beside a limit, such as a time at the roofline, it has no interval; an"
+        " end that is not known is 0 or null.",
+    ),
+    Metric(
+        name="ratios.certain",
+        label="certain",
+        holds="flag",
+        description="Whether the interval of the ratio excludes 1, so that the difference is real.",
     ),
     Metric(
         name="differences",

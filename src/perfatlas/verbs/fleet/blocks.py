@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import DAY_S, counted, parse_duration
@@ -76,13 +77,9 @@ KINDS: Final = {
 }
 
 
-def fitted_page(results: Facts, *, reproduce: str) -> pages.Page:
-    """Return the results of `fleet fit`, whose fleet is in a file.
-
-    Args:
-        results: nodes, effects, left_out, causes (rows of the evidence and distribution), output,
-            evidence.
-    """
+def fitted_page(answer: Facts, *, reproduce: str) -> pages.Page:
+    """Return the answer of `fleet fit`, whose fleet is in a file."""
+    results = answer["results"]
     causes = sorted(results["causes"], key=lambda cause: -cause["events"])
     seen = _seen_columns(causes, text.time_text)
     last = {title: seen.pop(title) for title in ("without lemons",) if title in seen}
@@ -235,6 +232,14 @@ def kind_text(kind: str, count: int) -> str:
         ('2 failures', '1 notice', '2 unclear')
     """
     return counted(count, kind) if kind in NOUNS else f"{count:,} {kind}"
+
+
+def report_page(answer: Facts, *, reproduce: str) -> pages.Page:
+    """Return the answer of `fleet report`, of a fleet or a history."""
+    facts, name = answer["results"], Path(answer["scenario"]["subject"]).name
+    if "fleet" in facts:
+        return fleet_page(name, facts["fleet"], facts["evidence"], reproduce=reproduce)
+    return history_page(name, facts["history"], reproduce=reproduce)
 
 
 def fleet_page(

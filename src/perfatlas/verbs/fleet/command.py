@@ -207,20 +207,21 @@ def fit(files: list[File], /, *, flags: FitFlags | None = None) -> int:
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
     told = {name: value for name, value in changed_flags(flags).items() if name not in _SHOWN}
+    scenario = {name: str(value) for name, value in told.items()}
+    answer = envelope("fleet fit", results=results, scenario=scenario)
     if flags.json:
-        told = {name: str(value) for name, value in told.items()}
-        print_json(envelope("fleet fit", results=results, scenario=told))
+        print_json(answer)
         return 0
     from perfatlas.report.pages import print_page
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.fleet.blocks import fitted_page
 
     if len(files) == 1:  # one log has no other to agree with
-        results |= {"log_agreement": None}
+        answer["results"]["log_agreement"] = None
     line = " ".join(
         [reproduce_line("fleet fit", told), *(shlex.quote(str(path)) for path in files)]
     )
-    page = fitted_page(results, reproduce=line)
+    page = fitted_page(answer, reproduce=line)
     print_page(open_terminal(sys.stdout), page, verbose=flags.verbose)
     return 0
 
@@ -341,14 +342,16 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
     if is_fleet and flags.format:
         raise UsageError(f"--format {flags.format}: '{subject}' is a fleet, not a log")
     facts = _fleet(subject) if is_fleet else _history(subject, flags)
+    read = {name: value for name in LOG if (value := getattr(flags, name)) is not None}
+    answer = envelope("fleet report", results=facts, scenario={"subject": subject, **read})
     if flags.output is not None or flags.figure is not None:
-        page = _page(subject, facts, flags)
+        page = _page(answer, flags)
         if flags.output is not None:
             write_atomic(flags.output, page_html(page, script=flags.html_script or "inline"))
             sys.stderr.write(printable(f"perfatlas: --output written to {flags.output}\n"))
         write_page_files(image, page)
     if flags.json:
-        print_json(envelope("fleet report", results=facts, scenario={"subject": subject}))
+        print_json(answer)
     return 0
 
 
@@ -373,13 +376,11 @@ def _history(subject: str, flags: ReportFlags) -> dict[str, Any]:
     return {"history": history_facts(history)}
 
 
-def _page(subject: str, facts: Mapping[str, Any], flags: ReportFlags) -> Page:
-    from perfatlas.verbs.fleet.blocks import fleet_page, history_page
+def _page(answer: Mapping[str, Any], flags: ReportFlags) -> Page:
+    from perfatlas.verbs.fleet.blocks import report_page
 
-    name = Path(subject).name
-    words = [f"--{key}={value}" for key in LOG if (value := getattr(flags, key)) is not None]
-    written = ["--output", str(flags.output)] if flags.output is not None else []
-    line = shlex.join(["perfatlas", "fleet", "report", subject, *words, *written])
-    if "fleet" in facts:
-        return fleet_page(name, facts["fleet"], facts["evidence"], reproduce=line)
-    return history_page(name, facts["history"], reproduce=line)
+    asked = {**answer["scenario"], "output": flags.output}
+    subject = asked.pop("subject")
+    words = [f"--{name}={value}" for name, value in asked.items() if value is not None]
+    line = shlex.join(["perfatlas", "fleet", "report", subject, *words])
+    return report_page(answer, reproduce=line)

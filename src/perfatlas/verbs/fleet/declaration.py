@@ -16,12 +16,15 @@ DECLARATION: Final = Declaration(
             name="fleet import",
             help="Convert logs to a history of failures and repairs.",
             run="command:import_",
+            rows="files",
             example="fleet import --format xid kern.log --output history.parquet",
         ),
         Command(
             name="fleet fit",
             help="Fit failure models to histories; write a fleet file and its evidence.",
             run="command:fit",
+            page="blocks:fitted_page",
+            rows="causes",
             example=(
                 "fleet fit history.parquet --nodes 2048 --start 2026-01-01T00:00:00Z --end "
                 "2026-04-01T00:00:00Z --output fleet.toml"
@@ -31,6 +34,8 @@ DECLARATION: Final = Declaration(
             name="fleet report",
             help="Report on a fleet or a history as an HTML page.",
             run="command:report",
+            page="blocks:report_page",
+            rows="fleet.causes",
             example="fleet report llama3 --output page.html",
         ),
     ),

@@ -50,8 +50,9 @@ MAX_ROWS: Final = 200  # of a table on a page
 TEXTS: Final = ("operator", "class", "", "predicted")
 
 
-def profile_page(results: Facts, *, reproduce: str) -> pages.Page:
-    """Return the results of `profile`: times, classes, operators, changes, and what is doubtful."""
+def profile_page(answer: Facts, *, reproduce: str) -> pages.Page:
+    """Return the answer of `profile`: times, classes, operators, changes, and what is doubtful."""
+    results = answer["results"]
     sections = [
         pages.Section(
             title="Time", blocks=[_pairs(time_lines(results) + _prediction_lines(results))]
@@ -153,7 +154,12 @@ def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> 
         times = [row[key] if side == one else 0.0 for row in rows for one in sides]
         texts = [_time(row[key]) for row in rows for _ in sides]
         parts.append(BarPart(side, times, texts, colour))
-    labels = [f"{name} ({one})" if one == "predicted" else name for name in names for one in sides]
+    # one line, so that the operator above has three; each with other spaces, as a row of its own
+    labels = [
+        f"predicted{' ' * row}" if one == "predicted" else name
+        for row, name in enumerate(names)
+        for one in sides
+    ]
     return StackedBars(labels, parts, Axis("time", "s"))
 
 

@@ -104,12 +104,13 @@ def _show(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -
     """Print the results, and write their page."""
     from perfatlas.verbs.profile.blocks import profile_page
 
-    page = profile_page(results, reproduce=_reproduced(files, flags))
+    scenario = {"files": [str(file) for file in files]} | {
+        name: str(value) for name in FIELDS if (value := getattr(flags, name)) is not None
+    }
+    answer = envelope("profile", results=results, scenario=scenario)
+    page = profile_page(answer, reproduce=_reproduced(files, flags))
     if flags.json:
-        scenario = {"files": [str(file) for file in files]} | {
-            name: str(value) for name in FIELDS if (value := getattr(flags, name)) is not None
-        }
-        print_json(envelope("profile", results=results, scenario=scenario))
+        print_json(answer)
     else:
         from perfatlas.report.pages import print_page
         from perfatlas.report.text import open_terminal

@@ -12,6 +12,8 @@ DECLARATION: Final = Declaration(
             name="profile",
             help="Where the time of a GPU profile went, beside the prediction.",
             run="command:profile",
+            page="blocks:profile_page",
+            rows="operators",
             needs="a file of torch.profiler, Nsight, rocprofv3, nvbench, nccl-tests or others",
         ),
     ),

@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,7 +158,7 @@ def _page(place: str) -> Page:
             f"{place}: no answer that {__version__} of `perfatlas {verb}` writes, as its page has"
             f" {type(problem).__name__}: {problem}; write the answer again with --json"
         ) from problem
-    return page
+    return replace(page, answer=answer)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.commands.output import fits
 from perfatlas.quantities import HOUR_S
-from perfatlas.report import charts, pages, text
+from perfatlas.report import pages, text
 from perfatlas.verbs.report.plain import plain_summary
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -90,10 +90,19 @@ def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section], list
         cells = [[text.label_of(name), *(_cell(one, name) for one in found)] for name in rows]
         cells = [*_plans(found), *cells]
         sections.append(pages.Section(title="Results", blocks=[pages.Table(head=head, rows=cells)]))
+    if len(answers) > 1:  # one has its own pictures
+        sections += [
+            pages.compared_section(
+                name,
+                {one.name: one.results for one in fitting},
+                f"{text.label_of(name)} of {title}",
+            )
+            for name in chosen
+        ]
     names = [one.name for one in found]
     if len({one.verb for one in found}) > 1 or len(names) != len(answers):
         names = []
-    return title, [*sections, *(_picture(name, fitting, title) for name in chosen)], names
+    return title, sections, names
 
 
 def _scenarios(answer: Answer) -> list[Scenario]:
@@ -308,17 +317,3 @@ def _cell(one: Scenario, name: str) -> str:
     value = text.limited_text(text.format_value(name, one.results[name]), limits.get(name, ""))
     interval = "" if name in limits else text.interval_text(one.results, name)
     return f"{value} ({interval})" if interval else value
-
-
-def _picture(name: str, found: Sequence[Scenario], title: str) -> pages.Section:
-    """Return a metric of all scenarios as bars with intervals, the best in green."""
-    best = _ranked(found, name)[0]
-    bars = []
-    for one in found:
-        low, high = (one.results.get(f"{name}_{end}") for end in ("low", "high"))
-        ends = None if low is None or high is None else (float(low), float(high))
-        shown = text.format_value(name, one.results[name])
-        colour = charts.GREEN if one is best else charts.BLUE
-        bars.append(charts.Bar(one.name, one.results[name], shown, colour, ends))
-    chart = charts.BarChart(bars, charts.Axis.of(name))
-    return pages.Section.charted(f"{text.label_of(name)} of {title}", chart)

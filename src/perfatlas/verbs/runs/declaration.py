@@ -13,6 +13,7 @@ DECLARATION: Final = Declaration(
             name="runs list",
             help="List all runs, the latest first.",
             run="command:list_runs",
+            rows="runs",
         ),
         Command(
             name="runs show",

@@ -129,7 +129,7 @@ def _table(plans: Rows, scenario: Row) -> pages.Table:
         **search.varied_columns(scenario),
         "plan": search.plan_text,
         **({"GPUs": "gpus"} if scenario.get("max_gpus") else {}),
-        **({"step": lambda plan: f"{plan[TOKENS]:,}"} if TOKENS in first else {}),
+        **({"batched": lambda plan: f"{plan[TOKENS]:,}"} if TOKENS in first else {}),
     }
     if "prefill_workers" not in first or any("concurrency" in plan for plan in plans):
         columns["load"] = _load

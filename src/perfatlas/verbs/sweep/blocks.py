@@ -7,6 +7,7 @@ has three. Too many lines become panels, and many values of one name a heat map.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import FIELDS, unit_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Sequence[Any]]
     Factor = tuple[str, ...]  # names that vary together
 
+ABBREVIATIONS: Final = re.compile(r"\b(sm|l2|tdp)\b")
 MAX_LINES: Final = 6  # of a chart; more are panels, or a heat map
 MAX_BANDS: Final = 3  # intervals of a chart that can be told apart
 MAX_PANELS: Final = 12
@@ -371,7 +373,8 @@ def _short_texts(values: Sequence[Any]) -> dict[str, str]:
 
 def _words(name: str) -> str:
     """Return a name as words: hardware fields without their section."""
-    return spelled_out(overridden(name)[1].removeprefix("device.").replace(".", " "))
+    words = spelled_out(overridden(name)[1].removeprefix("device.").replace(".", " "))
+    return ABBREVIATIONS.sub(lambda found: found[0].upper(), words)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.commands.output import table_function
+from perfatlas.answer import CommandAnswer
+from perfatlas.commands.output import envelope, table_function
 from perfatlas.measurements.benchmarks import read_results
 from perfatlas.networks import model_names, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
@@ -53,7 +54,7 @@ TTFT_NOTE: Final = (
 )
 
 
-def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the vocabulary
+def validate_serving(results: Sequence[str | Path], **scenario: Any) -> CommandAnswer:  # noqa: ANN401 - fields of the vocabulary
     """Return the errors of the estimate on a user's serving benchmarks.
 
     Every run is predicted by `estimate_table` (mode aggregated, method formula) with the load in
@@ -67,10 +68,10 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
             file's plan as a whole.
 
     Returns:
-        Totals; `runs`: every compared run; `below_bound`: runs measured faster than the
-        roofline, whose stated load cannot be right; `refused_runs`: runs that could not be compared
-        and why; `notes`: notes on reading and comparability, each with its runs; `question`:
-        scenario of the run with the largest error; `evidence`: of its estimate.
+        An answer with totals; `runs`: every compared run; `below_bound`: runs measured faster than
+        the roofline, whose stated load cannot be right; `refused_runs`: runs that could not be
+        compared and why; `notes`: notes on reading and comparability, each with its runs;
+        `question`: scenario of the run with the largest error, whose evidence the answer has.
 
     Raises:
         InvalidSpecError: A name is unknown or belongs to the file, the system is missing, or a file
@@ -92,8 +93,8 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
         ...     file = Path(folder) / "result.json"
         ...     _ = file.write_text(json.dumps(run))
         ...     found = validate_serving([file], system="h200_sxm")
-        >>> found["rows"], found["runs"][0]["isl"], found["runs"][0]["concurrency"]
-        (1, 1024, 8)
+        >>> found.results["rows"], found.columns["isl"], found.columns["concurrency"]
+        (1, [1024], [8])
     """
     _check_names(scenario)
     given = {name: value for name, value in scenario.items() if value is not None}
@@ -112,7 +113,9 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
             refused.append(_refusal(entry.name, problem))
     compared, unanswered = _compare(asked)
     rows = [row for row, _ in compared]
-    return {
+    question, evidence = _why(compared)
+    notes = _notes(rows)
+    found = {
         "rows": len(read),
         "refused": len(refused) + len(unanswered),
         **_totals(rows),
@@ -120,9 +123,20 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
         "runs": rows,
         "below_bound": [row for row in rows if row["below_bound"]],
         "refused_runs": [*refused, *unanswered],
-        "notes": _notes(rows),
-        **_why(compared),
+        "notes": notes,
+        "question": question,
     }
+    doubts = [
+        f"{run_names(note['runs'])}: {note['note']}" for note in notes if note["kind"] == "doubt"
+    ]
+    asked_of = {**given, "results": [str(file) for file in results]}
+    answer = envelope("validate serving", results=found, scenario=asked_of, warnings=doubts)
+    return CommandAnswer(answer | ({"evidence": evidence} if evidence else {}))
+
+
+def run_names(names: Sequence[str]) -> str:
+    """Return the names of runs, or their number."""
+    return ", ".join(names) if len(names) <= 2 else f"{len(names)} runs"
 
 
 def _check_names(scenario: Mapping[str, Any]) -> None:
@@ -345,12 +359,12 @@ def _notes(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _why(compared: Sequence[tuple[Row, Row]]) -> Row:
+def _why(compared: Sequence[tuple[Row, Row]]) -> tuple[Row, Row]:
     """Return the scenario with the largest error and the evidence of its prediction."""
     if not compared:
-        return {"question": {}, "evidence": {}}
+        return {}, {}
     worst = max(
         compared, key=lambda pair: abs(pair[0]["tpot_error"] or pair[0][f"{RATE}_error"] or 0)
     )
     question = {name: value for name, value in worst[1].items() if value is not None}
-    return {"question": question, "evidence": estimate_of(question).to_dict()["evidence"]}
+    return question, estimate_of(question).to_dict()["evidence"]

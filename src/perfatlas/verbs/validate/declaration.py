@@ -20,6 +20,8 @@ DECLARATION: Final = Declaration(
             name="validate serving",
             help="Estimates against your benchmarks.",
             run="command:serving",
+            page="blocks:benchmark_page",
+            rows="runs",
         ),
     ),
     functions=("validate_serving",),

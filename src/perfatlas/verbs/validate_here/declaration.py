@@ -12,6 +12,7 @@ DECLARATION: Final = Declaration(
             name="validate here",
             help="Kernels and transformer steps predicted and measured on this CPU.",
             run="command:here",
+            rows="rows",
             needs="PyTorch, of the extra bench of perfatlas-lab",
         ),
     ),
