@@ -49,6 +49,8 @@ BOUND_COLOURS: Final = {
 HEIGHT: Final = 340  # pixels of a chart over a number
 BAR_HEIGHT: Final = 34  # pixels per horizontal bar, including its gap
 FRAME_HEIGHT: Final = 90  # pixels of axis, title and margins
+LABELED_DECADES: Final = 2.0  # of a logarithmic axis up to which 1, 2 and 5 are labeled
+NARROW_DECADES: Final = 0.7  # of one up to which more digits are
 MANY_DIGITS: Final = 1e5  # from which ticks of plain numbers have SI prefixes
 WIDE: Final = 30.0  # largest over smallest value from which an axis is logarithmic
 ROOM: Final = 1.05  # axis length over largest value
@@ -399,6 +401,23 @@ def spans_decades(values: Iterable[float]) -> bool:
 Drawing = (
     LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart | HeatMap
 )
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return the labelled values of a logarithmic axis of at most two decades, else none.
+
+    Example:
+        >>> from perfatlas.report.charts.drawings import log_ticks
+        >>> log_ticks(0.014, 0.033), log_ticks(1.0, 80.0), log_ticks(1.0, 1e3)
+        ([0.015, 0.02, 0.025, 0.03], [1.0, 2.0, 5.0, 10.0, 20.0, 50.0], [])
+    """
+    decades = math.log10(high / low)
+    if decades >= LABELED_DECADES:
+        return []
+    digits = (1.0, 2.0, 5.0) if decades > NARROW_DECADES else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [float(f"{digit:g}e{power}") for power in powers for digit in digits]
+    return [tick for tick in ticks if low * (1.0 - 1e-9) <= tick <= high * (1.0 + 1e-9)]
 
 
 def alt_text(title: str, drawing: Drawing) -> str:

@@ -24,7 +24,6 @@ DIGITS: Final = 6  # significant digits of a point, to keep pages small
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
 DAYS_NAMED: Final = 14  # number of days up to which each has a label
 INTEGER_TICK_COUNTS: Final = 8  # counts up to which tick labels are forced to integers
-LABELED_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
 HOVER: Final = "%{y} (%{customdata[0]:.4~s} - %{customdata[1]:.4~s})"
 DASHES: Final = ("solid", "dash", "dashdot", "dot")
 MARKERS: Final[dict[str, dict[str, Any]]] = {
@@ -360,12 +359,23 @@ def _axis_layout(axis: drawings.Axis, largest: float = 0.0) -> dict[str, Any]:
 def _tick_decades(
     figure: _Figure, name: str, axis: drawings.Axis, columns: Sequence[Sequence[float]]
 ) -> None:
-    """Label 1, 2 and 5 in each decade if there are few decades, else only powers of ten."""
+    """Label digits of few decades, whose unit plotly drops, else powers of ten."""
     positive = [value for column in columns for value in column if value > 0.0]
     if axis.log and positive:
-        few = math.log10(max(positive) / min(positive)) < LABELED_DECADES
-        minor = {"dtick": "D1", "showgrid": True}
-        figure.update_axis(name, dtick="D2" if few else 1, minor=minor)
+        ticks = drawings.log_ticks(min(positive), max(positive))
+        texts = [_tick_text(axis, tick) for tick in ticks]
+        figure.update_axis(name, minor={"dtick": "D1", "showgrid": True})
+        figure.update_axis(
+            name, **({"tickvals": ticks, "ticktext": texts} if ticks else {"dtick": 1})
+        )
+
+
+def _tick_text(axis: drawings.Axis, value: float) -> str:
+    if axis.unit == "%":
+        return f"{100.0 * value:.3g}%"
+    if axis.is_scaled or value >= drawings.MANY_DIGITS:
+        return format_quantity(value, axis.unit if axis.is_scaled else "").replace(" ", "")
+    return f"{value:,.10g}"
 
 
 def _tick_counts(figure: _Figure, axis: drawings.Axis, highest: float) -> None:

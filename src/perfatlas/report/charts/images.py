@@ -53,6 +53,7 @@ TEXT_HEIGHT: Final = 8.4  # of a name beside a point [points]
 CURVE_POINTS: Final = 48  # between two points of a line that names may not cover
 INTERVAL: Final = "90% interval"
 STYLES: Final = ("-", "--", "-.", ":")
+NARROW: Final = 10.0**drawings.NARROW_DECADES  # ratio up to which more digits are
 FEW_DECADES: Final = 5e3  # ratio of the ends of an axis up to which 2 and 5 are labelled
 LETTER: Final = 4.2  # width of a letter beside a point [points]
 MAX_LEGEND_ENTRIES: Final = 3  # entries in a row of a legend
@@ -419,6 +420,7 @@ def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN4
     """Set title, ticks and scale of the axis x or y."""
     from matplotlib.ticker import (
         EngFormatter,
+        FixedLocator,
         LogLocator,
         MaxNLocator,
         NullFormatter,
@@ -431,8 +433,9 @@ def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN4
     if axis.log:
         panel.set(**{f"{name}scale": "log"})
         low, high = getattr(panel, f"get_{name}lim")()
-        few = high / low < FEW_DECADES
-        side.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        digits = (1.0, 2.0, 5.0) if high / low < FEW_DECADES else (1.0,)
+        narrow = drawings.log_ticks(low, high) if high / low < NARROW else []
+        side.set_major_locator(FixedLocator(narrow) if narrow else LogLocator(subs=digits))
         side.set_minor_formatter(NullFormatter())
     elif axis.unit == "count":
         side.set_major_locator(MaxNLocator(integer=True))
