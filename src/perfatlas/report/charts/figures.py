@@ -186,6 +186,7 @@ def _draw_bars(figure: _Figure, chart: drawings.BarChart) -> None:
         text=[_number(bar.text) for bar in bars],
         marker={"color": [bar.colour for bar in bars]},
         error_x=error if any(bar.interval for bar in bars) else None,
+        insidetextanchor="start",  # beside the interval, which is at the end
         orientation="h",
     )
     _name_rows(figure)

@@ -109,7 +109,7 @@ def _compared(found: Sequence[Scenario], named: Mapping[str, str], fitting: Sequ
 def _load(fields: Sequence[Mapping[str, Any]]) -> str:
     """Return the work that all scenarios share, as the end of a sentence."""
     names = ("isl", "osl", "batch", "concurrency", "dp")
-    same = {
+    same: dict[str, Any] = {
         name: fields[0].get(name)
         for name in names
         if all(one.get(name) == fields[0].get(name) for one in fields)
