@@ -144,7 +144,9 @@ async def browsed(address: str, draws: np.random.Generator, moves: int) -> dict[
                         for _ in range(10))]  # fmt: skip
         paints = {"first page": [await painted(page, address) for _ in range(10)]}
         paints["answer"] = [await painted(page, f"{address}{path}") for path in paths[1:]]
-        redraws = [await page.evaluate(MOVE, x) for x in draws.uniform(-1.9, 1.9, moves + 5)]
+        redraws = [
+            await page.evaluate(MOVE, x) for x in draws.uniform(-1.9, 1.9, moves + 5).tolist()
+        ]
         await browser.close()
     return {**paints, "redraw": redraws[5:]}
 
@@ -163,9 +165,9 @@ async def measured(options: argparse.Namespace) -> list[tuple[str, str, str]]:
             )
             for pair in pairs
         ]
-        await slide(client, draws.uniform(-1.9, 1.9, WARM_UP))
+        await slide(client, draws.uniform(-1.9, 1.9, WARM_UP).tolist())
         before, used_s = memory_bytes(server), cpu_s(server)
-        statuses = await slide(client, draws.uniform(-1.9, 1.9, options.events))
+        statuses = await slide(client, draws.uniform(-1.9, 1.9, options.events).tolist())
         after, used_s = memory_bytes(server), cpu_s(server) - used_s
     errors = sum(status not in ANSWERED for status, _ in pages)
     failed = sum(status != 200 for status in statuses)

@@ -54,6 +54,8 @@ def test_every_form_answers_its_example(
     values = typical_fields(command)
     form = client.get(_path(command))
     assert form.status_code == 200
+    names = re.findall(r'\sid="([^"]+)"', form.text)
+    assert len(names) == len(set(names))
     for name in values:
         assert f'<label for="{name}">' in form.text
     page = client.get(_path(command), params=values)

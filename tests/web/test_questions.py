@@ -199,3 +199,11 @@ def test_other_commands_do_not_import_fastapi() -> None:
     told = "import sys; from perfatlas.cli import main; main(['web', '--help']);"
     told += "assert not {'fastapi', 'uvicorn', 'starlette', 'perfatlas.web'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", told], check=False).returncode == 0
+
+
+def test_progress_names_no_file_of_the_server(tmp_path: Path) -> None:
+    words, lines = command_words("kernel gemm", typical_fields("kernel gemm")), list[str]()
+    page = tmp_path / "page.html"
+    reply = answer_command_line(words, command="kernel gemm", page=page, tell=lines.append)
+    assert "<header>" in reply.body
+    assert lines == []

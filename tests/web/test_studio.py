@@ -161,7 +161,7 @@ def test_the_address_has_the_pinned_scenarios(client: TestClient) -> None:
     assert "Pinned scenarios" in page.text
     assert "Pin this scenario" not in page.text  # it is pinned already
     assert page.text.count('<input type="hidden" name="pin"') == 2
-    frontier = client.get("/frontier", params=pins)
+    frontier = client.get(f"/frontier?{urlencode(pins)}")
     figure = json.loads(re.search(r"json\">(.*?)</script>", frontier.text)[1])  # type: ignore[index]
     links = figure["layout"]["meta"]["links"]
     assert links[0][0].startswith("/estimate?model=openai%2Fgpt-oss-20b&system=h200_sxm&batch=1&")
