@@ -65,7 +65,7 @@ ROW_LETTERS: Final = 32  # of a line of the name of a bar
 TITLE_LETTERS: Final = 76  # of a line of the title of a chart
 MAX_TICKS: Final = 16  # named columns of a heat map
 MAX_NUMBERED_COLUMNS: Final = 12  # columns of a heat map whose cells have numbers
-HEADING_LETTERS: Final = 104  # of a line of the heading
+HEADING_LETTERS: Final = 96  # of a line of the heading
 HEADING_INCHES: Final = 0.17  # height of such a line
 LEGEND_POINTS: Final = 13.0  # height of a row of a legend
 
