@@ -44,6 +44,7 @@ from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.changes import change_text
 from perfatlas.web.collected import report_address, report_page, runs_page, upload, words_of
 from perfatlas.web.exports import kinds_of
+from perfatlas.web.file_forms import SWEEP, SWEPT
 from perfatlas.web.first_page import (
     exported_file,
     frontier_part,
@@ -64,7 +65,6 @@ from perfatlas.web.pins import (
 )
 from perfatlas.web.questions import (
     FORMS,
-    SWEEP,
     SWITCHES,
     command_words,
     form_fields,
@@ -72,7 +72,6 @@ from perfatlas.web.questions import (
 )
 from perfatlas.web.rendering import fragment, html_page, rendered
 from perfatlas.web.sliders import PREFIX, Slider, moved, sliders_of
-from perfatlas.web.sweep_form import SWEPT
 from perfatlas.web.uploads import MAX_FILE_BYTES, Uploads, without_references
 from perfatlas.web.workers import SEARCH_NICENESS, Question, Settings, Workers
 

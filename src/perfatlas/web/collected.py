@@ -29,9 +29,10 @@ from perfatlas.web.asking import (
     while_there,
 )
 from perfatlas.web.catalogs import CatalogTable
+from perfatlas.web.file_forms import SWEEP
 from perfatlas.web.forms import path_of
 from perfatlas.web.pins import PIN, address, read_pins
-from perfatlas.web.questions import FORMS, SWEEP, command_words
+from perfatlas.web.questions import FORMS, command_words
 from perfatlas.web.rendering import html_page
 from perfatlas.web.sweep_form import study_toml
 from perfatlas.web.uploads import MAX_FILE_BYTES, UPLOAD_LIMIT_S

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 from perfatlas.declarations import commands, has_fields, verb_fields
 from perfatlas.files import shipped_names
 from perfatlas.reliability.telemetry.formats import format_names
+from perfatlas.studies import shipped_studies
 from perfatlas.vocabulary.fields import Field, Number, Row
 from perfatlas.vocabulary.fields.clusters import FleetName
 from perfatlas.vocabulary.fields.rows import Group, InputFile
@@ -40,6 +41,34 @@ def argument_types() -> Mapping[str, Mapping[str, Any]]:
         },
         "fleet plan": {"study": _LITERAL[tuple(shipped_names("data/fleet/plans"))]},
         "runs show": {"run": str},
+    }  # fmt: skip
+
+
+SWEEP: Final = "sweep"
+SWEPT: Final = tuple(name for name, (_, row) in commands().items() if row.table or row.row)
+VALUES_TEXT: Final = "as 1, 2, 4, or as 2TB/s to 8TB/s in 7 steps (or in 7 log steps)."
+
+
+def sweep_fields() -> dict[str, Field]:
+    """Return the fields of the form of a sweep."""
+    verbs, studies = _LITERAL[SWEPT], _LITERAL[tuple(sorted(shipped_studies()))]
+    name_text = "Name that varies: a field, or one of the hardware, as device.memory.bandwidth."
+    rows: Mapping[str, tuple[Any, str]] = {
+        "study": (studies, "A study that comes with perfatlas, in place of the fields below."),
+        "verb": (verbs, "Command that answers each point."),
+        "question": (str, "What all points share, as the address of a page: model=...&system=..."),
+        "vary": (str, name_text),
+        "values": (str, f"Its values, {VALUES_TEXT}"),
+        "vary_2": (str, "A second name that varies, crossed with the first: a heat map."),
+        "values_2": (str, f"Its values, {VALUES_TEXT}"),
+        "objective": (str, "Result to compare, as tpot_s; the usual one of the command if unset."),
+    }
+    group = Group("Study", 0, "")
+    return {
+        name: Field(name, Annotated[hint, Row(text)], None, required=False,
+                    row=Row(text, positional=name == "study"),
+                    group=group)
+        for name, (hint, text) in rows.items()
     }  # fmt: skip
 
 

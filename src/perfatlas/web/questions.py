@@ -14,7 +14,7 @@ from perfatlas import quantities
 from perfatlas.commands.flags import listed_names
 from perfatlas.declarations import commands, has_fields, verb_fields
 from perfatlas.vocabulary.fields import canonical_name, read_names
-from perfatlas.web.file_forms import FILE_COMMANDS, file_fields
+from perfatlas.web.file_forms import FILE_COMMANDS, SWEEP, file_fields, sweep_fields
 from perfatlas.web.uploads import is_upload
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from perfatlas.vocabulary.fields import Field
 
-SWEEP: Final = "sweep"
 FORMS: Final = (
     "estimate",
     "compare",
@@ -79,8 +78,6 @@ def form_fields(command: str) -> Mapping[str, Field]:
         (True, True)
     """
     if command == SWEEP:
-        from perfatlas.web.sweep_form import sweep_fields
-
         return sweep_fields()
     fields = file_fields(command) if command in FILE_COMMANDS else verb_fields(command)
     return {name: field for name, field in fields.items() if name not in NO_PAGE}

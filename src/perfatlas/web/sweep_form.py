@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from perfatlas.declarations import commands
 from perfatlas.files import format_toml
 from perfatlas.quantities import InvalidSpecError, UsageError, repr_for_error
-from perfatlas.studies import shipped_studies
 from perfatlas.studies.sweeps import is_override
-from perfatlas.vocabulary.fields import Field, Row
-from perfatlas.vocabulary.fields.rows import Group
+from perfatlas.web.file_forms import SWEPT, VALUES_TEXT
 from perfatlas.web.questions import (
-    FORMS,
     SWITCHES,
     check_override,
     check_value,
@@ -29,32 +25,6 @@ if TYPE_CHECKING:
 VARIED: Final = ("", "_2")  # endings of the fields of each axis
 MAX_POINTS: Final = 20_000  # of a study that a client asks
 RANGE: Final = re.compile(r"(.+?)\s+to\s+(.+?)\s+in\s+(\d{1,5})(\s+log)?\s+steps?")
-SWEPT: Final = tuple(name for name in FORMS if commands()[name][1].table or commands()[name][1].row)
-_LITERAL: Final[Any] = Literal  # of names that are listed at run time
-VALUES_TEXT: Final = "as 1, 2, 4, or as 2TB/s to 8TB/s in 7 steps (or in 7 log steps)."
-
-
-def sweep_fields() -> dict[str, Field]:
-    """Return the fields of the form of a sweep."""
-    verbs, studies = _LITERAL[SWEPT], _LITERAL[tuple(sorted(shipped_studies()))]
-    name_text = "Name that varies: a field, or one of the hardware, as device.memory.bandwidth."
-    rows: Mapping[str, tuple[Any, str]] = {
-        "study": (studies, "A study that comes with perfatlas, in place of the fields below."),
-        "verb": (verbs, "Command that answers each point."),
-        "question": (str, "What all points share, as the address of a page: model=...&system=..."),
-        "vary": (str, name_text),
-        "values": (str, f"Its values, {VALUES_TEXT}"),
-        "vary_2": (str, "A second name that varies, crossed with the first: a heat map."),
-        "values_2": (str, f"Its values, {VALUES_TEXT}"),
-        "objective": (str, "Result to compare, as tpot_s; the usual one of the command if unset."),
-    }
-    group = Group("Study", 0, "")
-    return {
-        name: Field(name, Annotated[hint, Row(text)], None, required=False,
-                    row=Row(text, positional=name == "study"),
-                    group=group)
-        for name, (hint, text) in rows.items()
-    }  # fmt: skip
 
 
 def study_toml(values: Mapping[str, str]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.commands.output import fits
 from perfatlas.quantities import HOUR_S
 from perfatlas.report import pages, text
-from perfatlas.verbs.report.plain import plain_summary
+from perfatlas.verbs.report.plain import Scenario, plain_summary
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -45,15 +45,6 @@ CONDITIONS: Final = {  # row of the table -> the fields whose values it has
 MAX_ROWS: Final = 8  # of the table
 MAX_TITLE: Final = 72  # letters of the names in it
 SAME: Final = 1e-9  # relative difference of equal results
-
-
-class Scenario(NamedTuple):
-    """One of the scenarios that are compared."""
-
-    verb: str
-    fields: Mapping[str, Any]  # Resolved fields
-    results: Mapping[str, Any]  # Its metrics, flat
-    name: str = ""  # What tells it from the others
 
 
 def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section], list[str]]:

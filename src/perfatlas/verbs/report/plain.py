@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from perfatlas.verbs.report.conclusion import Scenario
 
 TOKENS: Final = "tokens (pieces of words)"
 PURPOSES: Final = {  # verb -> what it is about
@@ -37,6 +35,15 @@ AFTER: Final = {  # metric -> what follows its value
 MILLION_PER_KWH: Final = 1e6 / 3.6e6  # kWh of a million times a joule
 SUBJECTS: Final = {"usd": "cost", "energy": "energy", "time": "time"}  # by part of a name
 SAME_SHARE: Final = 0.005  # difference that is shown as 0%
+
+
+class Scenario(NamedTuple):
+    """One of the scenarios that are compared."""
+
+    verb: str
+    fields: Mapping[str, Any]  # Resolved fields
+    results: Mapping[str, Any]  # Its metrics, flat
+    name: str = ""  # What tells it from the others
 
 
 def plain_summary(
