@@ -101,9 +101,9 @@ def processes(root: int) -> list[int]:
 
 
 def memory_bytes(root: int) -> int:
-    """Return the memory of a process and its children; shared pages count once."""
+    """Return the memory of a process and its children without files; shared pages count once."""
     texts = [Path(f"/proc/{one}/smaps_rollup").read_text("utf-8") for one in processes(root)]
-    return sum(1024 * int(text.split("\nPss:")[1].split()[0]) for text in texts)
+    return sum(1024 * int(text.split("\nPss_Anon:")[1].split()[0]) for text in texts)
 
 
 def cpu_s(root: int) -> float:
@@ -180,7 +180,7 @@ async def measured(options: argparse.Namespace) -> list[tuple[str, str, str]]:
          percentiles([seconds for _, seconds in pages]), ""),
         (f"{len(pages):,} pages of theirs", f"{per_page}, {errors} errors", "0 errors"),
         (f"{options.events:,} moves of a slider", per_event, "0 errors"),
-        ("memory of all processes before and after them",
+        ("memory of all processes before and after",
          f"{before / 2**20:.0f} and {after / 2**20:.0f} MiB", "equal"),
     ]  # fmt: skip
 
