@@ -88,6 +88,17 @@ def test_a_waterfall_goes_from_all_to_what_is_left() -> None:
     assert list(trace.text) == ["100%", "25.0%", "75.0%"]
 
 
+def test_the_label_of_a_bar_is_beyond_its_interval() -> None:
+    bars = [
+        charts.Bar("a", 2.15, "$2.15", interval=(1.5, 8.0)),
+        charts.Bar("b", -1.0, "down"),
+    ]
+    drawn, labels = plotly_figure(charts.BarChart(bars, charts.Axis("cost"))).data
+    assert (list(drawn.x), drawn.textposition) == ([2.15, -1.0], "none")
+    assert (list(labels.x), labels.textposition) == ([8.0, 0.0], "middle right")
+    assert [text.strip() for text in labels.text] == ["$2.15", "down"]
+
+
 def test_parts_are_stacked_and_bins_stand_side_by_side() -> None:
     parts = [
         charts.BarPart("queue", [0.75], ["3 s, 75 %"], "red"),

@@ -122,6 +122,14 @@ def test_names_of_points_cover_neither_lines_nor_each_other() -> None:
         assert not path.intersects_bbox(box, filled=False)
 
 
+def test_the_mark_is_named_first_and_once() -> None:
+    dots = charts.Line("all", [1.0, 2.0], [1.0, 1.0], "#123456", "dots", texts=["a", "the best"])
+    best = charts.Line("best", [2.0], [1.0], "#123456", "mark", texts=["the best"])
+    chart = charts.LineChart([dots, best], charts.Axis("x"), charts.Axis("y"))
+    (panel,) = charts.drawn_figure([("A", chart)]).axes
+    assert [text.get_text() for text in panel.texts] == ["the best", "a"]
+
+
 def test_stacked_bars_end_within_the_axis() -> None:
     parts = [
         charts.BarPart("a", [2.0, 1.0], ["", ""], "red"),

@@ -30,6 +30,7 @@ MARKERS: Final[dict[str, dict[str, Any]]] = {
     "dots": {"size": 6, "opacity": 0.7},
     "mark": {"size": 12, "line": {"width": 1, "color": "black"}},
 }
+LETTER: Final = 7  # width of a letter of the label of a bar [pixels]
 LABELED_RANKS: Final = 16  # ranks up to which each has a label
 
 
@@ -179,16 +180,31 @@ def _draw_bars(figure: _Figure, chart: drawings.BarChart) -> None:
     bars = chart.bars
     ends = [bar.interval or (bar.value, bar.value) for bar in bars]
     error = _error([bar.value for bar in bars], *zip(*ends, strict=True)) if bars else None
+    names, texts = [_text(bar.name) for bar in bars], [_number(bar.text) for bar in bars]
     figure.add(
         "bar",
-        y=[_text(bar.name) for bar in bars],
+        y=names,
         x=_rounded([bar.value for bar in bars]),
-        text=[_number(bar.text) for bar in bars],
+        text=texts,
+        textposition="none",
         marker={"color": [bar.colour for bar in bars]},
         error_x=error if any(bar.interval for bar in bars) else None,
-        insidetextanchor="start",  # beside the interval, which is at the end
         orientation="h",
     )
+    if any(texts):  # beyond the intervals, which would strike them through
+        figure.add(
+            "scatter",
+            y=names,
+            x=_rounded(
+                [max(0.0, bar.value, end) for bar, (_, end) in zip(bars, ends, strict=True)]
+            ),
+            text=[f" {text}" for text in texts],
+            textposition="middle right",
+            mode="text",
+            hoverinfo="skip",
+        )
+        wide = figure.layout["margin"]["r"] + LETTER * max(len(bar.text) for bar in bars)
+        figure.layout["margin"]["r"] = wide
     _name_rows(figure)
     figure.update_axis("xaxis", **_axis_layout(chart.values))
 

@@ -49,13 +49,14 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
 }
 # of names beside their points [points], the best first
 PLACES: Final = ((5.0, -10.0), (5.0, 3.0), (-5.0, -10.0), (-5.0, 3.0))
+NAME_POINTS: Final = 7.0  # size of a name beside a point
 TEXT_HEIGHT: Final = 8.4  # of a name beside a point [points]
 CURVE_POINTS: Final = 48  # between two points of a line that names may not cover
 INTERVAL: Final = "90% interval"
 STYLES: Final = ("-", "--", "-.", ":")
 NARROW: Final = 10.0**drawings.NARROW_DECADES  # ratio up to which more digits are
 FEW_DECADES: Final = 5e3  # ratio of the ends of an axis up to which 2 and 5 are labelled
-LETTER: Final = 4.2  # width of a letter beside a point [points]
+LETTER: Final = 4.2  # width of a letter of a legend [points]
 MAX_LEGEND_ENTRIES: Final = 3  # entries in a row of a legend
 LEGEND_LINE: Final = 10  # letters as wide as the line and the margins of an entry of a legend
 PLOTTED: Final = 0.85  # share of the width of an image that a panel has
@@ -242,6 +243,8 @@ def _draw_lines(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 
 
 def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
     """Write the names of points beside them, without those that would cover a name or a line."""
+    from matplotlib.textpath import TextPath
+
     points = 72.0 / panel.figure.dpi  # points of a pixel
     curves = [
         _filled(
@@ -252,31 +255,33 @@ def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN40
     ]
     frame = panel.bbox
     taken: list[tuple[float, float, float, float]] = []
-    for line in chart.drawn:
+    marked_first = sorted(chart.drawn, key=lambda line: line.kind != "mark")
+    named: dict[tuple[float, float], str] = {}
+    for line in marked_first:
         for x, y, text in zip(line.x, line.y, line.texts, strict=False):
-            right, above = panel.transData.transform((x, y)) * points
-            wide = LETTER * len(text)
-            for side, height in PLACES:
-                start, low = right + side - wide * (side < 0), above + height
-                end, top = start + wide, low + TEXT_HEIGHT
-                inside = start > frame.x0 * points and end < frame.x1 * points
-                inside &= low > frame.y0 * points and top < frame.y1 * points
-                if (
-                    inside
-                    and not any(
-                        start < x1 and x0 < end and low < y1 and y0 < top
-                        for x0, y0, x1, y1 in taken
-                    )
-                    and not any(
-                        np.any((start < at) & (at < end) & (low < up) & (up < top))
-                        for at, up in curves
-                    )
-                ):
-                    taken.append((start, low, end, top))
-                    where = {"xytext": (side, height), "textcoords": "offset points"}
-                    side_of = "right" if side < 0 else "left"
-                    panel.annotate(_text(text), (x, y), ha=side_of, fontsize=7.0, **where)
-                    break
+            named.setdefault((x, y), text)
+    for (x, y), text in named.items():
+        right, above = panel.transData.transform((x, y)) * points
+        wide = TextPath((0.0, 0.0), _text(text), size=NAME_POINTS).get_extents().width
+        for side, height in PLACES:
+            start, low = right + side - wide * (side < 0), above + height
+            end, top = start + wide, low + TEXT_HEIGHT
+            inside = start > frame.x0 * points and end < frame.x1 * points
+            inside &= low > frame.y0 * points and top < frame.y1 * points
+            if (
+                inside
+                and not any(
+                    start < x1 and x0 < end and low < y1 and y0 < top for x0, y0, x1, y1 in taken
+                )
+                and not any(
+                    np.any((start < at) & (at < end) & (low < up) & (up < top)) for at, up in curves
+                )
+            ):
+                taken.append((start, low, end, top))
+                where = {"xytext": (side, height), "textcoords": "offset points"}
+                side_of = "right" if side < 0 else "left"
+                panel.annotate(_text(text), (x, y), ha=side_of, fontsize=NAME_POINTS, **where)
+                break
 
 
 def _filled(corners: NDArray[np.float64], parts: int) -> NDArray[np.float64]:

@@ -344,11 +344,18 @@ def _strategies(answer: Answered) -> pages.Section:
     results = answer["results"]
     rows, best = results[FRONTIER], results["best_strategy"]
     held, goodput = ([row[name] for row in rows] for name in ("gpus_held", "goodput"))
-    names = [f"{row['response']}, {counted(row['spares'], 'spare')}" for row in rows]
+    names = [f"{row['response']}, {counted(row['spares'], 'spare')}" for row in (*rows, best)]
     lines = [
-        charts.Line("not exceeded by another", held, goodput, charts.BLUE, "dots", texts=names),
         charts.Line(
-            "best per GPU-hour held", [best["gpus_held"]], [best["goodput"]], charts.RED, "mark"
+            "not exceeded by another", held, goodput, charts.BLUE, "dots", texts=names[:-1]
+        ),
+        charts.Line(
+            "best per GPU-hour held",
+            [best["gpus_held"]],
+            [best["goodput"]],
+            charts.RED,
+            "mark",
+            texts=names[-1:],
         ),
     ]
     chart = charts.LineChart(lines, charts.Axis("GPUs held", "count"), charts.Axis("goodput", "%"))

@@ -20,7 +20,7 @@ function template() {
   const [text, muted, line, page] = ["--text", "--muted", "--line", "--page"].map(name => style.getPropertyValue(name).trim());
   const axis = {gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line, title: {font: {color: muted}, standoff: 8}, minor: {gridcolor: line, gridwidth: .4}};
   const clear = "rgba(0,0,0,0)";
-  return {layout: {
+  return {data: {bar: [{error_x: {color: text}}]}, layout: {
     font: {color: text, family: "system-ui, sans-serif", size: innerWidth < 600 ? 11 : 13},
     paper_bgcolor: clear, plot_bgcolor: clear, legend: {bgcolor: clear},
     hoverlabel: {bgcolor: page, bordercolor: line, font: {color: text}},
