@@ -181,7 +181,9 @@ def test_the_parts_of_the_cost_sum_to_it(tmp_path: Path) -> None:
     assert ends["low"] is not None
     assert ends["high"] is not None
     assert ends["low"] <= planned.cost_usd <= ends["high"]
-    names = [row["assumption"] for row in planned.other_assumptions()]
+    own, *others = planned.other_assumptions()
+    assert (own["assumption"], own["cost_change_usd"]) == ("as in the study", 0.0)
+    names = [row["assumption"] for row in others]
     assert "purchase prices at low end" not in names  # they have no interval
     assert "electricity price at high end" not in names
 

@@ -152,12 +152,20 @@ class Planned:
     def other_assumptions(self) -> list[dict[str, Any]]:
         """Return what other assumptions add to the cost, and what is ordered in the first months.
 
-        Assumptions that change nothing of the market are left out.
+        The first row is the plan under its own assumptions. Those that change nothing of the
+        market are left out.
 
         Limits: Costs are those of fractions of orders.
         """
         base = self._relaxed(self.market)
-        rows = []
+        rows: list[dict[str, Any]] = [
+            {
+                "assumption": "as in the study",
+                "cost_change_usd": 0.0,
+                "changes_decision": False,
+                "first_orders": self._orders_text(base[1]),
+            }
+        ]
         for name, case in self._cases():
             market, _ = market_of(self.study, self.priced, case)
             if _is_same(market, self.market):
@@ -174,13 +182,13 @@ class Planned:
             row |= {
                 "cost_change_usd": usd - base[0],
                 "changes_decision": bool(np.abs(gpus_K - base[1]).max() > most),
-                "first_orders": ", ".join(
-                    f"{gpus:,.0f} {machine.label}"
-                    for gpus, machine in zip(gpus_K, self.study.machines, strict=True)
-                    if gpus >= 1.0
-                ),
+                "first_orders": self._orders_text(gpus_K),
             }
         return rows
+
+    def _orders_text(self, gpus_K: FloatArray) -> str:
+        ordered = zip(gpus_K, self.study.machines, strict=True)
+        return ", ".join(f"{gpus:,.0f} {machine.label}" for gpus, machine in ordered if gpus >= 1.0)
 
     def _relaxed(self, market: Market) -> tuple[float, FloatArray]:
         """Return the least objective [USD], and GPUs of the first orders by machine (K,)."""

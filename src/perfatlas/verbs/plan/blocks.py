@@ -20,7 +20,7 @@ SHOWN: Final = (
 )
 MILLION: Final = 1e6
 MAX_YEARS: Final = 5  # of a brief text
-MAX_CASES: Final = 3
+MAX_CASES: Final = 4  # the own assumptions first
 MAX_VALUES: Final = 3
 RATE: Final = "tokens_per_s_per_gpu"
 DAYS: Final = 365.25 / 12.0  # of a month
@@ -105,9 +105,9 @@ def conclusion(answer: Answered) -> list[str]:
         )
     cases = results.get("other_assumptions", ())
     changed = sum(row["changes_decision"] for row in cases)
-    if cases:
+    if cases[1:]:
         lines.append(
-            f"{changed} of {len(cases)} other assumptions change the orders of the first year."
+            f"{changed} of {len(cases) - 1} other assumptions change the orders of the first year."
         )
     return lines
 
@@ -146,7 +146,8 @@ def plan_page(
         table = pages.Table.of(orders, ORDERS, ("order in", "delivery", "system"))
         sections.append(pages.Section(title="Orders", blocks=[table], is_detail=True))
     if cases:
-        order = sorted(cases, key=_weight, reverse=True)
+        own, *others = cases
+        order = [own, *sorted(others, key=_weight, reverse=True)]
         table = pages.Table.of(order, CASES, ("if", "first-year orders"))
         sections.append(
             pages.Section(title="Under other assumptions", blocks=[table], most=MAX_CASES)
