@@ -223,7 +223,7 @@ def test_a_page_embeds_links_or_omits_the_library() -> None:
     assert parsed(none).addresses == []
     figures = [parsed(page).figures for page in (inline, cdn, none)]
     assert figures[0] == figures[1] == figures[2] != {}
-    assert "did not load" in none  # what a reader sees without it
+    assert "appears when plotly.js has drawn it" in none  # what a reader sees without it
 
 
 def test_a_page_without_a_chart_needs_no_library() -> None:

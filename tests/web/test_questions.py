@@ -111,10 +111,15 @@ def test_fields_of_files_take_only_files_that_were_sent() -> None:
     }
     assert files >= {("goodput", "strategy_file"), ("search", "lengths_from"), ("profile", "files")}
     for command, name in files:
-        for text in ("x", "/etc/passwd", "upload:../x", "upload:0123456789abcdef/../x"):
+        for text in (
+            "x",
+            "/etc/passwd",
+            "upload:../x",
+            "upload:0123456789abcdef0123456789abcdef/../x",
+        ):
             with pytest.raises(InvalidSpecError, match=r"no file that was sent|unknown fleet"):
                 command_words(command, {name: text})
-        sent = "upload:0123456789abcdef/x.toml"
+        sent = "upload:0123456789abcdef0123456789abcdef/x.toml"
         assert any(sent in word for word in command_words(command, {name: sent}))
 
 
@@ -175,8 +180,10 @@ def test_every_operator_of_kernel_has_a_form() -> None:
 
 
 def test_a_word_of_a_command_is_no_flag() -> None:
-    with pytest.raises(InvalidSpecError, match="is no word"):
+    with pytest.raises(InvalidSpecError, match="is none of activation, rope_and_cache"):
         command_words("kernel op elementwise", {"op": "--debug"})
+    with pytest.raises(InvalidSpecError, match="is no word"):
+        command_words("runs show", {"run": "--debug"})
 
 
 def test_switches_are_flags_of_their_commands() -> None:

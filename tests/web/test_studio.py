@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from perfatlas import estimate
 from perfatlas.quantities import InvalidSpecError, UsageError
-from perfatlas.studies import kept_answer, save_question, saved_questions
+from perfatlas.studies import keep_answer, kept_answer, save_question, saved_questions
 from perfatlas.web import Settings, web_application
 from perfatlas.web.changes import bound_shares, change_text
 from perfatlas.web.exports import kinds_of
@@ -294,7 +294,7 @@ def test_a_long_question_goes_on_and_is_found_again(
         assert f'action="/cancel/{key}"' in first.get("/").text  # the first page lists it
         _ended(first, key)
         answer = first.get("/search", params=SEARCHED).text
-        assert "Points of the frontier" in answer or "frontier" in answer
+        assert "<h2>Best plan" in answer or "Frontier of throughput" in answer
         assert first.get("/progress/unknown").headers["hx-refresh"] == "true"
     (kept,) = (tmp_path / "data" / "answers").iterdir()
     with TestClient(web_application(settings), base_url="http://localhost") as again:
@@ -322,5 +322,35 @@ def test_a_job_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert cancelled.status_code == 303
         assert cancelled.headers["location"].endswith("&edit=yes")
         assert found.get(f"/progress/{key}").headers["hx-refresh"] == "true"
+        other = found.get("/simulate", params=long)  # another tab that waited
+        assert "this question was cancelled" in other.text
+        assert other.status_code == 409
         assert found.post("/cancel/unknown").headers["location"] == "/"
     assert not (tmp_path / "data" / "answers").exists()
+
+
+def test_a_long_question_that_fails_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
+    app = web_application(Settings(workers=1, page_after_s=0.0, limit_s=0.5))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as found:
+        long = SIMULATED | {"num_requests": "3000000", "request_rate": "0.01"}
+        page = found.get("/simulate", params=long)
+        (key,) = re.findall(r'hx-get="/progress/(\w+)"', page.text)
+        _ended(found, key)
+        ended = found.get("/simulate", params=long)
+        assert ended.status_code == 504
+        assert "no answer after 0.5 s" in ended.text
+
+
+def test_an_answer_is_kept_until_the_files_of_the_user_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
+    keep_answer("a", [200, {}])
+    assert kept_answer("a") == [200, {}]
+    fit = tmp_path / "data" / "calibrations" / "h100_sxm.toml"
+    fit.parent.mkdir()
+    fit.write_text("", "utf-8")
+    assert kept_answer("a") is None

@@ -22,10 +22,20 @@ def _folder() -> Path:
     return user_folder("data") / "answers"
 
 
-@cache
 def _program() -> str:
-    """Return what identifies the program and its data."""
-    return sha256(json.dumps([versions(), data_hashes()]).encode()).hexdigest()[:16]
+    """Return what identifies the program, its data and the files of the user, such as fits."""
+    own = [
+        (str(path), path.stat().st_mtime_ns)
+        for kind in ("config", "data")
+        for pattern in ("*.toml", "*/*.toml")
+        for path in sorted(user_folder(kind).glob(pattern))
+    ]
+    return sha256(json.dumps([_shipped(), own]).encode()).hexdigest()[:16]
+
+
+@cache
+def _shipped() -> str:
+    return json.dumps([versions(), data_hashes()])
 
 
 def answer_key(words: Sequence[str]) -> str:

@@ -43,10 +43,11 @@ from perfatlas.web.asking import (
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.changes import change_text
 from perfatlas.web.collected import report_address, report_page, runs_page, upload, words_of
-from perfatlas.web.exports import kinds_of
+from perfatlas.web.exports import CHART
 from perfatlas.web.file_forms import SWEEP, SWEPT
 from perfatlas.web.first_page import (
     exported_file,
+    exports_of,
     frontier_part,
     home_page,
     picture,
@@ -55,6 +56,7 @@ from perfatlas.web.first_page import (
 from perfatlas.web.forms import form_of, path_of
 from perfatlas.web.jobs import Jobs
 from perfatlas.web.pins import (
+    MAX_PINS,
     PIN,
     Pinned,
     address,
@@ -81,7 +83,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
-CHART_ATTRIBUTE: Final = 'class="chart"'
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; connect-src 'self';"
@@ -122,12 +123,14 @@ def web_application(settings: Settings) -> FastAPI:
             max(1, settings.workers - 1), settings.limit_s, uploads, SEARCH_NICENESS
         )
         app.state.jobs = Jobs(app.state.long)
+        cleaning = asyncio.ensure_future(uploads.clean())
         try:
             yield
         finally:
             app.state.jobs.close()
             app.state.short.close()
             app.state.long.close()
+            cleaning.cancel()
             uploads.close()
 
     app = FastAPI(
@@ -489,7 +492,9 @@ async def _part(
         await replied(request, Question(command_words(command, pin), command)) for pin in pins
     ]
     pinned = [Pinned(pin, one.answer) for pin, one in zip(pins, others, strict=True)]
-    tables, remarks = compared([*pinned, Pinned(values, reply.answer)]) if pins else ([], [])
+    pinned = [one for one in pinned if one.values != values]
+    shown = [*(one.values for one in pinned), values]
+    tables, remarks = compared([*pinned, Pinned(values, reply.answer)]) if pinned else ([], [])
     shown_pins = [
         (name, address(here, pin, []), address(here, values, [*pins[:at], *pins[at + 1 :]]))
         for at, (name, pin) in enumerate(zip(names_of([*pins, values]), pins, strict=False))
@@ -497,10 +502,7 @@ async def _part(
     return {
         "words": _shown(question.words),
         "api": f"/api{here}?{urlencode(values)}",
-        "exports": [
-            (kind, f"/export/{kind}{here}?{urlencode(values)}")
-            for kind in kinds_of(command, reply.answer, reply.body)
-        ],
+        "exports": exports_of(command, values, reply),
         "vary": address(
             path_of(SWEEP),
             {EDIT_PARAMETER: "yes", "verb": command, "question": urlencode(values)},
@@ -509,14 +511,16 @@ async def _part(
         if command in SWEPT
         else "",
         "launch": launch_address(values, reply.answer) if command == "estimate" else "",
-        "report": report_address(command, [*pins, values]),
-        "pin": "" if values in pins else address(here, values, [*pins, values]),
+        "report": report_address(command, shown),
+        "pin": ""
+        if values in pins or len(pins) == MAX_PINS
+        else address(here, values, [*pins, values]),
         "shown_address": address(here, values, pins),
         "pins": shown_pins,
         "pinned": [urlencode(pin) for pin in pins],
         "tables": tables,
         "remarks": remarks,
-        "frontier": f"/frontier?{urlencode([(PIN, urlencode(one)) for one in [*pins, values]])}"
+        "frontier": f"/frontier?{urlencode([(PIN, urlencode(one)) for one in shown])}"
         if command == "estimate"
         else "",
         "body": reply.body,
@@ -545,13 +549,15 @@ async def _answer(
     link = address(path_of(question.command), values, [])
     key, job = jobs.ask(question, link)
     await asyncio.wait({job.task}, timeout=request.app.state.page_after_s)
-    top = _asked(question, values)
     if not job.task.done():
+        top = _asked(question, values, [])
         return Response(top + rendered("job.html", key=key, job=job), media_type="text/html")
     reply = job.task.result()
     if not reply.is_answer:
         return _form(question.command, values, reply)
-    return Response(top + _bottom(reply), media_type="text/html")
+    text = _asked(question, values, exports_of(question.command, values, reply))
+    text += rendered("answer.html", body=reply.body, has_charts=CHART in reply.body)
+    return Response(text, media_type="text/html")
 
 
 async def _progress(request: Request, key: str) -> Response:
@@ -587,21 +593,20 @@ def _shown(words: Sequence[str]) -> list[str]:
     return ["perfatlas", *(shlex.quote(without_references(word)) for word in words)]
 
 
-def _asked(question: Question, values: Mapping[str, str]) -> str:
-    """Return the beginning of the page of a search: the question."""
+def _asked(
+    question: Question, values: Mapping[str, str], exports: Sequence[tuple[str, str]]
+) -> str:
+    """Return the beginning of the page of a long question: the question, and what to do with it."""
+    here = path_of(question.command)
     return rendered(
         "asked.html",
         **_head(question, values),
         words=_shown(question.words),
-        api=f"/api{path_of(question.command)}?{urlencode(values)}",
+        api=f"/api{here}?{urlencode(values)}",
+        report=report_address(question.command, [values]),
+        exports=exports,
+        shown_address=address(here, values, []),
     )
-
-
-def _bottom(reply: Reply) -> str:
-    """Return the end of the page of a search: the answer."""
-    if not reply.is_answer:
-        return rendered("refused.html", refused=reply.answer)
-    return rendered("answer.html", body=reply.body, has_charts=CHART_ATTRIBUTE in reply.body)
 
 
 async def _static(name: str) -> Response:

@@ -31,11 +31,11 @@ from perfatlas.web.asking import (
 from perfatlas.web.catalogs import CatalogTable
 from perfatlas.web.file_forms import SWEEP
 from perfatlas.web.forms import path_of
-from perfatlas.web.pins import PIN, address, read_pins
+from perfatlas.web.pins import MAX_PINS, PIN, address, read_pins
 from perfatlas.web.questions import FORMS, command_words
 from perfatlas.web.rendering import html_page
 from perfatlas.web.sweep_form import study_toml
-from perfatlas.web.uploads import MAX_FILE_BYTES, UPLOAD_LIMIT_S
+from perfatlas.web.uploads import MAX_FILE_BYTES, UPLOAD_LIMIT_S, located, without_references
 from perfatlas.web.workers import Question
 
 if TYPE_CHECKING:
@@ -73,9 +73,24 @@ async def words_of(request: Request, command: str, values: Mapping[str, str]) ->
     Raises:
         PerfatlasError: A value is refused.
     """
-    if command != SWEEP or values.get("study", "").strip() or not values:
+    if command != SWEEP or not values:
         return command_words(command, values)
-    return [SWEEP, await _kept(request, "study.toml", study_toml(values)), "--resume"]
+    if set(values) == {"study"}:
+        words = command_words(command, values)
+    else:
+        uploads: Uploads = request.app.state.uploads
+        study = " ".join(located([study_toml(values)], str(uploads.path)))
+        words = [SWEEP, await _kept(request, "study.toml", study)]
+    return [*words, "--resume", "--jobs=1"]  # a worker process starts no others
+
+
+async def answered(request: Request, question: Question, values: Mapping[str, str]) -> Reply:
+    """Return the reply to a question, of its job if it is a long one."""
+    if question.command not in LONG:
+        return await replied(request, question)
+    jobs: Jobs = request.app.state.jobs
+    link = address(path_of(question.command), values, [])
+    return await while_there(request, jobs.reply(question._replace(has_page=True), link))
 
 
 async def _kept(request: Request, name: str, text: str) -> str:
@@ -112,8 +127,10 @@ def report_address(command: str, questions: Sequence[Mapping[str, str]]) -> str:
 async def report_page(request: Request) -> Response:
     """Answer with a report of several questions and runs, or with the choice of them."""
     body, refused, words = "", None, ["report"]
+    choices: list[tuple[str, str]] = []
     try:
-        pins = read_pins(request.query_params.getlist(PIN))
+        choices = await _choices(request)
+        pins = read_pins(request.query_params.getlist(PIN), MAX_PINS + 1)
         if pins:
             words += [
                 await _saved_answer(request, f"answer_{number}.json", pin)
@@ -129,9 +146,9 @@ async def report_page(request: Request) -> Response:
         200 if refused is None else 400,
         here="/report",
         title="perfatlas report",
-        choices=[(name, text, text in chosen) for name, text in await _choices(request)],
+        choices=[(name, text, text in chosen) for name, text in choices],
         chosen=chosen,
-        words=shlex.join(["perfatlas", *words]),
+        words=without_references(shlex.join(["perfatlas", *words])),
         body=body,
         refused=refused,
     )
@@ -142,7 +159,10 @@ async def _choices(request: Request) -> list[tuple[str, str]]:
     runs = await look_up(request, ["runs", "list"], "runs list")
     rows = runs.answer["results"]["runs"] if runs.is_answer else []
     found = [
-        (f"run {row['id']}", urlencode({COMMAND: RUN_SHOWN, "run": row["id"]}))
+        (
+            f"{row['command']} of {row['created'][:10]}, run {row['id']}",
+            urlencode({COMMAND: RUN_SHOWN, "run": row["id"]}),
+        )
         for row in rows
         if row["state"] == "complete"
     ]
@@ -166,12 +186,7 @@ async def _saved_answer(request: Request, name: str, pin: Mapping[str, str]) -> 
             raise UsageError(f"run = {repr_for_error(run)} is no run")
         return run
     question = Question(await words_of(request, command, values), command, has_page=True)
-    if command in LONG:
-        jobs: Jobs = request.app.state.jobs
-        link = address(path_of(command), values, [])
-        reply = await while_there(request, jobs.reply(question, link))
-    else:
-        reply = await replied(request, question)
+    reply = await answered(request, question, values)
     if not reply.is_answer:
         raise UsageError(f"{command}: {reply.answer['error']}")
     if reply.answer["command"] == SWEEP:

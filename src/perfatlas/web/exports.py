@@ -8,7 +8,7 @@ import json
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.declarations import function_homes
+from perfatlas.declarations import function_homes, has_fields
 from perfatlas.files import format_toml
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ CHART: Final = '<div class="chart"'  # of a page
 
 SCENARIO_FILES: Final = (  # commands that read one
     *("estimate", "search", "search training", "simulate", "train", "goodput", "fleet schedule"),
+    "sweep",
 )
 
 
@@ -38,7 +39,7 @@ def kinds_of(command: str, answer: Answer, body: str = "") -> list[str]:
         body: HTML of its page, whose charts become an image if matplotlib is installed.
     """
     is_drawn = CHART in body and find_spec("matplotlib") is not None
-    asked_again = _function_of(answer) in function_homes() and " --" not in answer["command"]
+    asked_again = _function_of(answer) in function_homes() and has_fields(str(answer["command"]))
     can = {
         "toml": command in SCENARIO_FILES,
         "ipynb": asked_again,
@@ -60,7 +61,10 @@ def exported(kind: str, answer: Answer) -> str:
         answer: The object of --json.
     """
     if kind == "toml":
-        return f"# perfatlas {answer['command']} --scenario FILE\n{_scenario(answer)}"
+        scenario = answer["scenario"].get("study", answer["scenario"])  # of a sweep
+        option = "" if scenario is not answer["scenario"] else "--scenario "
+        known = {name: value for name, value in scenario.items() if value is not None}
+        return f"# perfatlas {answer['command']} {option}FILE\n{format_toml(known)}"
     if kind == "csv":
         rows = answer["breakdown"]
         names = dict.fromkeys(name for row in rows for name in row)
@@ -70,11 +74,6 @@ def exported(kind: str, answer: Answer) -> str:
         writer.writerows(rows)
         return out.getvalue()
     return json.dumps(_notebook(answer), indent=1)
-
-
-def _scenario(answer: Answer) -> str:
-    known = {name: value for name, value in answer["scenario"].items() if value is not None}
-    return format_toml(known)
 
 
 def _notebook(answer: Answer) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
+from zoneinfo import available_timezones
 
 from perfatlas.declarations import commands, has_fields, verb_fields
 from perfatlas.files import shipped_names
@@ -30,13 +31,14 @@ def argument_types() -> Mapping[str, Mapping[str, Any]]:
     system = verb_fields("estimate")["system"].hint
     year = Annotated[int, Number(at_least=1970, at_most=9999)]
     formats = _LITERAL[format_names()]
+    zones = _LITERAL[tuple(sorted(available_timezones()))]
     return {
         "profile": {
             "files": FILES, "system": system, "on": system, "against": FILE, "capture": FILE,
         },
         "validate serving": {"results": FILES},
         "fleet report": {
-            "subject": Annotated[FleetName, InputFile()], "format": formats, "zone": str,
+            "subject": Annotated[FleetName, InputFile()], "format": formats, "zone": zones,
             "year": year, "node": str,
         },
         "fleet plan": {"study": _LITERAL[tuple(shipped_names("data/fleet/plans"))]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
@@ -25,13 +25,17 @@ from perfatlas.web.asking import (
     set_once,
 )
 from perfatlas.web.catalogs import CATALOGS
+from perfatlas.web.collected import answered, words_of
 from perfatlas.web.exports import IMAGES, MEDIA, exported, kinds_of
 from perfatlas.web.forms import path_of
 from perfatlas.web.frontiers import frontier_chart, frontier_values
-from perfatlas.web.pins import PIN, read_pins
+from perfatlas.web.pins import MAX_PINS, PIN, read_pins
 from perfatlas.web.questions import FORMS, command_words, typical_fields
 from perfatlas.web.rendering import html_page
 from perfatlas.web.workers import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TRAINED: Final = (
     "model=meta-llama/Llama-3.1-70B&system=h100_sxm&gpus=512&tp=8&pp=4&global_batch=512"
@@ -151,7 +155,7 @@ async def frontier_part(request: Request) -> Response:
     command, here = "estimate", path_of("estimate")
     found, missing = [], []
     try:
-        for pin in read_pins(request.query_params.getlist(PIN)):
+        for pin in read_pins(request.query_params.getlist(PIN), MAX_PINS + 1):
             words = command_words(command, frontier_values(pin))
             reply = await replied(request, Question(words, command))
             if reply.is_answer:
@@ -164,20 +168,26 @@ async def frontier_part(request: Request) -> Response:
     return html_page("frontier.html", 200, chart=chart, missing=missing)
 
 
+def exports_of(command: str, values: Mapping[str, str], reply: Reply) -> list[tuple[str, str]]:
+    """Return the files that an answer can become: each kind with its address."""
+    here = f"{path_of(command)}?{urlencode(values)}"
+    return [(kind, f"/export/{kind}{here}") for kind in kinds_of(command, reply.answer, reply.body)]
+
+
 async def exported_file(request: Request, kind: str, name: str) -> Response:
     """Answer with a question as a file."""
     command = name.replace("/", " ")
     if kind not in MEDIA or command not in FORMS:
         raise HTTPException(404)
     try:
-        question = Question(
-            command_words(command, set_once(request.query_params.multi_items())), command
-        )
+        values = set_once(request.query_params.multi_items())
+        question = Question(await words_of(request, command, values), command)
     except PerfatlasError as problem:
         return json_reply(Reply.refused(problem.error_code, str(problem)))
     if kind in IMAGES:
-        question = question._replace(image=kind)
-    reply = await replied(request, question)
+        reply = await replied(request, question._replace(image=kind))
+    else:
+        reply = await answered(request, question, values)
     if not reply.is_answer:
         return json_reply(reply)
     if kind not in IMAGES and kind not in kinds_of(command, reply.answer):

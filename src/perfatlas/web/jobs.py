@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from perfatlas.web.workers import Question, Workers
 
 MAX_LINES: Final = 8  # of progress that are shown
-MAX_ENDED: Final = 64  # ended jobs whose refusals are kept
+MAX_ENDED: Final = 64  # ended jobs that are kept
+KEPT_ELSEWHERE: Final = ("sweep",)  # as runs, which a user may delete
+SHOWN_S: Final = 5.0  # in which the page that waited shows a reply; later it is asked for again
 
 
 @dataclass(eq=False)
@@ -26,6 +29,7 @@ class Job:
     address: str  # Its page
     lines: list[str] = field(default_factory=list)  # The last lines of progress
     began_s: float = field(default_factory=time.monotonic)
+    ended_s: float = math.inf
     task: asyncio.Task[Reply] = field(init=False)
 
     @property
@@ -60,10 +64,10 @@ class Jobs:
         return self._jobs.get(key)
 
     def ask(self, question: Question, address: str) -> tuple[str, Job]:
-        """Return the job of a question with its key, started unless it runs or has its answer."""
+        """Return the job of a question with its key, started unless it runs or has just ended."""
         key = answer_key(question.words)
         job = self._jobs.get(key)
-        if job is None or not (job.is_running or _answered(job)):
+        if job is None or time.monotonic() - job.ended_s > SHOWN_S:
             job = Job(question, address)
             job.task = asyncio.ensure_future(self._reply(key, job))
             self._jobs.pop(key, None)
@@ -78,30 +82,27 @@ class Jobs:
         return await asyncio.shield(self.ask(question, address)[1].task)
 
     async def _reply(self, key: str, job: Job) -> Reply:
-        if (known := await asyncio.to_thread(kept_answer, key)) is not None:
-            return Reply(*known)
-        reply = await self._workers.ask(job.question, job.tell)
-        if reply.is_answer:
-            try:
+        try:
+            if (known := await asyncio.to_thread(kept_answer, key)) is not None:
+                return Reply(*known)
+            reply = await self._workers.ask(job.question, job.tell)
+            if reply.is_answer and job.question.command not in KEPT_ELSEWHERE:
                 await asyncio.to_thread(keep_answer, key, list(reply))
-            except InvalidSpecError as problem:
-                job.tell(f"the answer is not kept: {problem}")
+        except asyncio.CancelledError:
+            text = "this question was cancelled; ask it again in a few seconds"
+            return Reply.refused("usage", text, status=409)
+        except InvalidSpecError as problem:
+            job.tell(f"the answer is not kept: {problem}")
+        finally:
+            job.ended_s = time.monotonic()
         return reply
 
     def cancel(self, key: str) -> None:
         """End a job and its process."""
-        job = self._jobs.pop(key, None)
-        if job:
+        if job := self._jobs.get(key):
             job.task.cancel()
 
     def close(self) -> None:
         """End all jobs."""
         for key in list(self._jobs):
             self.cancel(key)
-
-
-def _answered(job: Job) -> bool:
-    """Return whether a job ended with an answer."""
-    task = job.task
-    return bool(task.done() and not task.cancelled() and not task.exception()
-                and task.result().is_answer)  # fmt: skip

@@ -36,14 +36,18 @@ class Pinned(NamedTuple):
     answer: Answer  # The object of --json, or why there is none
 
 
-def read_pins(texts: Sequence[str]) -> list[dict[str, str]]:
+def read_pins(texts: Sequence[str], most: int = MAX_PINS) -> list[dict[str, str]]:
     """Return the values of pinned questions by field.
+
+    Args:
+        texts: Their queries.
+        most: How many there may be.
 
     Raises:
         UsageError: There are too many, or one is no query.
     """
-    if len(texts) > MAX_PINS:
-        raise UsageError(f"{len(texts)} pinned scenarios; at most {MAX_PINS} are compared")
+    if len(texts) > most:
+        raise UsageError(f"{len(texts)} pinned scenarios; at most {most} are compared")
     found = []
     for text in texts:
         pairs = parse_qsl(text, keep_blank_values=True)

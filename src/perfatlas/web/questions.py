@@ -48,6 +48,7 @@ SWITCHES: Final[Mapping[str, Mapping[str, str]]] = {
     "goodput": {"frontier": "Recovery strategies of a fleet's job."},
 }
 NO_PAGE: Final = ("solve",)  # fields whose answer is a file
+MAX_CHOICES: Final = 20  # that a message lists
 MAX_CHARACTERS: Final = 1000  # of a value
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FILES: Final = (
@@ -127,7 +128,7 @@ def command_words(command: str, values: Mapping[str, str]) -> list[str]:
         flag = f"--{name.replace('_', '-')}"
         if name not in fields and name not in switches:
             raise quantities.UsageError(_unknown(name, fields))
-        _check_text(name, text)
+        check_text(name, text)
         if name in switches or fields[name].type is bool:
             is_default = name in switches or fields[name].default is False
             words += _switch(name, text, off=[] if is_default else [f"--no-{flag[2:]}"])
@@ -154,7 +155,16 @@ def _unknown(name: str, fields: Mapping[str, Field]) -> str:
     return f"unknown field {quantities.repr_for_error(name)}{hint}"
 
 
-def _check_text(name: str, text: str) -> None:
+def check_text(name: str, text: str) -> None:
+    """Refuse a text that is too long, or has control characters.
+
+    Args:
+        name: Its field, for messages.
+        text: The value.
+
+    Raises:
+        InvalidSpecError: It is, or has.
+    """
     if len(text) > MAX_CHARACTERS:
         raise quantities.InvalidSpecError(
             f"{name} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are accepted"
@@ -197,6 +207,12 @@ def check_value(field: Field, text: str, fields: Mapping[str, Field]) -> None:
     Raises:
         InvalidSpecError: It looks like the name of a file.
     """
+    if field.choices and field.folded(text) not in field.choices:
+        hint = quantities.did_you_mean(text.strip(), field.choices)
+        raise quantities.InvalidSpecError(
+            f"{field.name} = {quantities.repr_for_error(text)} is none of"
+            f" {', '.join(field.choices[:MAX_CHOICES])}{hint}"
+        )
     if field.number is not None or field.choices:
         return  # numbers and words of a list, which no reader opens
     if field.is_file:

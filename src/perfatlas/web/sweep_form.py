@@ -9,10 +9,12 @@ from urllib.parse import parse_qsl
 from perfatlas.files import format_toml
 from perfatlas.quantities import InvalidSpecError, UsageError, repr_for_error
 from perfatlas.studies.sweeps import is_override
-from perfatlas.web.file_forms import SWEPT, VALUES_TEXT
+from perfatlas.web.asking import set_once
+from perfatlas.web.file_forms import SWEPT, VALUES_TEXT, sweep_fields
 from perfatlas.web.questions import (
     SWITCHES,
     check_override,
+    check_text,
     check_value,
     command_words,
     form_fields,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 VARIED: Final = ("", "_2")  # endings of the fields of each axis
 MAX_POINTS: Final = 20_000  # of a study that a client asks
-RANGE: Final = re.compile(r"(.+?)\s+to\s+(.+?)\s+in\s+(\d{1,5})(\s+log)?\s+steps?")
+RANGE: Final = re.compile(r"(\S+(?: \S+)?) to (\S+(?: \S+)?) in (\d{1,5})( log)? steps?")
 
 
 def study_toml(values: Mapping[str, str]) -> str:
@@ -51,21 +53,31 @@ def study_toml(values: Mapping[str, str]) -> str:
         steps = 3
         scale = "log"
     """
-    verb = values.get("verb", "")
-    if verb not in SWEPT or not values.get("vary", "").strip():
+    for name, text in values.items():
+        if name not in sweep_fields():
+            raise UsageError(f"unknown field {repr_for_error(name)} of a sweep")
+        check_text(name, text)
+    values = {name: " ".join(text.split()) for name, text in values.items()}
+    verb, names = values.get("verb", ""), [values.get(f"vary{end}", "") for end in VARIED]
+    if values.get("study"):
+        raise UsageError("a study has all that a sweep needs: leave the other fields empty")
+    if verb not in SWEPT or not names[0]:
         raise UsageError("a sweep needs a study, or verb, question, vary and values")
-    asked = dict(parse_qsl(values.get("question", "").rpartition("?")[2]))
+    if names[0] == names[1]:
+        raise UsageError(f"vary and vary_2 are both {names[0]}: vary another name")
+    asked = set_once(parse_qsl(values.get("question", "").rpartition("?")[2]))
     command_words(verb, asked)
+    if switches := [name for name in asked if name in SWITCHES.get(verb, {})]:
+        raise UsageError(f"{switches[0]} cannot be set in a sweep; leave it out of the question")
     fields = form_fields(verb)
     scenario = {
         name: truth(name, text) if fields[name].type is bool else text
         for name, text in asked.items()
-        if name not in SWITCHES.get(verb, {})
     }
     varied = {
-        values[f"vary{end}"].strip(): _read_values(verb, values, end)
-        for end in VARIED
-        if values.get(f"vary{end}", "").strip()
+        name: _read_values(verb, values, end)
+        for name, end in zip(names, VARIED, strict=True)
+        if name
     }
     points = 1
     for one in varied.values():
@@ -76,7 +88,7 @@ def study_toml(values: Mapping[str, str]) -> str:
             " `perfatlas sweep` on the command line"
         )
     study: dict[str, Any] = {"verb": verb}
-    if objective := values.get("objective", "").strip():
+    if objective := values.get("objective"):
         study["objective"] = objective
     kept = {name: value for name, value in scenario.items() if name not in varied}
     return format_toml({**study, "scenario": kept, "vary": varied})
@@ -84,7 +96,7 @@ def study_toml(values: Mapping[str, str]) -> str:
 
 def _read_values(verb: str, values: Mapping[str, str], end: str) -> dict[str, Any] | list[Any]:
     """Return the values of an axis as a study states them."""
-    name, text = values[f"vary{end}"].strip(), values.get(f"values{end}", "").strip()
+    name, text = values[f"vary{end}"], values.get(f"values{end}", "")
     fields = form_fields(verb)
     field = fields.get(name)
     if field is None and not is_override(name):

@@ -194,8 +194,6 @@ class Workers:
         Args:
             tell: Gets each line of progress.
         """
-        if self._uploads and (missing := self._uploads.missing(question.words)):
-            return Reply.refused("invalid", missing)
         if self._waiting >= MAX_WAITING_QUESTIONS:
             return Reply.refused("busy", "too many questions are waiting; ask later")
         self._waiting += 1
@@ -204,6 +202,8 @@ class Workers:
         finally:
             self._waiting -= 1
         try:
+            if self._uploads and (missing := self._uploads.missing(question.words)):
+                return Reply.refused("invalid", missing)
             async with asyncio.timeout(self._limit_s):
                 for _ in range(ATTEMPTS):
                     with contextlib.suppress(EOFError, OSError):  # the process ended

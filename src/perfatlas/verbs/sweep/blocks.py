@@ -22,6 +22,7 @@ from perfatlas.report.text import (
     spelled_out,
 )
 from perfatlas.studies.sweeps import RESULT_PREFIX, flattened, is_higher_better, overridden
+from perfatlas.vocabulary.metrics import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,8 +70,10 @@ def sweep_page(answer: Row, columns: Columns | None = None, *, reproduce: str) -
     if best:
         ends = ("_low", "_high")
         shown = dict.fromkeys(name for row in best for name in row if not name.endswith(ends))
+        if len({row.get("tier") for row in best}) == 1:
+            shown.pop("tier", None)
         cells = {
-            label_of(_words(name)): (
+            label_of(name, short=True) if find_metric(name) else label_of(_words(name)): (
                 lambda row, name=name: cell_text(name, row[name]) if name in row else "-"
             )
             for name in shown

@@ -33,7 +33,7 @@ document.addEventListener("change", async ({target: input}) => {
   const status = input.nextElementSibling, found = [];
   for (const file of input.files) {
     status.textContent = `sending ${file.name}…`;
-    const name = file.name.replace(/[^\w.+-]/g, "_").replace(/^[^A-Za-z0-9]+/, "").slice(-80) || "file";
+    const name = file.name.slice(-80).replace(/[^\w.+-]/g, "_").replace(/^[^A-Za-z0-9]+/, "") || "file";
     try {
       const reply = await fetch(`/uploads/${name}`, {method: "POST", body: file});
       const answer = await reply.json();

@@ -5,8 +5,18 @@ const touch = matchMedia("(hover: none)");
 const print = matchMedia("print");
 const buttons = ["zoomIn2d", "zoomOut2d", "autoScale2d", "select2d", "lasso2d"];
 
+const source = document.currentScript?.dataset.plotly;
+
 async function unpack() {
   const packed = document.getElementById("plotly");
+  if (source !== undefined) {  // of a server: the text of the page is painted first
+    await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+    const script = Object.assign(document.createElement("script"), {src: source});
+    await new Promise(done => {
+      script.onload = script.onerror = done;
+      document.head.append(script);
+    });
+  }
   if (packed === null) return;
   const bytes = Uint8Array.from(atob(packed.textContent), letter => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
