@@ -1,6 +1,6 @@
 """Renew the picture of the studio in the README: `python docs/studio.py`.
 
-It asks `perfatlas web` an estimate beside a pinned one, in the Chromium of the system.
+It asks `perfatlas web` to explain an estimate, in the Chromium of the system.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ MAX_BYTES: Final = 200_000
 COLOURS: Final = 64  # of the picture
 ASKED: Final = {
     "model": "meta-llama/Llama-3.1-70B-Instruct",
+    "system": "b200_sxm",
     "format": "fp8",
     "gpus": "4",
     "tp": "4",
     "batch": "64",
     "isl": "2048",
     "osl": "512",
+    "explain": "true",
 }
 
 
 def photograph(address: str) -> None:
-    """Write the picture of an answer beside a pinned one."""
-    pinned = urlencode({**ASKED, "system": "h200_sxm"})
-    asked = urlencode({**ASKED, "system": "b200_sxm", "pin": pinned})
+    """Write the picture of an answer with its first charts."""
     with sync_playwright() as program:
         browser = program.chromium.launch(
             executable_path=shutil.which("chromium") or shutil.which("chromium-browser"),
             args=["--no-sandbox"],
         )
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        page.goto(f"{address}/estimate?{asked}")
-        page.wait_for_selector("#answer .values")
+        page.goto(f"{address}/estimate?{urlencode(ASKED)}")
+        page.locator("#answer .js-plotly-plot .xtitle").nth(1).wait_for()
         picture = Image.open(io.BytesIO(page.screenshot()))
         picture.convert("RGB").quantize(COLOURS).save(IMAGE, optimize=True)
         browser.close()

@@ -262,7 +262,8 @@ def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN40
             named.setdefault((x, y), text)
     for (x, y), text in named.items():
         right, above = panel.transData.transform((x, y)) * points
-        wide = TextPath((0.0, 0.0), _text(text), size=NAME_POINTS).get_extents().width
+        drawn = TextPath((0.0, 0.0), _text(text), size=NAME_POINTS)
+        wide = drawn.get_extents().width + NAME_POINTS  # a letter between two names
         for side, height in PLACES:
             start, low = right + side - wide * (side < 0), above + height
             end, top = start + wide, low + TEXT_HEIGHT
