@@ -301,3 +301,14 @@ def test_the_text_marks_the_ratios_that_json_calls_uncertain(
         assert f"{ratio}{'' if row['certain'] else '~'}" in table
         assert (f"{ratio}~" in table) is not row["certain"]
     assert {row["certain"] for row in shown} == {True, False}
+
+
+@pytest.mark.parametrize("free", [{"usd_per_kwh": 0}, {"usd_per_kwh": 0.1, "gco2_per_kwh": 0}])
+def test_a_metric_that_is_zero_in_the_base_has_no_ratio(free: dict[str, Any]) -> None:
+    answer = compare(**SYSTEMS, pue=1.3, **free)
+    zero = {name for name, value in answer.results["rows"][0].items() if value == 0.0}
+    assert zero >= {"electricity_usd_per_hour"} or zero >= {"gco2_per_hour"}
+    ratios = {row["metric"] for row in answer.results["ratios"]}
+    assert "facility_power_w" in ratios
+    assert not zero & ratios
+    assert str(answer)
