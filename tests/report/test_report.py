@@ -203,8 +203,9 @@ def test_in_short_names_what_does_not_fit_and_work_that_differs() -> None:
     answers[2]["results"]["memory"]["fits"] = False
     told = in_short(answers)
     assert told.count(". ") == 5
-    first = "H100 SXM (1 chip, requests of 1,024 tokens (pieces of words) and answers of 128)"
-    assert first in told
+    assert (
+        "H100 SXM (1 chip, requests of 1,024 tokens (pieces of words) and answers of 128)" in told
+    )
     assert "answers of 128, too little memory), at different loads, for 8 users at a time." in told
     first, second = saved(batch=8)
     first["results"]["usd_per_million_output_tokens_high"] = None
