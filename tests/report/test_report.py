@@ -233,6 +233,15 @@ def test_loads_and_slos_that_differ_are_stated() -> None:
     assert "(1 chip, 0.5 requests per second)" in in_short([first, second])
 
 
+def test_a_load_that_is_not_known_does_not_differ() -> None:
+    """What does not fit has only the fields that were given."""
+    answers = [*saved(batch=8), saved(batch=8)[0]]
+    answers[2]["scenario"] = {"model": "meta-llama/Llama-3.1-8B", "system": "a100_sxm", "batch": 8}
+    answers[2]["results"] = {"memory": {"fits": False}}
+    told = in_short(answers)
+    assert "and A100 SXM (too little memory), for 8 users at a time with requests of" in told
+
+
 def test_a_useful_share_of_time_is_no_work() -> None:
     asked: dict[str, Any] = {"system": "h100_sxm", "checkpoint_write_s": 60, "restart_s": 300}
     told = in_short(
@@ -316,7 +325,11 @@ def test_what_does_not_fit_has_no_format_that_differs() -> None:
     second["results"]["memory"]["fits"] = False
     for name in ("engine", "gemm_format", "kv_format"):
         del second["scenario"][name]
-    table = concluded([first, second])[1][1].blocks[0]
+    first["scenario"]["system"] = second["scenario"]["system"] = "h100_sxm"
+    second["scenario"]["tp"] = 2
+    _, (_, results), names = concluded([first, second])
+    assert names == ["1 GPU", "tp 2"]
+    table = results.blocks[0]
     assert not {"format", "engine", "KV cache format"} & {row[0] for row in table.rows}  # type: ignore[union-attr]
 
 

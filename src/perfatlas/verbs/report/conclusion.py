@@ -113,7 +113,8 @@ def _named(found: Sequence[Scenario]) -> list[Scenario]:
             _plan(one) if field == "plan" else text.format_value(field, one.fields.get(field))
             for one in found
         ]
-        if len(set(values)) == 1 or field == "label":
+        missing = {"-"} if field in FIRST else set[str]()  # of what does not fit
+        if len({*values} - missing) <= 1 or field == "label":
             continue
         words = values if field in (*FIRST, "plan") else [f"{field} {value}" for value in values]
         longer = [" ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]

@@ -116,7 +116,8 @@ def _compared(
     what = f"{purpose or 'to do one task'} {' or '.join(dict.fromkeys(models))}".rstrip()
     numbered = next(iter(named.values())) == "option 1"
     senders, sizes = [_senders(one) for one in found], [_sizes(one) for one in found]
-    differ = [len(set(values)) > 1 for values in (senders, sizes)]
+    known = [{*values} - {""} for values in (senders, sizes)]  # "" of what does not fit
+    differ = [len(values) > 1 for values in known]
     listed = []
     for index, (one, trait) in enumerate(zip(found, _distinct(found), strict=True)):
         facts = [trait] if trait and numbered else []
@@ -130,7 +131,7 @@ def _compared(
         told += ", the columns of the results below from left to right"
     if any(differ):
         told += ", at different loads"
-    who, each = "" if differ[0] else senders[0], "" if differ[1] else sizes[0]
+    who, each = ("".join(values) if len(values) == 1 else "" for values in known)
     if who or each:
         told += f", for {who or 'users'}{' with' * bool(each)} {each}".rstrip()
     return f"{told}{_limits(found)}."
@@ -140,12 +141,13 @@ def _senders(one: Scenario) -> str:
     """Return how many send work at a time, "" where it is not stated."""
     fields = one.fields
     if fields.get("request_rate"):
-        return f"{fields['request_rate']:g} requests per second"
+        rate = fields["request_rate"]
+        return f"{rate:g} request{'s' * (rate != 1.0)} per second"
     if fields.get("global_batch"):
         return f"a batch of {fields['global_batch']:,} per training step"
     users = one.results.get("concurrency") or fields.get("concurrency")
     users = users or (fields.get("batch") or 0) * (fields.get("dp") or 1)
-    who = "user" if fields.get("isl") else "item"
+    who = one.results.get("item") or "user"
     return f"one {who}" if users == 1 else f"{users:,} {who}s at a time" if users else ""
 
 
