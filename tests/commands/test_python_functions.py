@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,11 @@ def test_signatures_have_the_flags_with_units_and_types() -> None:
         assert not {"json", "verbose", "page", "flags"} & parameters.keys()
         for parameter in parameters:
             assert f"{parameter}: " in function.__doc__
+
+
+def test_every_class_that_the_documentation_lists_is_exported() -> None:
+    text = (EXAMPLES.parent / "docs" / "python.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in re.findall(r"`([A-Z]\w+)`", row)}
+    assert named >= {"Answer", "SearchAnswer", "FleetPlan"}
+    assert named <= set(perfatlas.__all__)

@@ -166,15 +166,16 @@ def test_two_saved_answers_in_short() -> None:
     """
     assert in_short(saved(batch=8, isl=2048, osl=512)) == (
         "2 ways to serve Llama-3.1-8B are compared: H100 SXM (1 chip) and H200 SXM (1 chip),"
-        " for 8 users at a time who each send 2,048 tokens (pieces of words) and receive 512."
-        " H200 SXM costs least: 1.50 USD for a million tokens of answers, 25% less than H100"
-        " SXM (2.00 USD). A user of H200 SXM waits 4.00 s for the first word and then receives"
-        " 25 tokens per second; with H100 SXM it is 2.00 s and 50. H200 SXM takes the least"
-        " energy: 0.25 kWh for a million tokens of answers, 10% less than H100 SXM (0.278"
-        " kWh). That order is certain within the errors of the model: with a probability of"
-        " 90%, the cost of H200 SXM is 69% to 81% of that of H100 SXM. H200 SXM stays the"
-        " cheapest as long as one of its chips costs less than 14.40 USD per hour; 10.80 USD"
-        " are assumed."
+        " for 8 users at a time with requests of 2,048 tokens (pieces of words) and answers of"
+        " 512. H200 SXM costs least: 1.50 USD for a million tokens of answers, 25% less than"
+        " H100 SXM (2.00 USD). The order in cost is certain within the errors of the model: with"
+        " a probability of 90%, the cost of H200 SXM is 69% to 81% of that of H100 SXM. H200 SXM"
+        " does the most work: 2,000 tokens of answers per second and chip, 100% more than H100"
+        " SXM (1,000; certain); H200 SXM takes the least energy: 0.25 kWh for a million tokens"
+        " of answers, 10% less than H100 SXM (0.278 kWh; not certain). A user of H200 SXM waits"
+        " 4.00 s for the first word and then receives 25 tokens per second; with H100 SXM it is"
+        " 2.00 s and 50. H200 SXM stays the cheapest as long as one of its chips costs less than"
+        " 14.40 USD per hour; 10.80 USD are assumed."
     )
 
 
@@ -187,13 +188,12 @@ def test_two_saved_answers_of_one_machine_in_short() -> None:
             del answer["results"][name]
     assert in_short(answers) == (
         "2 ways to serve Llama-3.1-8B are compared: option 1 (1 chip) and option 2 (1 chip),"
-        " the columns of the results below from left to right, for one user who sends 1,024"
-        " tokens (pieces of words) and receives 1. Option 2 does the most work: 2,000 tokens"
-        " of answers per second and chip, 100% more than option 1 (1,000). That order is"
-        " certain within the errors of the model: with a probability of 90%, the speed of"
-        " option 2 is 174% to 231% of that of option 1. Prices are not known; option 2 is the"
-        " better choice as long as one of its chips costs less than 2.00 times as much as one"
-        " of option 1."
+        " the columns of the results below from left to right, for one user with requests of"
+        " 1,024 tokens (pieces of words) and answers of 1. Option 2 does the most work: 2,000"
+        " tokens of answers per second and chip, 100% more than option 1 (1,000). The order in"
+        " speed is certain within the errors of the model: with a probability of 90%, the speed"
+        " of option 2 is 174% to 231% of that of option 1. The prices of option 2 and option 1"
+        " are not known."
     )
 
 
@@ -203,14 +203,134 @@ def test_in_short_names_what_does_not_fit_and_work_that_differs() -> None:
     answers[2]["results"]["memory"]["fits"] = False
     told = in_short(answers)
     assert told.count(". ") == 5
-    assert "A100 SXM (1 chip, too little memory), for work that differs." in told
+    assert (
+        "H100 SXM (1 chip, requests of 1,024 tokens (pieces of words) and answers of 128)" in told
+    )
+    assert "answers of 128, too little memory), at different loads, for 8 users at a time." in told
     first, second = saved(batch=8)
     first["results"]["usd_per_million_output_tokens_high"] = None
     assert "the cost of H200 SXM is at most 81% of that" in in_short([first, second])
     second["results"]["usd_per_million_output_tokens_high"] = None
-    assert "The precision of these values is not known" in in_short([first, second])
+    assert "the precision of the values is not known" in in_short([first, second])
     first, _ = saved(batch=8)
     assert "the cost of H200 SXM is at least 69% of that" in in_short([first, second])
+
+
+def test_loads_and_slos_that_differ_are_stated() -> None:
+    first, second = saved(batch=8)
+    second["scenario"] |= {"batch": 16, "dp": 4}
+    told = in_short([first, second])
+    assert "H100 SXM (1 chip, 8 users at a time) and H200 SXM (1 chip, 64 users at a time)" in told
+    assert ", at different loads, for users with requests of 1,024 tokens" in told
+    for answer in (first, second):
+        answer["scenario"] |= {"slo_ttft_s": 0.5, "slo_tpot_s": 0.04}
+    limits = "each at its best with at most 500 ms to the first word and at most 40.0 ms per token."
+    assert limits in in_short([first, second])
+    second["scenario"]["slo_tpot_s"] = 0.1
+    assert "each at its best with its own limits of time." in in_short([first, second])
+    for answer, rate in ((first, 0.5), (second, 2.0)):
+        answer["scenario"] |= {"request_rate": rate, "batch": None}
+    assert "(1 chip, 0.5 requests per second)" in in_short([first, second])
+
+
+def test_a_load_that_is_not_known_does_not_differ() -> None:
+    """What does not fit has only the fields that were given."""
+    answers = [*saved(batch=8), saved(batch=8)[0]]
+    answers[2]["scenario"] = {"model": "meta-llama/Llama-3.1-8B", "system": "a100_sxm", "batch": 8}
+    answers[2]["results"] = {"memory": {"fits": False}}
+    told = in_short(answers)
+    assert "and A100 SXM (too little memory), for 8 users at a time with requests of" in told
+
+
+def test_a_useful_share_of_time_is_no_work() -> None:
+    asked: dict[str, Any] = {"system": "h100_sxm", "checkpoint_write_s": 60, "restart_s": 300}
+    told = in_short(
+        [
+            perfatlas.goodput(gpus=gpus, failure_rate="llama3_node_unexpected", **asked).to_dict()
+            for gpus in (16384, 8192)
+        ]
+    )
+    assert "option 1 (16,384 chips) and option 2 (8,192 chips)" in told
+    assert "Option 2 loses least time: " in told
+    assert "the useful share of option 2 is" in told
+    assert "work:" not in told
+
+
+def test_models_and_formats_name_the_options() -> None:
+    """They are in the order of the answers, Qwen first."""
+    first, second = saved(system="h100_sxm")
+    first["scenario"]["model"] = "Qwen/Qwen3-8B"
+    told = in_short([first, second])
+    assert "to serve Qwen3-8B or Llama-3.1-8B are compared: Qwen3-8B (1 chip) and Llama" in told
+    assert "Llama-3.1-8B costs least" in told
+    second["scenario"] |= {"model": "Qwen/Qwen3-8B", "gemm_format": "fp8_static"}
+    assert "Format fp8_static costs least" in in_short([first, second])
+    second["scenario"] |= {"model": "openai/gpt-oss-20b", "system": "h200_sxm"}
+    assert "H200 SXM with gpt-oss-20b in fp8_static costs least" in in_short([first, second])
+    third = {**first, "scenario": {**first["scenario"], "tp": 2}}
+    assert "option 1 (H100 SXM with Qwen3-8B in bf16, 1 chip)" in in_short([first, second, third])
+
+
+def of_one_machine() -> list[dict[str, Any]]:
+    """Return answers of one machine at 7.20 USD per hour, 1,000 and 2,000 tokens/s: 2 and 1 USD."""
+    answers = saved(system="h100_sxm")
+    answers[1]["scenario"]["tp"] = 2
+    for end, cost in (("", 1.0), ("_low", 0.1), ("_high", 10.0)):
+        answers[1]["results"][f"usd_per_million_output_tokens{end}"] = cost
+    return answers
+
+
+def test_one_price_of_one_machine_decides_nothing() -> None:
+    """The interval of the cost is that of the rate, 1 / 2.31 to 1 / 1.74, and no price flips it."""
+    answers = of_one_machine()
+    told, conclusion = in_short(answers), " ".join(said(answers))
+    assert "the cost of option 2 is 43% to 58% of that of option 1." in told
+    assert "x0.50; certain, as the 90% interval of the ratio is 0.43 to 0.58" in conclusion
+    assert "stays the cheapest" not in told
+    assert "wins on cost up to" not in conclusion
+    (other,) = saved()[:1]  # another machine at 2 USD: 14.40 USD of 7.20
+    other["scenario"]["system"] = "h200_sxm"
+    assert "costs less than 14.40 USD per hour; 7.20 USD are" in in_short([*answers, other])
+
+
+def test_equal_options_have_no_order() -> None:
+    first = saved()[0]
+    told, conclusion = in_short([first, first]), " ".join(said([first, first]))
+    assert told.endswith(
+        "Option 1 and option 2 are equal: 2.00 USD for a million tokens of answers."
+    )
+    assert "wins on" not in conclusion
+    other = {**first, "scenario": {**first["scenario"], "system": "h200_sxm"}}
+    assert "stays" not in in_short([first, other])
+    assert "wins on" not in " ".join(said([first, other]))
+
+
+def test_missing_prices_are_named_and_all_options_are_compared() -> None:
+    """2,000 over 1,000 and over 500 tokens/s."""
+    answers = [*saved(), saved()[0]]
+    answers[2]["scenario"]["system"] = "tpu_v6e"
+    del answers[2]["results"]["usd_per_million_output_tokens"]
+    for end in ("", "_low", "_high"):
+        answers[2]["results"][f"output_tokens_per_s_per_gpu{end}"] = 500.0
+    assert in_short(answers).endswith(
+        "The prices of TPU V6E are not known; H200 SXM is the cheapest as long as one of its chips"
+        " costs less than 2.00 times as much as one of H100 SXM and 4.00 times as much as one of"
+        " TPU V6E."
+    )
+    assert any(one.startswith("Costs of tpu_v6e are not known; h200_sxm") for one in said(answers))
+
+
+def test_what_does_not_fit_has_no_format_that_differs() -> None:
+    first, second = round_answers()
+    second["results"]["memory"]["fits"] = False
+    for name in ("engine", "gemm_format", "kv_format"):
+        del second["scenario"][name]
+    first["scenario"]["system"] = second["scenario"]["system"] = "h100_sxm"
+    second["scenario"]["tp"] = 2
+    _, (_, results), names = concluded([first, second])
+    assert names == ["1 GPU", "tp 2"]
+    table = results.blocks[0]
+    assert not {"format", "engine", "KV cache format"} & {row[0] for row in table.rows}  # type: ignore[union-attr]
 
 
 def test_plans_formats_and_engines_that_differ_are_rows() -> None:

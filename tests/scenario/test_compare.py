@@ -15,7 +15,7 @@ from perfatlas.report.pages import Chart
 from perfatlas.report.text import order_is_open, ratio_interval
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.answer import ratios_to, step_differences
-from perfatlas.verbs.compare.blocks import SHOWN
+from perfatlas.verbs.compare.blocks import SHOWN, comparison_page
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.report.conclusion import concluded
 from perfatlas.verbs.search import search
@@ -192,7 +192,12 @@ def test_what_is_equal_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     words = ["compare", "--model", "meta-llama/Llama-3.1-8B", "--systems", "h100_sxm,b200_sxm"]
     assert main([*words, "--gpus", "2", "--slo-tpot-s", "0.04", "--isl", "512"]) == 0
     head = " ".join(capsys.readouterr().out.partition("TTFT  ")[0].split())
-    assert "each at its best plan for tokens/s/GPU under TPOT within 40.0 ms on 2 GPUs" in head
+    slo = "TPOT within 40.0 ms with a probability of at least 80%"
+    assert f"each at its best plan for tokens/s/GPU under {slo} on 2 GPUs, by closed forms" in head
+    strict = compare(**{**UNDER_SLO, "systems": ("h200_sxm", "b200_sxm")}, min_slo_probability=0.95)
+    lines = comparison_page(strict.to_dict(), reproduce="").lines
+    assert any("with a probability of at least 95%" in line for line in lines)
+    assert strict.scenario["scenarios"][1]["min_slo_probability"] == 0.95
     files = []
     for tp in (1, 2):
         files.append(str(tmp_path / f"tp_{tp}.toml"))
@@ -301,3 +306,14 @@ def test_the_text_marks_the_ratios_that_json_calls_uncertain(
         assert f"{ratio}{'' if row['certain'] else '~'}" in table
         assert (f"{ratio}~" in table) is not row["certain"]
     assert {row["certain"] for row in shown} == {True, False}
+
+
+@pytest.mark.parametrize("free", [{"usd_per_kwh": 0}, {"usd_per_kwh": 0.1, "gco2_per_kwh": 0}])
+def test_a_metric_that_is_zero_in_the_base_has_no_ratio(free: dict[str, Any]) -> None:
+    answer = compare(**SYSTEMS, pue=1.3, **free)
+    zero = {name for name, value in answer.results["rows"][0].items() if value == 0.0}
+    assert zero >= {"electricity_usd_per_hour"} or zero >= {"gco2_per_hour"}
+    ratios = {row["metric"] for row in answer.results["ratios"]}
+    assert "facility_power_w" in ratios
+    assert not zero & ratios
+    assert str(answer)

@@ -315,7 +315,7 @@ def ratios_to(row: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str,
     Returns:
         Rows of `label`, `metric`, `ratio`, its 90% interval `ratio_low`, `ratio_high`, and
         `certain`: whether the interval is known and excludes 1. It is not known where one of the
-        two is a limit, such as a time at the roofline.
+        two is a limit, such as a time at the roofline. A metric that is 0 in the base has no row.
 
     Example:
         >>> from perfatlas.verbs.compare.answer import ratios_to
@@ -329,7 +329,7 @@ def ratios_to(row: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str,
     found = []
     for name in RATED:
         other_item = name in PASSES and row.get("item") != base.get("item")
-        if row.get(name) is None or base.get(name) is None or other_item:
+        if row.get(name) is None or not base.get(name) or other_item:
             continue
         is_limit = any(name in one for one in limits)
         low, high = (None if is_limit else ratio_interval(row, base, name)) or (None, None)

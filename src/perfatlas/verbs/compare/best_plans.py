@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # reported beside a plan, which they do not change
 BESIDE: Final = ("pue", *METERED.values())
+PROBABILITY: Final = "min_slo_probability"  # with which a plan meets the SLOs
 
 
 def has_slos(scenario: Mapping[str, Any]) -> bool:
@@ -71,9 +72,14 @@ def best_plan(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def slos_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the typed objective and SLOs of a scenario, those that are set."""
+    """Return the typed objective and SLOs of a scenario, those that are set, and how probable."""
+    if not has_slos(scenario):
+        return {}
+    from perfatlas.studies.deployments import SearchInputs
+
+    probability = SearchInputs.fields()[PROBABILITY]
     return {
         name: field.read(scenario[name])
         for name, field in fields_of(BestPlan).items()
         if is_set(scenario.get(name))
-    }
+    } | {PROBABILITY: probability.read(scenario.get(PROBABILITY, probability.default))}

@@ -219,9 +219,9 @@ def _equal_lines(rows: Rows, scenarios: Rows) -> list[str]:
     sizes = {row["gpus"] for row in rows if row["error"] is None}
     counts = f"{' or '.join(f'{count:,}' for count in sorted(sizes))} GPUs"
     lines = []
-    slos = sorted({", ".join(text.objective_texts(one)) for one in scenarios} - {""})
+    slos = {_slos(one) for one in scenarios if text.objective_texts(one)}
     if slos:
-        under = slos[0] if len(slos) == 1 else "its SLOs"
+        under = slos.pop() if len(slos) == 1 else "its SLOs"
         ranked = {str(one.get("objective", BEST)) for one in scenarios}
         names = ranked.pop().split(",") if len(ranked) == 1 else ()
         by = " and ".join(text.label_of(name, short=True) for name in names) or "its objective"
@@ -241,6 +241,15 @@ def _equal_lines(rows: Rows, scenarios: Rows) -> list[str]:
         load = "different loads" if "sequences" in differ else "equal load"
         lines.append(f"{counts}: {load} per deployment, rates per GPU")
     return lines
+
+
+def _slos(scenario: Row) -> str:
+    """Return the SLOs of a scenario and the probability with which its plan meets them."""
+    told = ", ".join(text.objective_texts(scenario))
+    probability = scenario.get("min_slo_probability")
+    return (
+        told if probability is None else f"{told} with a probability of at least {probability:.0%}"
+    )
 
 
 def _difference_lines(rows: Rows, differences: Rows, most: int | None = None) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.commands.output import fits
-from perfatlas.quantities import HOUR_S
 from perfatlas.report import pages, text
-from perfatlas.verbs.report.plain import Scenario, plain_summary
+from perfatlas.verbs.report.leads import Lead, Price, Scenario, lead_of, price_of
+from perfatlas.verbs.report.plain import plain_summary
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ SUBJECTS: Final = (
     ("usd_per_million_output_tokens", "usd_per_million_tokens", "usd_per_million_items"),
     ("energy_per_output_token_j", "energy_per_token_j", "energy_per_item_j"),
 )
-PRICED: Final = {  # cost -> the rate of a GPU that it divides
-    "usd_per_million_output_tokens": "output_tokens_per_s_per_gpu",
-    "usd_per_million_tokens": "tokens_per_s_per_gpu",
-}
-MILLION: Final = 1e6  # tokens
 FIRST: Final = ("model", "system", "engine", "format", "gemm_format")  # fields that name a scenario
 LOADS: Final = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "global_batch")
 DEGREES: Final = ("tp", "pp", "cp", "ep", "attention_dp", "dp")
@@ -44,7 +38,6 @@ CONDITIONS: Final = {  # row of the table -> the fields whose values it has
 }
 MAX_ROWS: Final = 8  # of the table
 MAX_TITLE: Final = 72  # letters of the names in it
-SAME: Final = 1e-9  # relative difference of equal results
 
 
 def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section], list[str]]:
@@ -69,10 +62,11 @@ def concluded(answers: Sequence[Answer]) -> tuple[str, list[pages.Section], list
         said, chosen = ["There are no two scenarios that fit and have a metric in common."], []
     else:
         ranked = {name: _ranked(fitting, name) for name in chosen}
-        price = _price_limit(ranked, subjects)
-        said = [*_verdicts(ranked), *_price(ranked, subjects, price), *_differ(fitting)]
-        brief = plain_summary(found, ranked, subjects, price)
-        said += _measure(answers, ranked)
+        leads = {name: lead_of(name, order) for name, order in ranked.items()}
+        price = price_of(ranked, *subjects[:2])
+        said = [*_verdicts(leads), *([_price(price)] if price else []), *_differ(fitting)]
+        brief = plain_summary(found, fitting, leads, price)
+        said += _measure(answers, leads)
     said += [f"{one.name} does not fit in memory." for one in found if one not in fitting]
     sections = [pages.Section(title="In short", blocks=[brief])] if brief else []
     sections.append(pages.Section(title="Conclusion", blocks=said))
@@ -119,7 +113,8 @@ def _named(found: Sequence[Scenario]) -> list[Scenario]:
             _plan(one) if field == "plan" else text.format_value(field, one.fields.get(field))
             for one in found
         ]
-        if len(set(values)) == 1 or field == "label":
+        missing = {"-"} if field in FIRST else set[str]()  # of what does not fit
+        if len({*values} - missing) <= 1 or field == "label":
             continue
         words = values if field in (*FIRST, "plan") else [f"{field} {value}" for value in values]
         longer = [" ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]
@@ -133,13 +128,13 @@ def _named(found: Sequence[Scenario]) -> list[Scenario]:
 
 def _plans(found: Sequence[Scenario]) -> list[list[str]]:
     """Return rows of a table: GPUs, parallel plan, formats and engine, where they differ."""
-    rows = [["GPUs", *(text.format_value("gpus", one.results.get("gpus")) for one in found)]]
+    rows = [["GPUs", *(text.format_value("gpus", one.gpus) for one in found)]]
     rows.append(["plan", *map(_plan, found)])
     rows += [
         [label, *(", ".join(_formats(one.fields, names)) or "-" for one in found)]
         for label, names in CONDITIONS.items()
     ]
-    return [row for row in rows if len(set(row[1:])) > 1]
+    return [row for row in rows if len({*row[1:]} - {"-"}) > 1]  # "-" of what does not fit
 
 
 def _plan(one: Scenario) -> str:
@@ -185,81 +180,49 @@ def _label(name: str) -> str:
     return text.label_of(name, short=True)
 
 
-def _verdicts(ranked: Mapping[str, Sequence[Scenario]]) -> list[str]:
+def _verdicts(leads: Mapping[str, Lead]) -> list[str]:
     """Return who wins in which metrics, in a sentence, and by how much, in one for each."""
     won: dict[str, list[str]] = {}
-    told = []
-    for name, (best, second, *_) in ranked.items():
-        if math.isclose(best.results[name], second.results[name], rel_tol=SAME):
-            words = "the first two are equal in"
-        else:
-            is_open = text.order_is_open(best.results, second.results, name)
-            words = f"{best.name} {'is ahead, not certainly, on' if is_open else 'wins on'}"
-            told.append(_verdict(name, best, second))
+    for name, lead in leads.items():
+        words = (
+            f"{lead.best.name} {'wins on' if lead.is_certain else 'is ahead, not certainly, on'}"
+        )
+        words = "the first two are equal in" if lead.is_equal else words
         won.setdefault(words, []).append(_label(name))
-    lead = "; ".join(f"{words} {', '.join(names)}" for words, names in won.items())
-    return [f"{lead}.", *told]
+    told = "; ".join(f"{words} {', '.join(names)}" for words, names in won.items())
+    return [f"{told}.", *(_verdict(lead) for lead in leads.values() if not lead.is_equal)]
 
 
-def _verdict(name: str, best: Scenario, second: Scenario) -> str:
+def _verdict(lead: Lead) -> str:
     """Return by how much a scenario leads in a metric, and whether that is certain."""
+    name, best, second, ends, is_limit = lead
     values = [text.format_value(name, one.results[name]) for one in (best, second)]
     ratio = text.ratio_text(best.results[name], second.results[name])
     led = f"{_label(name)}: {values[0]} of {best.name}, {values[1]} of {second.name}, {ratio}"
-    limits = [
-        text.limits_of(one.results, tier=str(one.results.get("tier"))) for one in (best, second)
-    ]
-    if any(name in one for one in limits):
+    if is_limit:
         return f"{led}; not certain, as a time at the roofline is a lower limit."
-    ends = text.ratio_interval(best.results, second.results, name)
     if ends is None:
         return f"{led}; its interval is not known."
     interval = f"{ends[0]:.2f} to {ends[1]:.2f}"
-    if text.order_is_open(best.results, second.results, name):
-        return (
-            f"{led}; not certain: the 90% interval of the ratio is {interval}, so that"
-            f" {second.name} may lead."
-        )
-    return f"{led}; certain, as the 90% interval of the ratio is {interval}."
-
-
-def _price_limit(
-    ranked: Mapping[str, Sequence[Scenario]], subjects: Sequence[str]
-) -> tuple[float, float] | None:
-    """Return up to which price of a GPU-hour the cheapest scenario stays so, and its own [USD]."""
-    rate, cost = subjects[:2]
-    if PRICED.get(cost) != rate:
-        return None
-    best, second = ranked[cost][:2]
-    assumed, limit = (
-        one.results[cost] * best.results[rate] * HOUR_S / MILLION for one in (best, second)
+    if lead.is_certain:
+        return f"{led}; certain, as the 90% interval of the ratio is {interval}."
+    return (
+        f"{led}; not certain: the 90% interval of the ratio is {interval}, so that"
+        f" {second.name} may lead."
     )
-    return limit, assumed
 
 
-def _price(
-    ranked: Mapping[str, Sequence[Scenario]],
-    subjects: Sequence[str],
-    price: tuple[float, float] | None,
-) -> list[str]:
+def _price(price: Price) -> str:
     """Return up to which price of a GPU-hour the cheapest scenario stays so."""
-    rate, cost = subjects[:2]
-    if price is not None:
-        best = ranked[cost][0]
-        told = (
-            f"{best.name} wins on cost up to {price[0]:.2f} USD per GPU-hour, priced at"
-            f" {price[1]:.2f}"
-        )
-    elif not cost and rate in PRICED.values():
-        best, second = ranked[rate][:2]
-        ratio = best.results[rate] / second.results[rate]
-        told = (
-            f"Not all costs are known; {best.name} wins on cost while its GPU-hour costs less than"
-            f" {ratio:.2f} times that of {second.name}"
-        )
-    else:
-        return []
-    return [f"{told}."]
+    best = price.best.name
+    if price.limit is not None:
+        limit, assumed = price.limit
+        return f"{best} wins on cost up to {limit:.2f} USD per GPU-hour, priced at {assumed:.2f}."
+    told = f"Costs of {', '.join(one.name for one in price.unpriced)} are not known"
+    if price.ratios:
+        times = " and ".join(f"{ratio:.2f} times that of {one.name}" for one, ratio in price.ratios)
+        told += f"; {best} wins on cost while its GPU-hour costs less than {times}"
+    return f"{told}."
 
 
 def _differ(found: Sequence[Scenario]) -> list[str]:
@@ -275,7 +238,7 @@ def _differ(found: Sequence[Scenario]) -> list[str]:
     return told
 
 
-def _measure(answers: Sequence[Answer], ranked: Mapping[str, Sequence[Scenario]]) -> list[str]:
+def _measure(answers: Sequence[Answer], leads: Mapping[str, Lead]) -> list[str]:
     """Return what to measure next: what decides by a comparison, or the widest interval."""
     for answer in answers:
         for row in answer["results"].get("decisions") or ():
@@ -285,8 +248,8 @@ def _measure(answers: Sequence[Answer], ranked: Mapping[str, Sequence[Scenario]]
                 return [f"Measure next: {what} of the difference."]
     widths = [
         (one.results[f"{name}_high"] / one.results[f"{name}_low"], name, one)
-        for name, best in ranked.items()
-        for one in best[:2]
+        for name, lead in leads.items()
+        for one in (lead.best, lead.second)
         if name not in SUBJECTS[1]  # whose price no measurement narrows
         and one.results.get(f"{name}_low")
         and one.results.get(f"{name}_high")
