@@ -271,3 +271,10 @@ def test_hostile_studies_are_refused(changes: dict[str, str], message: str) -> N
 @pytest.mark.parametrize("text", [f"1{' ' * 240}to{' ' * 240}x{' ' * 240}y", "1 to " * 190])
 def test_long_values_are_read_at_once(text: str) -> None:
     assert " ".join(text.split()) in study_toml({**SWEEP, "values": text})
+
+
+def test_a_frontier_has_no_plan_to_launch(client: TestClient) -> None:
+    asked = {"model": "openai/gpt-oss-20b", "system": "h200_sxm", "frontier": "true"}
+    page = client.get("/estimate", params=asked)
+    assert page.status_code == 200
+    assert "emit=" not in page.text

@@ -79,7 +79,8 @@ def launch_address(values: Mapping[str, str], answer: Answer) -> str:
     scenario = answer["scenario"]
     engine = str(scenario.get("engine") or "").partition("@")[0]
     fields = form_fields("search")
-    if engine not in fields["emit"].choices or scenario.get("mode") == "disaggregated":
+    plan_known = "gpus" in answer["results"] and scenario.get("mode") != "disaggregated"
+    if engine not in fields["emit"].choices or not plan_known:
         return ""
     kept = {name: text for name, text in values.items() if name in fields and name != "mode"}
     plan = {name: str(scenario[name]) for name in PLAN if scenario.get(name)}
