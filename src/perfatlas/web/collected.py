@@ -79,7 +79,7 @@ async def words_of(request: Request, command: str, values: Mapping[str, str]) ->
         words = command_words(command, values)
     else:
         uploads: Uploads = request.app.state.uploads
-        study = " ".join(located([study_toml(values)], str(uploads.path)))
+        [study] = await asyncio.to_thread(located, [study_toml(values)], str(uploads.path))
         words = [SWEEP, await _kept(request, "study.toml", study)]
     return [*words, "--resume", "--jobs=1"]  # a worker process starts no others
 

@@ -42,7 +42,7 @@ class Uploads:
             prefix="perfatlas-uploads-", ignore_cleanup_errors=True
         )
         self.path = Path(self._folder.name).resolve()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # threads of the server keep and delete files
         self.arriving = asyncio.Semaphore(MAX_ARRIVING)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Uploads:
         """Delete what has not been used for an hour; return the bytes of the other files."""
         total = 0
         for path in self.path.glob("*/*"):
-            with contextlib.suppress(FileNotFoundError):
+            with self._lock, contextlib.suppress(FileNotFoundError):
                 status = path.stat()
                 if status.st_mtime > time.time() - KEPT_S:
                     total += status.st_size
