@@ -193,22 +193,20 @@ def test_a_question_is_varied_and_its_run_found(client: TestClient) -> None:
     swept = client.get("/sweep", params=SWEEP)
     assert swept.status_code == 200
     assert "output tokens/s per GPU by batch" in swept.text
-    runs = client.get("/runs")
-    run = re.search(r"/runs/show\?run=([\w-]+)", runs.text)
-    assert run
-    shown = client.get("/runs/show", params={"run": run[1]})
+    run = client.get("/api/sweep", params=SWEEP).json()["results"]["run"]
+    assert f'href="/runs/show?run={run}"' in client.get("/runs").text
+    shown = client.get("/runs/show", params={"run": run})
     assert "by batch" in shown.text
-    answer = client.get("/api/runs/show", params={"run": run[1]}).json()
+    answer = client.get("/api/runs/show", params={"run": run}).json()
     assert answer["results"]["summary"]["points"] == 3
-    assert client.get("/api/sweep", params=SWEEP).json()["results"]["run"] == run[1]
     pins = [
-        ("pin", f"command=runs+show&run={run[1]}"),
+        ("pin", f"command=runs+show&run={run}"),
         ("pin", f"command=sweep&{urlencode(SWEEP)}"),
     ]
     report = client.get(f"/report?{urlencode(pins)}")
     assert report.status_code == 200
     assert report.text.count("by batch") >= 2
-    assert f"command=runs+show&amp;run={run[1]}" in client.get("/report").text
+    assert f"command=runs+show&amp;run={run}" in client.get("/report").text
 
 
 def test_a_report_has_the_answers_of_its_questions(client: TestClient) -> None:
