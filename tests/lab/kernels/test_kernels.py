@@ -20,7 +20,8 @@ from perfatlas.cli import main
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.kernels import designed_time_s, lab_kernel, lab_kernels, over_budget
 from perfatlas.lab.kernels.casts import rounded
-from perfatlas.lab.static import TritonRequest, compile_triton, run_tool
+from perfatlas.lab.kernels.registry import Config
+from perfatlas.lab.static import compile_triton, run_tool
 from perfatlas.lab.static.kernel import Compiled
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_design_gemm
@@ -64,6 +65,18 @@ def test_formats_of_targets() -> None:
     assert row.declared("sm_90")["signature"]["a"] == "*fp8e4nv"
     assert row.declared("gfx942")["signature"]["a"] == "*fp8e4b8"
     assert row.declared("sm_90")["aligned"] == ["a", "b", "c", "scale", "sizes.1", "sizes.2"]
+
+
+def test_designs_of_a_tuner_are_declared() -> None:
+    row = lab_kernel("gemm")
+    design = Config(tile=(64, 128, 64, 8, 1, False), warps=4, stages=4)
+    request = row.request("sm_80", design)  # the registry has no tile for it
+    assert (request.path, request.target, request.function) == (row.path, "sm_80", "gemm")
+    assert request.declared is not None
+    asked = request.declared["gemm"]
+    assert asked["constants"] == {"TILE": [64, 128, 64, 8, 1, False]}
+    assert asked["options"] == {"num_warps": 4, "num_stages": 4}
+    assert row.request("sm_90").declared == {"gemm": row.declared("sm_90")}
 
 
 def test_unknown_kernels_and_targets_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,15 +126,7 @@ def test_numerics(name: str, errors: dict[str, list[dict[str, Any]]]) -> None:
 @pytest.fixture(scope="module")
 def compiled() -> dict[tuple[str, str], Compiled]:
     pairs = [(name, target) for name in KERNELS for target in TARGETS]
-    requests = [
-        TritonRequest(
-            path=row.path,
-            target=target,
-            function=row.function,
-            declared={row.function: row.declared(target)},
-        )
-        for row, target in ((lab_kernel(name), target) for name, target in pairs)
-    ]
+    requests = [lab_kernel(name).request(target) for name, target in pairs]
     return dict(zip(pairs, compile_triton(requests), strict=True))
 
 
