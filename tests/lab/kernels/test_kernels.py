@@ -142,10 +142,12 @@ def test_registers_and_spills(name: str, compiled: dict[tuple[str, str], Compile
 
 
 @needs_triton
-def test_copies_and_roles_of_gemm(compiled: dict[tuple[str, str], Compiled]) -> None:
+def test_copies_and_roles(compiled: dict[tuple[str, str], Compiled]) -> None:
     for target in ("sm_90", "sm_100", "sm_103", "sm_120"):
         assert "cp.async.bulk.tensor" in compiled["gemm", target].texts["ptx"]
-    assert "setmaxnreg" in compiled["gemm", "sm_100"].texts["ptx"]
+    specialized = [("gemm", "sm_100"), *(("attention", target) for target in TARGETS[:3])]
+    for pair in specialized:
+        assert "setmaxnreg" in compiled[pair].texts["ptx"], pair
     stores = re.findall(r"st\.global\S*\.v4", compiled["rms_norm", "sm_90"].texts["ptx"])
     assert len(stores) > 0  # 16 bytes of each thread
 

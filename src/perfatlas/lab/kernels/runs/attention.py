@@ -33,26 +33,35 @@ def _forward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str
 
 
 def _forward(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
+    import torch
+
     from perfatlas.lab.kernels.sources.attention import attention
 
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     batch, heads, queries, dim = q.shape
     out = run.poisoned(q.dtype, q.device, *q.shape)
+    logarithms = run.poisoned(torch.float32, q.device, *q.shape[:3])
     tile = (*config.tile[:2], dim, inputs["causal"], inputs["window"], config.tile[5])
     sizes = (heads, k.shape[1], queries, k.shape[2], LOG2_E / math.sqrt(dim))
     grid = (run.blocks(queries, tile[0]), batch * heads)
     run.allocate_descriptors(q.device)
 
     def launch() -> object:
-        return attention[grid](q, k, v, out, sizes, TILE=tile, **run.options(config))
+        return attention[grid](q, k, v, out, logarithms, sizes, TILE=tile, **run.options(config))
 
-    return launch, {"out": out}
+    return launch, {"out": out, "logarithms": logarithms}
 
 
 def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
+    q, k, v = (inputs[name].double() for name in "qkv")
+    out, logarithms = _attended(q, k, v, inputs)
+    return {"out": out, "logarithms": logarithms}
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, inputs: run.Tensors) -> tuple[Tensor, Tensor]:
+    """Return softmax(Q K^T / sqrt(dim)) V and the logarithms of its sums, in powers of two."""
     import torch
 
-    q, k, v = (inputs[name].double() for name in "qkv")
     queries, keys = q.shape[2], k.shape[2]
     k, v = (heads.repeat_interleave(q.shape[1] // k.shape[1], 1) for heads in (k, v))
     last = torch.arange(queries)[:, None] + keys - queries
@@ -61,7 +70,8 @@ def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     if inputs["window"]:
         hidden |= key <= last - inputs["window"]
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-    return {"out": scores.masked_fill(hidden, -math.inf).softmax(-1) @ v}
+    scores = scores.masked_fill(hidden, -math.inf)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1) * LOG2_E
 
 
 def _paged(shape: Mapping[str, Any], device: str) -> dict[str, Any]:
