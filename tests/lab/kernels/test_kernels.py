@@ -39,7 +39,10 @@ MMA = {
     "gfx942": "v_mfma",
     "gfx950": "v_mfma",
 }
-PRODUCTS = ["gemm", "grouped_gemm_fp8", "grouped_gemm_fp8_block", "attention", "decode_mla"]
+PRODUCTS = [
+    *("gemm", "grouped_gemm_fp8", "grouped_gemm_fp8_block"),
+    *("attention", "attention_dkdv", "attention_dq", "decode_mla"),
+]
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -48,7 +48,7 @@ def attention(
     sizes: tl.tuple,
     TILE: tl.constexpr,
 ) -> None:
-    """Write softmax(scale Q K^T) V, and the logarithm of each sum; the last query sees the last key.
+    """Write softmax(scale Q K^T) V and logarithms of its sums; the last query sees the last key.
 
     Args:
         q: (batch, heads, queries, dim).
