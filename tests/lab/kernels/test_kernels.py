@@ -103,6 +103,20 @@ def test_designs_are_those_of_kernel_design() -> None:
     assert designed_time_s("gemm", shape, "bf16", device) == asked.results["time_s"]
     assert designed_time_s("gemm", {**shape, "m": 8}, "bf16", device) is None
     assert designed_time_s("decode_attention", {}, "bf16", device) is None
+    experts = {"tokens": 4096, "experts": 32, "top_k": 8, "n": 4096, "k": 7168}
+    asked = kernel_design_gemm(
+        system="h100_sxm",
+        m=1024,
+        n=4096,
+        k=7168,
+        groups=32,
+        format="fp8_block",
+        tile_m=128,
+        tile_n=128,
+        tile_k=128,
+        stages=3,
+    )
+    assert designed_time_s("grouped_gemm", experts, "fp8_block", device) == asked.results["time_s"]
     assert designed_time_s("gemm", shape, "bf16", resolve_system("mi300x").device) is None
 
 
