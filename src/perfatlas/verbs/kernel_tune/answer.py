@@ -109,7 +109,7 @@ def tuned(command: str, fields: Mapping[str, Any]) -> Tuned:
     results["designs"] = _designs(
         zip([row["shape"] for row in shapes], found, strict=True), several
     )
-    results["rejected"] = _rejected(found)
+    results["rejected_designs"] = _rejected(found)
     scenario = complete_scenario(verb_fields(command), asked[0]) | lists
     return Tuned(answer=_answer(command, scenario, results, found), tunings=found)
 
@@ -211,7 +211,7 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
     results["gain"] = results["default_time_s"] / results["time_s"] if shapes else None
     names = [row["shape"] for row in shapes]
     results |= {"shapes": shapes, "designs": _designs(zip(names, found, strict=True), several=True)}
-    results["rejected"] = _rejected(found)
+    results["rejected_designs"] = _rejected(found)
     scenario = complete_scenario(verb_fields(command), inputs)
     answer = _answer(command, scenario, results, found, left)
     return Tuned(answer=answer, tunings=found)

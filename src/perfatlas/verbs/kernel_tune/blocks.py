@@ -33,7 +33,7 @@ def tune_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
         sections.append(_shapes(results["shapes"]))
     sections += _designs(results["designs"], several=several)
     rejected: Columns = {"designs": lambda row: f"{row['designs']:,}", "rejected for": "reason"}
-    table = pages.Table.of(results["rejected"], rejected, ("rejected for",))
+    table = pages.Table.of(results["rejected_designs"], rejected, ("rejected for",))
     sections.append(pages.Section(title="Rejected designs", blocks=[table], is_detail=True))
     printed = printed_results(shown)
     return pages.answer_page(
