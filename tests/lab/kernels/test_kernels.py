@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import ast
+import csv
 import importlib.util
 import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from perfatlas.verbs.kernel import kernel_design_gemm
 
 MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
 needs_triton = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+ROOT = Path(__file__).parents[3]
 TARGETS = ["sm_90", "sm_100", "sm_103", "sm_120", "gfx942", "gfx950"]
 KERNELS = list(lab_kernels())
 # Matrix instructions of each target in PTX or AMD assembly, and kernels that need them.
@@ -96,6 +99,18 @@ def test_budgets_by_hand() -> None:
     assert over_budget({"registers": 101, "spills_bytes": None}, config)[0].startswith("101 reg")
 
 
+def test_measured_times_are_those_of_the_measurement() -> None:
+    path = ROOT / "measurements/h100_sxm/2026-11-26_bench_run/kernels.csv"
+    with path.open(encoding="utf-8") as table:
+        times_s = {(row["case"], row["kernel"]): row["time_s"] for row in csv.DictReader(table)}
+    records = [one for kernel in lab_kernels().values() for one in kernel.measured]
+    assert len(records) == 8
+    for one in records:
+        assert one["time_s"] == float(times_s[one["case"], "perfatlas"])
+        if "library" in one:
+            assert one["library_s"] == float(times_s[one["case"], one["library"]])
+
+
 def test_designs_are_those_of_kernel_design() -> None:
     device, shape = resolve_system("h100_sxm").device, {"m": 8192, "n": 8192, "k": 8192}
     tile = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 3}
@@ -156,6 +171,17 @@ def test_registers_and_spills(name: str, compiled: dict[tuple[str, str], Compile
         texts = compiled[name, target].texts
         if name in PRODUCTS and (name, target) != ("decode_mla", "sm_120"):
             assert MMA[target] in texts.get("ptx", texts.get("amdgcn", "")), target
+
+
+@needs_triton
+def test_inspection_names_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (
+        ("gemm", "183 us, 0.96 of torch"),
+        ("attention", "not measured; an earlier source: prefill_attention"),
+        ("attention_delta", "not measured"),
+    ):
+        assert main(["kernel", "inspect", name, "--target", "sm_90"]) == 0
+        assert text in " ".join(capsys.readouterr().out.split()).replace("µs", "us")
 
 
 @needs_triton

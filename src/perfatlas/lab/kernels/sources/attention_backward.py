@@ -48,7 +48,7 @@ def attention_dkdv(
     Args:
         q: (batch, heads, queries, dim).
         k: (batch, KV heads, keys, dim).
-        gradient: Of the output.
+        gradient: Gradient of the output, as q.
         rows: Logarithms of the forward pass and delta (batch, heads, queries).
         sizes: Heads, KV heads, queries, keys, scale times log2(e).
         TILE: Queries and keys of a block, dim, causal, warp specialization (0 or 1).
@@ -107,7 +107,7 @@ def attention_dq(
     Args:
         q: (batch, heads, queries, dim).
         k: (batch, KV heads, keys, dim).
-        gradient: Of the output.
+        gradient: Gradient of the output, as q.
         rows: Logarithms of the forward pass and delta (batch, heads, queries).
         sizes: Heads, KV heads, queries, keys, scale times log2(e).
         TILE: Queries and keys of a block, dim, causal.
