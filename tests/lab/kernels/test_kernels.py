@@ -189,6 +189,7 @@ def test_copies_and_roles(compiled: dict[tuple[str, str], Compiled]) -> None:
     for target in ("sm_90", "sm_100", "sm_103", "sm_120"):
         assert "cp.async.bulk.tensor" in compiled["gemm", target].texts["ptx"]
     specialized = [("gemm", "sm_100"), *(("attention", target) for target in TARGETS[:3])]
+    specialized += [("attention_dkdv", "sm_90"), ("attention_dq", "sm_90")]
     for pair in specialized:
         assert "setmaxnreg" in compiled[pair].texts["ptx"], pair
     stores = re.findall(r"st\.global\S*\.v4", compiled["rms_norm", "sm_90"].texts["ptx"])

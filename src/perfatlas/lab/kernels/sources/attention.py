@@ -52,7 +52,7 @@ def attention(
 
     Args:
         q: (batch, heads, queries, dim).
-        logarithms: (batch, heads, queries), for the backward pass.
+        logarithms: (batch, heads, queries up to a multiple of 4), for the backward pass.
         sizes: Heads, KV heads, queries, keys, scale times log2(e).
         TILE: Queries and keys of a block, dim, causal, window (0 for none), warp specialization:
             0 none, 1 of the loop without a mask and the loop with one, 2 of one loop with a mask.
@@ -103,7 +103,8 @@ def attention(
         values = v_tiles.load([n, 0])
         total, norm, top = _added((total, norm, top), scores, scale, values)
     out_tiles.store([m, 0], (total / norm[:, None]).to(out.dtype.element_ty))
-    tl.store(logarithms + head * queries + row, top + tl.log2(norm), row < queries)
+    of_head = head * (tl.cdiv(queries, 4) * 4)
+    tl.store(logarithms + of_head + row, top + tl.log2(norm), row < queries)
 
 
 @triton.jit
