@@ -69,8 +69,8 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, inputs: run.Tensors) -> tuple[Ten
 
     queries, keys = q.shape[2], k.shape[2]
     k, v = (heads.repeat_interleave(q.shape[1] // k.shape[1], 1) for heads in (k, v))
-    last = torch.arange(queries)[:, None] + keys - queries
-    key = torch.arange(keys)[None, :]
+    last = torch.arange(queries, device=q.device)[:, None] + keys - queries
+    key = torch.arange(keys, device=q.device)[None, :]
     hidden = (key > last) & inputs["causal"]
     if inputs["window"]:
         hidden |= key <= last - inputs["window"]
