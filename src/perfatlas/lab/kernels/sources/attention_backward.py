@@ -1,6 +1,7 @@
 """Gradients of attention, from the output and the logarithms of its forward pass.
 
-Keys and queries have a kernel each, so that sums are added in one order, without atomics.
+Keys and queries have a kernel each, so that sums are added in one order, without atomics. Rows that
+are compared start at a scalar of another expression than coordinates, as in `attention`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def attention_dkdv(
     blocks = tl.cdiv(queries, BM) - first
     key, value = k_tiles.load([n, 0]), v_tiles.load([n, 0])
     total_k, total_v = tl.zeros((BN, D), tl.float32), tl.zeros((BN, D), tl.float32)
+    column = (tl.program_id(0) + 1) * BN - BN + tl.arange(0, BN)  # from n
     for step in tl.range(0, blocks * group, warp_specialize=TILE[4] > 0):
         m = (first + step % blocks) * BM
         head, row = kv_head * group + step // blocks, m + tl.arange(0, BM)
@@ -86,7 +88,7 @@ def attention_dkdv(
         share = tl.exp2(tl.dot(key, query.T) * scale - logarithm[None, :])
         last = row + keys - queries if TILE[3] else row + keys  # the last visible key of each row
         last = tl.where(row < queries, last, -1)  # beyond it are rows of the next head
-        share = tl.where(n + tl.arange(0, BN)[:, None] <= last[None, :], share, 0.0)
+        share = tl.where(column[:, None] <= last[None, :], share, 0.0)
         of_output = gradient_tiles.load([head * queries + m, 0])
         total_v = tl.dot(share.to(of_output.dtype), of_output, total_v)
         delta = delta_rows.load([head * pitch + m])
@@ -133,7 +135,7 @@ def attention_dq(
     k_tiles = tl.make_tensor_descriptor(k + of_kv, [keys, D], [D, 1], [BN, D])
     v_tiles = tl.make_tensor_descriptor(v + of_kv, [keys, D], [D, 1], [BN, D])
     query, of_output = q_tiles.load([m, 0]), gradient_tiles.load([m, 0])
-    row = m + tl.arange(0, BM)
+    row = (tl.num_programs(0) - tl.program_id(0)) * BM - BM + tl.arange(0, BM)  # from m
     last = tl.full((BM,), 0, tl.int32) + keys - 1  # the last visible key of each row
     end = keys
     if TILE[3]:
