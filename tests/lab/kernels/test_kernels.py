@@ -197,6 +197,21 @@ def test_copies_and_roles(compiled: dict[tuple[str, str], Compiled]) -> None:
 
 
 @needs_triton
+@pytest.mark.parametrize("name", ["attention", "attention_dkdv", "attention_dq"])
+def test_second_warp_group_of_sm_90_moves_its_rows_once(
+    name: str, compiled: dict[tuple[str, str], Compiled]
+) -> None:
+    # Triton 3.9 moves ranges, and scalars that are coordinates of descriptors, to its rows
+    text = compiled[name, "sm_90"].texts["ttgir"]
+    producer, *groups = re.split(r"\n +partition\d+\(", text)
+    assert "warp_specialize" in producer
+    assert len(groups) == 2
+    moved = re.findall(r"(%\w+) = arith\.addi %\w+, %c64_i32", groups[1])
+    assert moved
+    assert not [one for one in moved if re.search(rf"tt\.splat {re.escape(one)}\b", groups[1])]
+
+
+@needs_triton
 @pytest.mark.parametrize("target", ["bf16", "fp8e4nv", "fp8e5"])
 def test_casts_are_those_of_torch(target: str) -> None:
     import torch
