@@ -35,6 +35,21 @@ FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}
 FNUZ_TARGETS: Final = ("gfx942",)
 
 
+MIN_STEPS: Final = 8  # of the main loop in a split
+MAX_SPLITS: Final = 16
+
+
+def splits_of(programs: int, tiles: int, steps: int) -> int:
+    """Return the splits of K of a product: those that fill idle SMs, each with some steps.
+
+    Args:
+        programs: Blocks that run at once.
+        tiles: Of the output.
+        steps: Of the main loop of a tile.
+    """
+    return max(1, min(programs // tiles, steps // MIN_STEPS, MAX_SPLITS))
+
+
 def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:
     """Return the facts of a kernel on targets, by default on all that it has a tile for.
 

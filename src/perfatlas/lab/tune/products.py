@@ -65,6 +65,8 @@ class Product:
         filled_D = np.minimum(rows_D, self.rows / high_D)  # rows of a tile that are there
 
         rate_D = np.where(own_D, chip.mma_flop, chip.warp_mma_flop) * c["mma_efficiency"]
+        if self.block_scaled:
+            rate_D = rate_D * c["scaled_efficiency"]
         mma_D = 2.0 * rows_D * columns_D * depth_D / rate_D
         if chip.tensor_memory_columns:  # half of the lanes
             mma_D = np.where(own_D & (rows_D < BLOCK), mma_D * c["half_lanes"], mma_D)
