@@ -71,6 +71,7 @@ def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:
         return inspection
     for row in inspection.rows:
         row["warnings"] += over_budget(row, kernel.configs[row["target"]])
+        row["measured"] = [one for one in kernel.measured if one["target"] == row["target"]]
     return inspection
 
 
@@ -126,6 +127,8 @@ class LabKernel:
     shapes: tuple[Mapping[str, Any], ...]  # Shapes that are checked in the interpreter
     interpreted: Config  # Tile of the interpreter
     configs: Mapping[str, Config]  # Tiles and budgets by target
+    # Times on a GPU by target and case, and those of a library; `earlier`: of the source before
+    measured: tuple[Mapping[str, Any], ...]
 
     @property
     def path(self) -> Path:
@@ -222,6 +225,7 @@ def _kernel(row: Mapping[str, Any]) -> LabKernel:
         shapes=tuple(row["shapes"]),
         interpreted=Config(tile=tuple(row["interpreted"])),
         configs=configs,
+        measured=tuple(row.get("measured", ())),
     )
 
 
