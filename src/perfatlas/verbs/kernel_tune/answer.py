@@ -292,6 +292,7 @@ def _design_text(row: Mapping[str, Any]) -> str:
     names = {"group": "group", "splits": "splits", "programs": "programs"}
     words = [f"{row[key]} {name}" for key, name in names.items() if row.get(key, 1) != 1]
     words += [f"{row[name]} {name}" for name in ("warps", "stages") if name in row]
+    words += ["roles of warps"] if row.get("roles") else []
     return ", ".join([*([sizes] if sizes else []), *words])
 
 
