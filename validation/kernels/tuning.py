@@ -418,14 +418,14 @@ def exhaustive_scores() -> list[dict[str, Any]]:
         drawn = [
             time_D[rng.choice(len(time_D), 16, replace=False)].min() for _ in range(RANDOM_DRAWS)
         ]
-        row: dict[str, Any] = {"kernel": kernel, "device": device, "designs": len(names)}
-        row |= {f"first_{n}": float(time_D[order[:n]].min() / best - 1) for n in (1, 8, 16)}
-        row["random_16"] = float(np.mean(drawn) / best - 1)
+        score: dict[str, Any] = {"kernel": kernel, "device": device, "designs": len(names)}
+        score |= {f"first_{n}": float(time_D[order[:n]].min() / best - 1) for n in (1, 8, 16)}
+        score["random_16"] = float(np.mean(drawn) / best - 1)
         sizes_DS = np.log2(1 + np.array([[float(x) for x in name.split(",")] for name in names]))
         for budget in BUDGETS:
             places = _measured_in_turn(prior_D, sizes_DS, time_D, budget)
-            row[f"searched_{budget}"] = float(time_D[places].min() / best - 1)
-        scores.append(row)
+            score[f"searched_{budget}"] = float(time_D[places].min() / best - 1)
+        scores.append(score)
     return scores
 
 
@@ -434,6 +434,30 @@ ANCHORS: Final = (
     ("h100_sxm", "vllm-project/vllm #24700"),
     ("a100_pcie", "vllm-project/vllm #55511"),
 )
+
+
+def own_kernel_scores() -> list[dict[str, Any]]:
+    """Return the predicted times of kernels of perfatlas that were measured, of no fit."""
+    table = read_data("own_kernels.toml")
+    device = resolve_system(table["device"]).device
+    scores = []
+    for row in table["kernel"]:
+        question = tune.Question(
+            kernel=row["kernel"],
+            device=device,
+            number_format=get_format("bf16"),
+            shape=row["shape"],
+        )
+        ratio = tune.design_time_s(question, row["design"]) / row["time_s"]
+        scores.append(
+            {
+                "kernel": row["kernel"],
+                "shape": ", ".join(f"{name} {value}" for name, value in row["shape"].items()),
+                "ratio": ratio,
+                "inside": abs(math.log(ratio)) <= tune.half_width(row["kernel"]),
+            }
+        )
+    return scores
 
 
 def validate_tuning() -> dict[str, Any]:
@@ -465,6 +489,7 @@ def validate_tuning() -> dict[str, Any]:
             }
             for (device, source, setting), ratios in groups.items()
         ],
+        "own": own_kernel_scores(),
         "winners": winner_scores(),
         "exhaustive": exhaustive_scores(),
     }
