@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         GemmInputs, OperatorInputs,
     )
     from perfatlas.scenario.operator_queries.kernels import eager_note
+    from perfatlas.scenario.operator_queries.libraries import LIBRARIES
     from perfatlas.scenario.operator_queries.operator_columns import ROWS, appends, fixed_tile
     from perfatlas.scenario.operator_queries.priced import (
         QUERIES, READERS, PricedQueries, backward_passes,

@@ -23,6 +23,12 @@ SIZES: Final[Mapping[tuple[str, str | None], str]] = {  # what a curve varies, b
     ("attention", "decode"): "batch",
     ("moe", None): "tokens",
     **{(name, None): "tokens" for name in ("norm", "softmax", "embedding", "elementwise")},
+    **{(name, None): "rows" for name in ("sort", "scan", "reduce", "histogram", "filter", "join")},
+    ("group_by", None): "rows",
+    ("spmv", None): "nonzeros",
+    ("stencil", None): "width",
+    ("fft", None): "batch",
+    ("solve", None): "batch",
 }
 WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
 
@@ -47,7 +53,7 @@ def _by_size(answer: Mapping[str, Any]) -> list[pages.Section]:
     rows = [dict(zip(found, one, strict=True)) for one in cells]
     rows = [row for row in rows if row["error_code"] is None]
     device = resolve_system(scenario["system"]).device
-    name = format_of(scenario.get("format") or "bf16").name
+    name = format_of(scenario.get("format") or "bf16", arithmetic=True).name
     groups = {
         f"other {label_of(size)}": [
             _point(row, f"{row[size]:,}") for row in rows if row[size] != asked

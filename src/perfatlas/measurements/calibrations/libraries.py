@@ -1,0 +1,113 @@
+"""Calibrations of library calls: one parameter set per algorithm and vendor, for all devices."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import log
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import shipped_table
+from perfatlas.measurements.calibrations.calibration import Calibration
+from perfatlas.measurements.calibrations.matching import (
+    CalibrationMatch,
+    envelope,
+    hidden_devices,
+    vendor_transfer,
+    with_overheads,
+)
+from perfatlas.measurements.calibrations.transfer import CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.hardware import Device
+
+LIBRARY: Final = "library"  # calibration operator
+_DATA: Final = "data/library_kernels.toml"
+# Half-widths of ln(time) where rows of one device were published: on that device and on others.
+# Source: assumption; algorithms with rows of several devices have medians up to 0.4 on those left
+# out.
+_FEW_ROWS: Final = log(1.25)
+_ONE_DEVICE: Final = log(2.0)
+
+
+@cache
+def _library_rows() -> Mapping[tuple[str, str], dict[str, Any]]:
+    rows = shipped_table(_DATA)[LIBRARY]
+    return {(row["algorithm"], row["vendor"]): row for row in rows}
+
+
+def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
+    """Return the calibration of a library call on a device, None if there is none.
+
+    A device without published rows has the parameters of the others of its vendor, or of another
+    vendor. Its interval is that of devices left out of the fit, the wider side on both, as each
+    of few devices may be the faster or the slower one.
+
+    Args:
+        algorithm: radix_sort, scan, hash_join, ... as in `operators.LibraryKernel`.
+
+    Source: data/library_kernels.toml; `validation.kernels.libraries`.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> from perfatlas.measurements.calibrations import library_match
+        >>> library_match(resolve_system("b200_sxm").device, "radix_sort").own
+        True
+    """
+    rows = _library_rows()
+    vendors = [vendor for name, vendor in rows if name == algorithm]
+    if device.architecture == CPU or not vendors:
+        return None
+    foreign = device.vendor not in vendors
+    row = rows[algorithm, vendors[0] if foreign else device.vendor]
+    own = device.name in row["devices"] and device.name not in hidden_devices()
+    apart, quantiles = row.get("left_out_quantiles"), row["residual_quantiles"]
+    libraries, notes = ", ".join(row["libraries"]), []
+    if apart is None:
+        notes.append(
+            f"{libraries}: measurements of one device are published, {row['devices'][0]}; the"
+            " interval is an assumption"
+        )
+    if not own:
+        measured = ", ".join(row["devices"])
+        notes.append(
+            f"{device.name} has no published {row['operator']}: efficiencies of {libraries} on"
+            f" {measured} are used"
+        )
+        width = _ONE_DEVICE if apart is None else max(-apart["q05"], apart["q95"])
+        quantiles = envelope([quantiles, {**quantiles, "q05": -width, "q95": width}])
+        if foreign:
+            quantiles = envelope([quantiles, vendor_transfer()])
+    elif apart is None:
+        quantiles = envelope([quantiles, {**quantiles, "q05": -_FEW_ROWS, "q95": _FEW_ROWS}])
+    name = device.name if own else row["devices"][0]
+    cell = Calibration(
+        id=f"{name}/{LIBRARY}/{row['vendor']}/{algorithm}",
+        device=name,
+        operator=LIBRARY,
+        family=row["vendor"],
+        format=algorithm,
+        parameters=row["parameters"],
+        rows=row["rows"],
+        mape=row["mean_error"],
+        median_error=row["median_error"],
+        p90_error=row["p90_error"],
+        bias=row["bias"],
+        residual_quantiles=row["residual_quantiles"],
+        transfer_quantiles=apart or {},
+        protocol=f"published: {', '.join(row['sources'])}",
+        data_hash=row["data_hash"],
+        data_version=libraries,
+        fitted=row["fitted_on"],
+        command="python -m validation libraries --write",
+    )
+    match = CalibrationMatch(
+        calibration=cell,
+        own=own,
+        quantiles={**quantiles, "q50": 0.0},
+        notes=tuple(notes),
+        other_vendor=foreign,
+        own_kernels=own,
+    )
+    return with_overheads(match, device)
