@@ -111,6 +111,11 @@ COMMANDS: Final = (
         run="kernels.design_command:design",
     ),
     Command(
+        name="libraries",
+        help="Calls of libraries for analytics and scientific computing against published times.",
+        run="kernels.libraries_command:libraries",
+    ),
+    Command(
         name="outside",
         help="Published measurements of all scales that nothing is fitted to.",
         run="serving.outside_command:outside",

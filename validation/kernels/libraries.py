@@ -25,7 +25,7 @@ from perfatlas.operators import SECTOR_BYTES
 from perfatlas.scenario.operator_queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, LibraryKernel
 
@@ -43,10 +43,10 @@ FITTED: Final = {
     "merge_sort": (LAUNCH, ITEMS),
     "scan": (LAUNCH, BANDWIDTH, ITEMS, BYTES),
     "reduce": (LAUNCH, BANDWIDTH),
-    "histogram": (LAUNCH, ITEMS),
+    "histogram": (LAUNCH, ITEMS, GATHERS),
     "filter": (LAUNCH, ITEMS),
     "hash_join": (LAUNCH, ITEMS, GATHERS, SECTORS),
-    "hash_group_by": (ITEMS,),
+    "hash_group_by": (ITEMS, GATHERS),
     "csr_spmv": (LAUNCH, BANDWIDTH, GATHERS, SECTORS),
     "stencil": (BANDWIDTH,),
     "fft": (BANDWIDTH,),
@@ -55,8 +55,6 @@ FITTED: Final = {
     "gemm_fp32": (COMPUTE,),
     "gemm_fp64": (COMPUTE,),
 }
-# Counters and groups beyond shared memory: an atomic is taken to cost an access of a hash join.
-ATOMICS: Final = ("histogram", "hash_group_by")
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -64,9 +62,9 @@ class Rows(NamedTuple):
     """Published rows of one algorithm."""
 
     operator: str
-    device_U: Sequence[str]
-    library_U: Sequence[str]
-    source_U: Sequence[str]
+    device_U: NDArray[np.str_]
+    library_U: NDArray[np.str_]
+    source_U: NDArray[np.str_]
     shape_UD: FloatArray
     silicon_US: FloatArray
     measured_s_U: FloatArray
@@ -97,7 +95,7 @@ def measured_rows() -> dict[tuple[str, str], Rows]:
                 (row["operator"], *cells, float(row["time_s"]))
             )
     return {
-        key: Rows(cells[0][0], *(np.array(column) for column in list(zip(*cells, strict=True))[1:]))
+        key: Rows(cells[0][0], *map(np.array, list(zip(*cells, strict=True))[1:]))
         for key, cells in found.items()
     }
 
@@ -116,13 +114,8 @@ def fit(algorithm: str, rows: Rows) -> libraries.LibraryParameters:
     counts = dict(zip(*np.unique(rows.device_U, return_counts=True), strict=True))
     weight_U = np.array([counts[name] ** -0.5 for name in rows.device_U])
 
-    others = START
-    if algorithm in ATOMICS:
-        joins = fit("hash_join", measured_rows()["hash_join", "NVIDIA"])
-        others = START._replace(cycles_per_gather=joins.cycles_per_gather)
-
     def with_values(log_F: FloatArray) -> libraries.LibraryParameters:
-        return others._replace(**dict(zip(names, np.exp(log_F).tolist(), strict=True)))
+        return START._replace(**dict(zip(names, np.exp(log_F).tolist(), strict=True)))
 
     most = [1.0 if name.startswith("efficiency") else np.inf for name in names]
     fits = []
@@ -148,6 +141,17 @@ def left_out(algorithm: str, rows: Rows) -> FloatArray:
             parameters = fit(algorithm, rows.only(~own_U))
             difference_U[own_U] = residuals(rows.only(own_U), parameters)
     return difference_U
+
+
+def _covered(rows: Rows, other_U: FloatArray) -> float:
+    """Return the share of rows inside the interval that the devices other than their own give."""
+    inside = []
+    for device in set(rows.device_U):
+        own_U = rows.device_U == device
+        rest_U = other_U[~own_U]
+        width = max(-float(np.quantile(rest_U, 0.05)), float(np.quantile(rest_U, 0.95)))
+        inside.append(np.abs(other_U[own_U]) <= width)
+    return float(np.concatenate(inside).mean())
 
 
 def _quantiles(difference_U: FloatArray) -> dict[str, float]:
@@ -183,6 +187,7 @@ def scores() -> list[dict[str, Any]]:
         if np.isfinite(other_U).all():
             row["left_out_error"] = round(float(np.median(np.abs(np.expm1(-other_U)))), 4)
             row["left_out_quantiles"] = _quantiles(other_U)
+            row["covered"] = round(_covered(rows, other_U), 3)
         table.append(row)
     return table
 

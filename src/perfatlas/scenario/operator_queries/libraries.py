@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Columns
 
 
-class LibraryInputs(InputFields, PowerLimit, ClockChoice, TierChoice):
+class LibraryInputs(InputFields, PowerLimit, ClockChoice, TierChoice, SystemChoice):
     """One call of a library on one device, at its tier and clock."""
 
     kernel_family: ClassVar[None] = None  # of no engine
@@ -51,27 +51,27 @@ class LibraryInputs(InputFields, PowerLimit, ClockChoice, TierChoice):
     )
 
 
-class SortInputs(LibraryInputs, SortShape, SystemChoice):
+class SortInputs(LibraryInputs, SortShape):
     """A sort on one device."""
 
 
-class ValueInputs(LibraryInputs, ValueShape, SystemChoice):
+class ValueInputs(LibraryInputs, ValueShape):
     """A scan or a reduction on one device."""
 
 
-class HistogramInputs(LibraryInputs, HistogramShape, ValueShape, SystemChoice):
+class HistogramInputs(LibraryInputs, HistogramShape, ValueShape):
     """A histogram on one device."""
 
 
-class FilterInputs(LibraryInputs, FilterShape, ValueShape, SystemChoice):
+class FilterInputs(LibraryInputs, FilterShape, ValueShape):
     """A filter on one device."""
 
 
-class JoinInputs(LibraryInputs, JoinShape, SystemChoice):
+class JoinInputs(LibraryInputs, JoinShape):
     """A hash join on one device."""
 
 
-class GroupByInputs(LibraryInputs, GroupByShape, SystemChoice):
+class GroupByInputs(LibraryInputs, GroupByShape):
     """A hash aggregation on one device."""
 
     rules: ClassVar[Sequence[Rule[Columns]]] = (
@@ -83,7 +83,7 @@ class GroupByInputs(LibraryInputs, GroupByShape, SystemChoice):
     )
 
 
-class SpmvInputs(LibraryInputs, SpmvShape, SystemChoice):
+class SpmvInputs(LibraryInputs, SpmvShape):
     """A sparse matrix-vector product on one device."""
 
     rules: ClassVar[Sequence[Rule[Columns]]] = (
@@ -100,15 +100,15 @@ class SpmvInputs(LibraryInputs, SpmvShape, SystemChoice):
     )
 
 
-class StencilInputs(LibraryInputs, StencilShape, GridShape, SystemChoice):
+class StencilInputs(LibraryInputs, StencilShape, GridShape):
     """A stencil on one device."""
 
 
-class FftInputs(LibraryInputs, FftShape, GridShape, SystemChoice):
+class FftInputs(LibraryInputs, FftShape, GridShape):
     """Fourier transforms on one device."""
 
 
-class SolveInputs(LibraryInputs, SolveShape, SystemChoice):
+class SolveInputs(LibraryInputs, SolveShape):
     """Factorizations on one device."""
 
 
