@@ -21,7 +21,7 @@ from perfatlas.files import file_hash, format_toml, write_atomic
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu import devices, shapes
 from perfatlas.machines.gpu.kernels import libraries
-from perfatlas.measurements.calibrations import wider_by
+from perfatlas.measurements.calibrations import lent_width
 from perfatlas.operators import SECTOR_BYTES
 from perfatlas.scenario.operator_queries import QUERIES
 
@@ -151,8 +151,8 @@ def _covered(rows: Rows, other_U: FloatArray) -> float:
         own_U = rows.device_U == device
         rest_U = other_U[~own_U]
         width = max(-float(np.quantile(rest_U, 0.05)), float(np.quantile(rest_U, 0.95)))
-        width *= wider_by(len(set(rows.device_U[~own_U])))
-        inside.append(np.abs(other_U[own_U]) <= width)
+        others = len(set(rows.device_U[~own_U]))
+        inside.append(np.abs(other_U[own_U]) <= lent_width(width, others))
     return float(np.concatenate(inside).mean())
 
 

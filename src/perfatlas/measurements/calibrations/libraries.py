@@ -31,19 +31,24 @@ _FEW_ROWS: Final = log(1.25)
 _ONE_DEVICE: Final = log(2.0)
 
 
-def wider_by(devices: int) -> float:
-    """Return the factor of an interval that few devices left out of a fit give.
+def lent_width(width: float, devices: int) -> float:
+    """Return the half-width of ln(time) on a device that was not measured.
 
-    Source: assumption: one device says half of what a new one may differ; chosen after the
-        coverage without it had been seen (50 to 93% of the rows of algorithms with two devices),
-        so that their coverage with it does not test it (`python -m validation libraries --json`).
+    Args:
+        width: Of devices left out of the fit.
+        devices: How many there are.
+
+    Source: assumption: one of n devices left out says what a new one may differ but for 1/(n - 1),
+        up to half and twice the time; chosen after the coverage without it had been seen (50 to 93%
+        of the rows of algorithms with two devices), so that coverage with it does not test it
+        (`python -m validation libraries --json`).
 
     Example:
-        >>> from perfatlas.measurements.calibrations import wider_by
-        >>> wider_by(2), wider_by(5)
-        (2.0, 1.25)
+        >>> from perfatlas.measurements.calibrations import lent_width
+        >>> lent_width(0.2, 2), lent_width(0.2, 5), lent_width(1.0, 2)
+        (0.4, 0.25, 1.0)
     """
-    return 1.0 + 1.0 / max(devices - 1, 1)
+    return max(width, min(width * (1.0 + 1.0 / max(devices - 1, 1)), _ONE_DEVICE))
 
 
 @cache
@@ -92,7 +97,7 @@ def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
         )
         width = _ONE_DEVICE
         if apart is not None:
-            width = wider_by(len(row["devices"])) * max(-apart["q05"], apart["q95"])
+            width = lent_width(max(-apart["q05"], apart["q95"]), len(row["devices"]))
         quantiles = envelope([quantiles, {**quantiles, "q05": -width, "q95": width}])
         if foreign:
             quantiles = envelope([quantiles, vendor_transfer()])

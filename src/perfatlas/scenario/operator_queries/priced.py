@@ -158,6 +158,15 @@ class PricedQueries:
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         if isinstance(self.operator, Streaming):
             work = work._replace(flop=work.flop + self.operator.vector_flop)
+        moved: dict[str, Sequence[Any]] = {
+            "cold_bytes": work.cold_bytes.tolist(),
+            "activation_bytes": work.activation_bytes.tolist(),
+        }
+        if isinstance(self.operator, LibraryKernel):
+            moved = {
+                "input_output_bytes": self.operator.cold_bytes.tolist(),
+                "pass_bytes": self.operator.moved_bytes.tolist(),
+            }
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         flop_per_s, peak = (
             _rates(work.flop, time_s_C),
@@ -166,8 +175,7 @@ class PricedQueries:
         columns: dict[str, Sequence[Any]] = {
             **answer.price_columns(prices),
             "flop": work.flop.tolist(),
-            "cold_bytes": work.cold_bytes.tolist(),
-            "activation_bytes": work.activation_bytes.tolist(),
+            **moved,
             "flop_per_s": flop_per_s,
             "bytes_per_s": _rates(bytes_C, time_s_C),
             "peak_share": [None if rate is None else rate / peak for rate in flop_per_s],
