@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import csv
+from typing import Final
 
 import pytest
 
-from perfatlas.files import shipped_table
-from validation.kernels.libraries import scores
+from perfatlas.machines.gpu.kernels.libraries import LibraryParameters
+from validation.kernels.libraries import SHIPPED, scores
 
 # median error of devices left out, which may only shrink
 BUDGETS: Final = {
@@ -24,17 +25,22 @@ BUDGETS: Final = {
 }
 
 
+def shipped_rows() -> list[dict[str, str]]:
+    with SHIPPED.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def test_the_shipped_fits_are_those_of_the_rows() -> None:
-    found, shipped = scores(), shipped_table("data/library_kernels.toml")["library"]
+    found, shipped = scores(), shipped_rows()
     assert len(found) == len(shipped)
     for ours, theirs in zip(found, shipped, strict=True):
         assert ours["data_hash"] == theirs["data_hash"]
-        assert ours["parameters"] == pytest.approx(theirs["parameters"], rel=1e-3)
+        for name in LibraryParameters._fields:
+            assert ours[name] == pytest.approx(float(theirs[name]), rel=1e-3)
 
 
 def test_devices_left_out_stay_within_their_budgets() -> None:
-    rows: list[dict[str, Any]] = shipped_table("data/library_kernels.toml")["library"]
-    left_out = [row for row in rows if "left_out_error" in row]
+    left_out = [row for row in shipped_rows() if row["left_out_error"]]
     assert {row["algorithm"] for row in left_out} == set(BUDGETS)
     for row in left_out:
-        assert row["left_out_error"] <= BUDGETS[row["algorithm"]], row["algorithm"]
+        assert float(row["left_out_error"]) <= BUDGETS[row["algorithm"]], row["algorithm"]

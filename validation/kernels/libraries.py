@@ -9,6 +9,7 @@ Shape legend: U rows, D shape columns, S silicon fields, P parameters, F of them
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from scipy.optimize import least_squares
 
-from perfatlas.files import file_hash, format_toml, write_atomic
+from perfatlas.files import file_hash, write_atomic
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu import devices, shapes
 from perfatlas.machines.gpu.kernels import libraries
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, LibraryKernel
 
 MEASURED: Final = Path(__file__).parents[1] / "data" / "library_kernels.csv"
-SHIPPED: Final = Path(__file__).parents[2] / "src/perfatlas/data/library_kernels.toml"
+SHIPPED: Final = Path(__file__).parents[2] / "src/perfatlas/data/library_kernels.csv"
 GIGA: Final = 1e9
 FITTED_ON: Final = "2026-11-30"
 # Values of what is not fitted: assumptions, and neutral ones of what an algorithm does not do.
@@ -156,9 +157,9 @@ def _covered(rows: Rows, other_U: FloatArray) -> float:
     return float(np.concatenate(inside).mean())
 
 
-def _quantiles(difference_U: FloatArray) -> dict[str, float]:
-    values = np.quantile(difference_U, QUANTILES)
-    return {f"q{100 * q:02.0f}": round(float(v), 4) for q, v in zip(QUANTILES, values, strict=True)}
+def _quantiles(difference_U: FloatArray, name: str) -> dict[str, float]:
+    values = np.quantile(difference_U, QUANTILES).tolist()
+    return {f"{name}{100 * q:02.0f}": v for q, v in zip(QUANTILES, values, strict=True)}
 
 
 def scores() -> list[dict[str, Any]]:
@@ -172,28 +173,34 @@ def scores() -> list[dict[str, Any]]:
             "algorithm": algorithm,
             "vendor": vendor,
             "operator": rows.operator,
-            "libraries": sorted({str(name) for name in rows.library_U}),
-            "devices": sorted({str(name) for name in rows.device_U}),
+            "libraries": "; ".join(sorted({str(name) for name in rows.library_U})),
+            "devices": " ".join(sorted({str(name) for name in rows.device_U})),
             "rows": int(rows.measured_s_U.size),
-            "fitted": list(FITTED[algorithm]),
-            "mean_error": round(float(error_U.mean()), 4),
-            "median_error": round(float(np.median(error_U)), 4),
-            "p90_error": round(float(np.quantile(error_U, 0.9)), 4),
-            "bias": round(float(-fitted_U.mean()), 4),
+            "mean_error": float(error_U.mean()),
+            "median_error": float(np.median(error_U)),
+            "p90_error": float(np.quantile(error_U, 0.9)),
+            "bias": float(-fitted_U.mean()),
+            **parameters._asdict(),
+            **_quantiles(fitted_U, "q"),
+            **dict.fromkeys(("left_out_error", "covered", *_quantiles(fitted_U, "left_out_q"))),
+            "fitted": FITTED_ON,
             "data_hash": file_hash(MEASURED),
-            "fitted_on": FITTED_ON,
-            "sources": sorted({str(name) for name in rows.source_U}),
-            "parameters": {n: float(f"{v:.6g}") for n, v in parameters._asdict().items()},
-            "residual_quantiles": _quantiles(fitted_U),
+            "sources": " ".join(sorted({str(name) for name in rows.source_U})),
         }
         if np.isfinite(other_U).all():
-            row["left_out_error"] = round(float(np.median(np.abs(np.expm1(-other_U)))), 4)
-            row["left_out_quantiles"] = _quantiles(other_U)
-            row["covered"] = round(_covered(rows, other_U), 3)
+            row["left_out_error"] = float(np.median(np.abs(np.expm1(-other_U))))
+            row["covered"] = _covered(rows, other_U)
+            row |= _quantiles(other_U, "left_out_q")
         table.append(row)
     return table
 
 
 def write_fits() -> None:
     """Write the fits that perfatlas ships."""
-    write_atomic(SHIPPED, format_toml({"library": scores()}))
+    table, text = scores(), io.StringIO()
+    writer = csv.DictWriter(text, table[0], lineterminator="\n")
+    writer.writeheader()
+    for row in table:
+        short = {n: f"{v:.5g}" if isinstance(v, float) else v for n, v in row.items()}
+        writer.writerow(short)
+    write_atomic(SHIPPED, text.getvalue())

@@ -31,6 +31,6 @@ def libraries(
 
     if write:
         write_fits()
-    rows = [{**row, "on": len(row["devices"])} for row in scores()]
+    rows = [{**row, "on": len(row["devices"].split())} for row in scores()]
     titles = {"scores": "published times of libraries by algorithm"}
     return print_results("libraries", {"scores": rows}, {"scores": SCORES}, titles, json=json)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from functools import cache
 from math import log
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from perfatlas.files import shipped_table
+from perfatlas.files import shipped_text
 from perfatlas.measurements.calibrations.calibration import Calibration
 from perfatlas.measurements.calibrations.matching import (
+    KERNEL_FIELDS,
     CalibrationMatch,
     envelope,
     hidden_devices,
@@ -16,6 +19,7 @@ from perfatlas.measurements.calibrations.matching import (
     with_overheads,
 )
 from perfatlas.measurements.calibrations.transfer import CPU
+from perfatlas.measurements.calibrations.user_folder import FIVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +27,14 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
 
 LIBRARY: Final = "library"  # calibration operator
-_DATA: Final = "data/library_kernels.toml"
+_DATA: Final = "data/library_kernels.csv"
+_PARAMETERS: Final = (
+    *("overhead_launch_s", "efficiency_bandwidth", "efficiency_compute", "cycles_per_item"),
+    *("cycles_per_byte", "cycles_per_gather", "miss_bytes"),
+)
+_TEXTS: Final = (
+    *("algorithm", "vendor", "operator", "libraries", "devices", "fitted", "data_hash", "sources"),
+)
 # Half-widths of ln(time) where rows of one device were published: on that device and on others.
 # Source: assumption; algorithms with rows of several devices have medians up to 0.4 on those left
 # out.
@@ -52,8 +63,8 @@ def lent_width(width: float, devices: int) -> float:
 
 
 @cache
-def _library_rows() -> Mapping[tuple[str, str], dict[str, Any]]:
-    rows = shipped_table(_DATA)[LIBRARY]
+def _library_rows() -> Mapping[tuple[str, str], Mapping[str, str]]:
+    rows = csv.DictReader(io.StringIO(shipped_text(_DATA)))
     return {(row["algorithm"], row["vendor"]): row for row in rows}
 
 
@@ -67,7 +78,7 @@ def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
     Args:
         algorithm: radix_sort, scan, hash_join, ... as in `operators.LibraryKernel`.
 
-    Source: data/library_kernels.toml; `validation.kernels.libraries`.
+    Source: data/library_kernels.csv; `validation.kernels.libraries`.
 
     Example:
         >>> from perfatlas.hardware import resolve_system
@@ -81,47 +92,50 @@ def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
         return None
     foreign = device.vendor not in vendors
     row = rows[algorithm, vendors[0] if foreign else device.vendor]
-    own = device.name in row["devices"] and device.name not in hidden_devices()
-    apart, quantiles = row.get("left_out_quantiles"), row["residual_quantiles"]
-    libraries, notes = ", ".join(row["libraries"]), []
-    if apart is None:
+    devices, libraries, notes = row["devices"].split(), row["libraries"], []
+    changed = [name for name in device.overridden if name.startswith(KERNEL_FIELDS)]
+    seen = device.name in devices and device.name not in hidden_devices()
+    own = seen and not changed
+    number = {name: float(value) for name, value in row.items() if name not in _TEXTS and value}
+    residuals = {name: number[name] for name in FIVE}
+    width, quantiles = _FEW_ROWS if own else _ONE_DEVICE, residuals
+    apart = max(-number.get("left_out_q05", 0.0), number.get("left_out_q95", 0.0))
+    if apart:
+        width = 0.0 if own else lent_width(apart, len(devices))
+    else:
         notes.append(
-            f"{libraries}: measurements of one device are published, {row['devices'][0]}; the"
-            " interval is an assumption"
+            f"{libraries}: measurements of one device are published, {devices[0]}; the interval is"
+            " an assumption"
         )
-    if not own:
-        measured = ", ".join(row["devices"])
+    if width:
+        quantiles = envelope([residuals, {**residuals, "q05": -width, "q95": width}])
+    if foreign:
+        quantiles = envelope([quantiles, vendor_transfer()])
+    if changed:
+        notes.append(f"{', '.join(changed)} changed; parameters are those of the measured devices")
+    if not seen:
         notes.append(
             f"{device.name} has no published {row['operator']}: efficiencies of {libraries} on"
-            f" {measured} are used"
+            f" {', '.join(devices)} are used"
         )
-        width = _ONE_DEVICE
-        if apart is not None:
-            width = lent_width(max(-apart["q05"], apart["q95"]), len(row["devices"]))
-        quantiles = envelope([quantiles, {**quantiles, "q05": -width, "q95": width}])
-        if foreign:
-            quantiles = envelope([quantiles, vendor_transfer()])
-    elif apart is None:
-        quantiles = envelope([quantiles, {**quantiles, "q05": -_FEW_ROWS, "q95": _FEW_ROWS}])
-    name = device.name if own else row["devices"][0]
+    name = device.name if own else devices[0]
     cell = Calibration(
         id=f"{name}/{LIBRARY}/{row['vendor']}/{algorithm}",
         device=name,
         operator=LIBRARY,
         family=row["vendor"],
         format=algorithm,
-        parameters=row["parameters"],
-        rows=row["rows"],
-        mape=row["mean_error"],
-        median_error=row["median_error"],
-        p90_error=row["p90_error"],
-        bias=row["bias"],
-        residual_quantiles=row["residual_quantiles"],
-        transfer_quantiles=apart or {},
-        protocol=f"published: {', '.join(row['sources'])}",
+        parameters={name: number[name] for name in _PARAMETERS},
+        rows=int(row["rows"]),
+        mape=number["mean_error"],
+        median_error=number["median_error"],
+        p90_error=number["p90_error"],
+        bias=number["bias"],
+        residual_quantiles=residuals,
+        protocol=f"published: {row['sources']}",
         data_hash=row["data_hash"],
         data_version=libraries,
-        fitted=row["fitted_on"],
+        fitted=row["fitted"],
         command="python -m validation libraries --write",
     )
     match = CalibrationMatch(
@@ -130,6 +144,6 @@ def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
         quantiles={**quantiles, "q50": 0.0},
         notes=tuple(notes),
         other_vendor=foreign,
-        own_kernels=own,
+        own_kernels=seen,
     )
     return with_overheads(match, device)
