@@ -64,7 +64,7 @@ class AttentionPart:
             high_D = np.ceil(self.q_len / rows_D)
             tiles_D = self.batch * self.heads * high_D
             seen = self.kv_len - self.q_len / 2 if self.causal else self.kv_len
-            keys_D = seen + (rows_D / 2 if self.causal else 0.0)
+            keys_D = seen + (rows_D / 2 if self.causal else 0.0 * ones_D)
         steps_D = np.ceil(np.maximum(keys_D, 1) / columns_D)
         own_D = asynchronous_mma(designs, chip)
         rate_D = np.where(own_D, chip.mma_flop, chip.warp_mma_flop) * c["mma_efficiency"]
