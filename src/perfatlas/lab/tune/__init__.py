@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.lab.tune.chip import Chip, chip_of, constants, target_of
+    from perfatlas.lab.tune.chip import Chip, chip_of, constants
     from perfatlas.lab.tune.defaults import vllm_experts
-    from perfatlas.lab.tune.designs import space_of
     from perfatlas.lab.tune.kernels import Question
     from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
     from perfatlas.lab.tune.selection import tile_classes

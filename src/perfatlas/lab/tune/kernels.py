@@ -138,6 +138,8 @@ def _shipped(
             sizes["stages"] = config.stages
         if question.kernel == "attention" and question.shape["q_len"] == 1:
             sizes["splits"] = 1
+        elif question.kernel == "attention":
+            sizes["roles"] = config.tile[5]
         return sizes, "the tile that perfatlas ships"
 
     return default
@@ -209,7 +211,7 @@ def _attention_tile(design: Mapping[str, int], question: Question) -> tuple[Any,
     dim = question.shape["head_dim"]
     if question.shape["q_len"] == 1:
         return design["bm"], design["bn"], dim, PAGE
-    return design["bm"], design["bn"], dim, question.shape["causal"], 0, False
+    return design["bm"], design["bn"], dim, question.shape["causal"], 0, design["roles"]
 
 
 KERNELS: Final[Mapping[str, TunedKernel]] = {

@@ -219,7 +219,7 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
 
 def _text(inputs: Any, lists: Mapping[str, Any]) -> str:  # noqa: ANN401 - inputs of a kernel
     """Return the sizes in which shapes differ."""
-    return ", ".join(f"{name} {getattr(inputs, name):,}" for name in lists) or "as asked"
+    return ", ".join(f"{name} {getattr(inputs, name):,}" for name in lists) or "one shape"
 
 
 def _shape_row(shape: str, tuning: tune.Tuning, library_s: float | None) -> dict[str, Any]:
@@ -292,6 +292,7 @@ def _design_text(row: Mapping[str, Any]) -> str:
     names = {"group": "group", "splits": "splits", "programs": "programs"}
     words = [f"{row[key]} {name}" for key, name in names.items() if row.get(key, 1) != 1]
     words += [f"{row[name]} {name}" for name in ("warps", "stages") if name in row]
+    words += ["roles of warps"] if row.get("roles") else []
     return ", ".join([*([sizes] if sizes else []), *words])
 
 

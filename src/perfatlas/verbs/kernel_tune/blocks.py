@@ -19,7 +19,7 @@ TITLES: Final = {  # of sizes of designs
     "tile_m": "m",
     "tile_n": "n",
     "tile_k": "k",
-    **{name: name for name in ("group", "splits", "programs", "warps", "stages")},
+    **{name: name for name in ("group", "splits", "programs", "roles", "warps", "stages")},
 }
 
 

@@ -70,6 +70,7 @@ ROWS: Final = (
     ("group", "d", COUNT, "group", "Tiles of rows that a band of tiles shares."),
     ("splits", "d", COUNT, "splits", "Parts of the inner dimension, or of the keys."),
     ("programs", "d", COUNT, "programs", "Thread blocks."),
+    ("roles", "d", COUNT, "roles", "Whether, and how, warps have roles: to copy or to multiply."),
     ("warps", "d", COUNT, "warps", "Warps of a block."),
     ("stages", "d", COUNT, "stages", "Buffers of the main loop."),
     ("default", "d", FLAG, "default", "Whether it is the default."),
@@ -102,7 +103,7 @@ declare_metrics(
         name="rejected_designs",
         label="rejected designs",
         holds="rows",
-        description="Designs of the search space that break a rule.",
+        description="Designs of the search space that cannot be launched.",
     ),
     Metric(name="rejected_designs.reason", label="reason", holds="text", description="The rule."),
     Metric(
