@@ -111,6 +111,11 @@ COMMANDS: Final = (
         run="kernels.design_command:design",
     ),
     Command(
+        name="libraries",
+        help="Calls of libraries for analytics and scientific computing against published times.",
+        run="kernels.libraries_command:libraries",
+    ),
+    Command(
         name="tuning",
         help="Designs of kernels against shipped configurations, winners and exhaustive tunings.",
         run="kernels.tuning_command:tuning",

@@ -197,7 +197,7 @@ GRAPHS: Final[tuple[Remark, ...]] = (
     lambda r: (r.network.decodes, OF_GENERATION),
     lambda r: (True, r.network.notes),
     lambda r: (r.tpus(), OF_TPUS),
-    lambda r: (~r.tpus(), OF_KERNELS),
+    lambda r: (~r.tpus() & (r.network.parameters().total > 0), OF_KERNELS),
     lambda r: (r.question.formats.gemm.startswith("int8"), OF_INT8),
 )
 

@@ -16,10 +16,16 @@ from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators
 from perfatlas.measurements.calibrations import find_schedule
-from perfatlas.operators import ATTENTION_BACKWARD, Streaming, Work, with_fields
+from perfatlas.operators import (
+    ATTENTION_BACKWARD,
+    LibraryKernel,
+    Streaming,
+    Work,
+    with_fields,
+)
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.operator_queries import operator_columns
+from perfatlas.scenario.operator_queries import libraries, operator_columns
 from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
 from perfatlas.scenario.operator_queries.inputs import (
     AttentionInputs,
@@ -152,6 +158,15 @@ class PricedQueries:
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         if isinstance(self.operator, Streaming):
             work = work._replace(flop=work.flop + self.operator.vector_flop)
+        moved: dict[str, Sequence[Any]] = {
+            "cold_bytes": work.cold_bytes.tolist(),
+            "activation_bytes": work.activation_bytes.tolist(),
+        }
+        if isinstance(self.operator, LibraryKernel):
+            moved = {
+                "input_output_bytes": self.operator.cold_bytes.tolist(),
+                "pass_bytes": self.operator.moved_bytes.tolist(),
+            }
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         flop_per_s, peak = (
             _rates(work.flop, time_s_C),
@@ -160,8 +175,7 @@ class PricedQueries:
         columns: dict[str, Sequence[Any]] = {
             **answer.price_columns(prices),
             "flop": work.flop.tolist(),
-            "cold_bytes": work.cold_bytes.tolist(),
-            "activation_bytes": work.activation_bytes.tolist(),
+            **moved,
             "flop_per_s": flop_per_s,
             "bytes_per_s": _rates(bytes_C, time_s_C),
             "peak_share": [None if rate is None else rate / peak for rate in flop_per_s],
@@ -249,6 +263,8 @@ class PricedQueries:
         texts: list[str] = []
         if (match := self.match(c)) is not None:
             texts += filter(None, [answer.other_vendors_note([match.foreign_device])])
+            if isinstance(self.operator, LibraryKernel):
+                texts += match.notes
             if inputs.clock_ratio > 1.0 and (clock := self._clock(c)).too_high()[0]:
                 texts.append(clock.note(0))
             if isinstance(inputs, ConvInputs) and not operator_columns.is_depthwise(inputs):
@@ -319,6 +335,8 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             " use tier bound or auto"
         )
     prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained, own)
+    if isinstance(operator, LibraryKernel):
+        problems |= libraries.too_large(operator, system.device)
     prices = price_of(prices, forward_passes(first))
     if find_schedule(system.device) is not None:
         # constants of whole steps contain engines and hosts: alone, it may run at its roofline
@@ -399,5 +417,13 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
             ("embedding", EmbeddingInputs, operator_columns.is_bag),
             ("elementwise", ElementwiseInputs, type),
         )
+    },
+    **{
+        name: OperatorQuery(
+            schema=library.schema,
+            operator=partial(libraries.library_columns, name),
+            sizes=library.sizes,
+        )
+        for name, library in libraries.LIBRARIES.items()
     },
 }

@@ -68,10 +68,13 @@ class Matches:
     ) -> int:
         family = lent.family if lent else self.family
         stamp = self._stamps[device.name]
-        candidates = [
-            calibrations.find_calibration_at(device, (operator, family, name), stamp)
-            for name in formats
-        ]
+        if operator == calibrations.LIBRARY:
+            candidates = [calibrations.library_match(device, name) for name in formats]
+        else:
+            candidates = [
+                calibrations.find_calibration_at(device, (operator, family, name), stamp)
+                for name in formats
+            ]
         matches = [match for match in candidates if match is not None]
         if not matches:
             return -1
