@@ -148,7 +148,7 @@ class Axis(NamedTuple):
 class StandIn(NamedTuple):
     """A measured kernel family that prices an unmeasured operator, and the note about it."""
 
-    family: str
+    family: str  # "" for that of the engine, in another format
     note: str
 
 

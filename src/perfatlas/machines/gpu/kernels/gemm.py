@@ -220,7 +220,13 @@ def _row_tiles(group_rows: float, rows: float, uneven: float) -> float:
 
 def _key(operator: operators.Gemm) -> declarations.CalibrationKey:
     """Return the calibration key; static quantization is a separate streaming pass, like a norm."""
-    return "gemm", declarations.fitted_formats(operator.format)
+    return "gemm", declarations.fitted_formats(operator.kernel_format or operator.format)
+
+
+def _stand_in(operator: operators.Gemm) -> declarations.StandIn | None:
+    lent = operator.kernel_format
+    note = f"products in {operator.format} have the parameters of the engine's kernels in {lent}"
+    return declarations.StandIn("", note) if lent else None
 
 
 def _columns(operator: operators.Gemm) -> declarations.Columns:
@@ -238,6 +244,7 @@ DECLARATIONS: Final = (
         kind=operators.Gemm,
         calibration_key=_key,
         shape_columns=_columns,
+        stand_in=_stand_in,
         shapes={
             "gemm": declarations.KernelShape(
                 axes=(

@@ -80,7 +80,7 @@ class Matches:
         lent: StandIn | None,
         ending: str,
     ) -> int:
-        family = (lent.family if lent else self.family) + ending
+        family = ((lent and lent.family) or self.family) + ending
         stamp = self._stamps[device.name]
         candidates = [
             calibrations.find_calibration_at(device, (operator, family, name), stamp)
