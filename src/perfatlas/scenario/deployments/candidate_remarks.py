@@ -95,7 +95,7 @@ OF_INT8: Final = (
 )
 OF_LENT_INT8: Final = (
     "int8 products have the parameters of 16-bit kernels: published networks in int8 are 9 to 24%"
-    " off in the median, and at batches of 1 and 8 take up to 2.1 times as long as predicted"
+    " off in the median; passes over 1 to 8 images take 1.3 to 1.8 times as long as predicted"
     " (python -m validation networks)"
 )
 DIVIDED_TABLES: Final = (
