@@ -49,6 +49,9 @@ class GemmParameters(NamedTuple):
     wave_smoothing: float  # 0: whole waves; 1: a partial wave costs its fraction
     quantize_passes: float  # multiples of the activation's bytes at full memory bandwidth
     tile_policy: float  # 0: the library selects the best tile; else a row of TILE_POLICIES (chosen)
+    # least clocks of a block per element of the inner dimension: a step of its loop waits for loads
+    # and for the previous product
+    overhead_depth_cycles: float
 
 
 # Output tiles that a library selects from (rows, columns), and its split-k factors.
@@ -198,11 +201,12 @@ def _tile_s(
     exact = blocks / sms
     waves = (1.0 - smoothing) * np.ceil(exact) + smoothing * max(exact, 1.0)
     wave_s = parameters.overhead_wave_cycles / silicon.clock
+    loop_s = parameters.overhead_depth_cycles * shape.k / split / silicon.clock
     compute_s = 2.0 * rows * columns * depth_s / parameters.efficiency_compute
     fed_bytes = min(rows, group_rows) * shape.input_bytes_per_element
     fed_bytes += min(columns, shape.n) * shape.weight_bytes_per_element
     feed_s = fed_bytes * depth_s / parameters.feed_bytes_per_flop
-    return waves * (max(compute_s, feed_s) + wave_s), waves * wave_s
+    return waves * (max(compute_s, feed_s, loop_s) + wave_s), waves * wave_s
 
 
 @part
