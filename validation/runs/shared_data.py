@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
 import tomllib
 from pathlib import Path
@@ -32,12 +33,13 @@ def missing_data(path: Path) -> str:
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV file of shared data.
+    """Return the rows of a CSV file of shared data, which may be compressed with gzip.
 
     Args:
         path: An existing file.
     """
-    with path.open(encoding="utf-8", newline="") as stream:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 

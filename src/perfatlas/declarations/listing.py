@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.metrics import Metric
 
 FOLDER: Final = "perfatlas.verbs"
-LAB: Final = ("bench", "calibrate", "kernel inspect", "validate here")  # of perfatlas-lab
+LAB: Final = (
+    "bench",
+    "calibrate",
+    "kernel inspect",
+    "kernel tune",
+    "validate here",
+)  # of perfatlas-lab
 PLAIN_PAGE: Final = "perfatlas.report.pages:results_page"
 
 

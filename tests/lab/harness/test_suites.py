@@ -311,13 +311,28 @@ def test_kernels_of_perfatlas_without_a_gpu() -> None:
     assert {one["kernel"] for one in records} == {"perfatlas"}
     assert all("run on GPUs" in one["error"] for one in records)
     designed = {one["operator"] for one in records if one["designed_s"] is not None}
-    assert designed == {"gemm", "prefill_attention"}
+    assert designed == {"gemm", "prefill_attention", "attention_backward", "grouped_gemm"}
     norm = next(
         one for one in harness.suite_cases("kernels", gpu=True) if one.operator == "residual_norm"
     )
     small = replace(_small(norm), shape={"tokens": 8, "width": 16})
     (record,) = next(harness.run_cases([replace(small, arms=("torch",))], BENCH))
     assert record["error"] is None
+
+
+def test_work_of_kernels_of_perfatlas_by_hand() -> None:
+    cases = {
+        case.operator: (case.shape, case.work) for case in reversed(harness.suite_cases("kernels"))
+    }
+    _, backward = cases["attention_backward"]
+    pairs = 4 * 32 * 4096 * 4097 // 2  # of a query and a key that it sees
+    assert backward.flop == 5 * 2 * pairs * 128
+    assert backward.bytes == 4 * 2 * 4 * (32 + 8) * 4096 * 128  # four of queries and four of keys
+    _, latent = cases["mla_decode"]
+    assert latent.flop == 2 * 64 * 128 * 8192 * (576 + 512)
+    assert latent.bytes == 2 * 64 * (8192 * 576 + 128 * (576 + 512))
+    _, experts = cases["grouped_gemm"]
+    assert experts.flop == 2 * 4096 * 8 * 4096 * 7168
 
 
 def test_arrays_of_quantizers_and_norms() -> None:

@@ -20,7 +20,8 @@ from perfatlas.cli import main
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.kernels import designed_time_s, lab_kernel, lab_kernels, over_budget
 from perfatlas.lab.kernels.casts import rounded
-from perfatlas.lab.static import TritonRequest, compile_triton, run_tool
+from perfatlas.lab.kernels.registry import Config
+from perfatlas.lab.static import compile_triton, run_tool
 from perfatlas.lab.static.kernel import Compiled
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_design_gemm
@@ -39,8 +40,8 @@ MMA = {
     "gfx950": "v_mfma",
 }
 PRODUCTS = [
-    *("gemm", "gemm_fp8", "gemm_fp8_block", "gemm_nvfp4_weights", "grouped_gemm"),
-    *("attention", "decode_mla"),
+    *("gemm", "grouped_gemm_fp8", "grouped_gemm_fp8_block"),
+    *("attention", "attention_dkdv", "attention_dq", "decode_mla"),
 ]
 
 
@@ -60,10 +61,23 @@ def test_rows(name: str) -> None:
 
 
 def test_formats_of_targets() -> None:
-    row = lab_kernel("gemm_fp8")
+    row = lab_kernel("grouped_gemm_fp8")
     assert row.declared("sm_90")["signature"]["a"] == "*fp8e4nv"
     assert row.declared("gfx942")["signature"]["a"] == "*fp8e4b8"
-    assert row.declared("sm_90")["aligned"] == ["a", "b", "c", "scale", "sizes.1", "sizes.2"]
+    assert row.declared("sm_90")["aligned"][3:6] == ["routing.0", "routing.1", "routing.2"]
+    assert row.declared("sm_90")["aligned"][-2:] == ["sizes.2", "sizes.3"]
+
+
+def test_designs_of_a_tuner_are_declared() -> None:
+    row = lab_kernel("gemm")
+    design = Config(tile=(64, 128, 64, 8, 1, False), warps=4, stages=4)
+    request = row.request("sm_80", design)  # the registry has no tile for it
+    assert (request.path, request.target, request.function) == (row.path, "sm_80", "gemm")
+    assert request.declared is not None
+    asked = request.declared["gemm"]
+    assert asked["constants"] == {"TILE": [64, 128, 64, 8, 1, False]}
+    assert asked["options"] == {"num_warps": 4, "num_stages": 4}
+    assert row.request("sm_90").declared == {"gemm": row.declared("sm_90")}
 
 
 def test_unknown_kernels_and_targets_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +103,20 @@ def test_designs_are_those_of_kernel_design() -> None:
     assert designed_time_s("gemm", shape, "bf16", device) == asked.results["time_s"]
     assert designed_time_s("gemm", {**shape, "m": 8}, "bf16", device) is None
     assert designed_time_s("decode_attention", {}, "bf16", device) is None
+    experts = {"tokens": 4096, "experts": 32, "top_k": 8, "n": 4096, "k": 7168}
+    asked = kernel_design_gemm(
+        system="h100_sxm",
+        m=1024,
+        n=4096,
+        k=7168,
+        groups=32,
+        format="fp8_block",
+        tile_m=128,
+        tile_n=128,
+        tile_k=128,
+        stages=3,
+    )
+    assert designed_time_s("grouped_gemm", experts, "fp8_block", device) == asked.results["time_s"]
     assert designed_time_s("gemm", shape, "bf16", resolve_system("mi300x").device) is None
 
 
@@ -113,15 +141,7 @@ def test_numerics(name: str, errors: dict[str, list[dict[str, Any]]]) -> None:
 @pytest.fixture(scope="module")
 def compiled() -> dict[tuple[str, str], Compiled]:
     pairs = [(name, target) for name in KERNELS for target in TARGETS]
-    requests = [
-        TritonRequest(
-            path=row.path,
-            target=target,
-            function=row.function,
-            declared={row.function: row.declared(target)},
-        )
-        for row, target in ((lab_kernel(name), target) for name, target in pairs)
-    ]
+    requests = [lab_kernel(name).request(target) for name, target in pairs]
     return dict(zip(pairs, compile_triton(requests), strict=True))
 
 
@@ -139,10 +159,12 @@ def test_registers_and_spills(name: str, compiled: dict[tuple[str, str], Compile
 
 
 @needs_triton
-def test_copies_and_roles_of_gemm(compiled: dict[tuple[str, str], Compiled]) -> None:
+def test_copies_and_roles(compiled: dict[tuple[str, str], Compiled]) -> None:
     for target in ("sm_90", "sm_100", "sm_103", "sm_120"):
         assert "cp.async.bulk.tensor" in compiled["gemm", target].texts["ptx"]
-    assert "setmaxnreg" in compiled["gemm", "sm_100"].texts["ptx"]
+    specialized = [("gemm", "sm_100"), *(("attention", target) for target in TARGETS[:3])]
+    for pair in specialized:
+        assert "setmaxnreg" in compiled[pair].texts["ptx"], pair
     stores = re.findall(r"st\.global\S*\.v4", compiled["rms_norm", "sm_90"].texts["ptx"])
     assert len(stores) > 0  # 16 bytes of each thread
 

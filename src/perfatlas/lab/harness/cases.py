@@ -276,7 +276,7 @@ def _attention(size: dict[str, Any], number_format: str, width: float) -> Operat
     )
 
 
-def _moe(size: dict[str, Any], number_format: str, width: float) -> Operator:
+def _moe(size: dict[str, Any], number_format: str, width: float, *, matrices: int = 3) -> Operator:
     return GroupedGemm(
         name="experts",
         phase=Phase.PREFILL,
@@ -284,11 +284,17 @@ def _moe(size: dict[str, Any], number_format: str, width: float) -> Operator:
         **size,
         ep=np.ones(1),
         moe_tp=np.ones(1),
-        matrices=3,
+        matrices=matrices,
         format=number_format,
         weight_bytes_per_element=width,
         input_bytes_per_element=width,
     )
+
+
+def _projection(size: dict[str, Any], number_format: str, width: float) -> Operator:
+    names = {"k": "hidden", "n": "intermediate"}
+    renamed = {names.get(name, name): value for name, value in size.items()}
+    return _moe(renamed, number_format, width, matrices=1)
 
 
 def _streaming(size: dict[str, Any], _format: str, width: float) -> Operator:
@@ -318,11 +324,36 @@ _PRICED: Final[dict[str, Callable[[dict[str, Any], str, float], Operator]]] = {
     "prefill_attention": _attention,
     "decode_attention": _attention,
     "moe": _moe,
+    "grouped_gemm": _projection,
     **{kernel: _stream_of(kernel) for kernel in _ARRAYS},
 }
+
+
+def _attention_backward(s: dict[str, int], width: int) -> Work:
+    """Return the five products of causal attention; operands, output, and gradients of all."""
+    pairs = s["batch"] * s["num_heads"] * s["q_len"] * (s["kv_len"] - (s["q_len"] - 1) / 2)
+    rows = s["num_heads"] * s["q_len"] + s["num_kv_heads"] * s["kv_len"]
+    return Work(
+        flop=5 * 2.0 * pairs * s["head_dim"],
+        bytes=4.0 * s["batch"] * rows * s["head_dim"] * width,
+    )
+
+
+def _latent_decode(s: dict[str, int], width: int) -> Work:
+    """Return the two products of each query; the cache is keys, and values without its rotary."""
+    columns = 2 * s["latent"] + s["rotary"]
+    cached = s["kv_len"] * (s["latent"] + s["rotary"])
+    return Work(
+        flop=2.0 * s["batch"] * s["num_heads"] * s["kv_len"] * columns,
+        bytes=float(s["batch"] * (cached + s["num_heads"] * columns) * width),
+    )
+
+
 # Operators of databases and solvers: arithmetic and bytes of their inputs and outputs. Keys and row
 # indices have 8 bytes; comparisons are not counted as arithmetic.
 _WORK: Final[dict[str, Callable[[dict[str, int], int], Work]]] = {
+    "attention_backward": _attention_backward,
+    "mla_decode": _latent_decode,
     "scan": lambda s, b: Work(flop=s["rows"], bytes=2 * s["rows"] * b),
     "sort": lambda s, b: Work(flop=0.0, bytes=2 * s["rows"] * b),
     "hash_join": lambda s, b: Work(

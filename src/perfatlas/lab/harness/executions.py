@@ -126,16 +126,18 @@ def gpu_target(properties: Any, *, hip: bool) -> str:  # noqa: ANN401 - a struct
 
 
 def _own(
-    kernel: str, more: Mapping[str, Any]
+    more: Mapping[str, Any], *kernels: str
 ) -> Callable[[Builder, Mapping[str, int], str], Callable[[], object]]:
-    """Return the builder of a kernel of the registry, on the tile of this GPU."""
+    """Return the builder of kernels of the registry, on the tiles of this GPU."""
 
     def build(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
         from perfatlas.lab.kernels.runs import prepared
 
         properties = make.torch.cuda.get_device_properties(make.device)
         target = gpu_target(properties, hip=bool(make.torch.version.hip))
-        return prepared(kernel, {**more, **shape}, more.get("format", fmt), target)
+        asked = ({**more, **shape}, more.get("format", fmt), target)
+        launches = [prepared(kernel, *asked) for kernel in kernels]
+        return lambda: [launch() for launch in launches]
 
     return build
 
@@ -322,11 +324,16 @@ _BUILDERS: Final[dict[tuple[str, str], Any]] = {
         for operator in ("prefill_attention", "decode_attention")
         for arm, backend in (("sdpa", ""), ("sdpa_math", "MATH"), ("sdpa_cudnn", "CUDNN_ATTENTION"))
     },
-    ("gemm", OWN): _own("gemm", {}),
-    ("prefill_attention", OWN): _own("attention", {"causal": True}),
-    ("decode_attention", OWN): _own("decode", {"page": 64}),
-    ("residual_norm", OWN): _own("rms_norm", {}),
-    ("quantize_block", OWN): _own("quantize_groups", {"group": 128, "format": "fp8"}),
+    ("gemm", OWN): _own({}, "gemm"),
+    ("prefill_attention", OWN): _own({"causal": True}, "attention"),
+    ("decode_attention", OWN): _own({"page": 64}, "decode"),
+    ("residual_norm", OWN): _own({}, "rms_norm"),
+    ("quantize_block", OWN): _own({"group": 128, "format": "fp8"}, "quantize_groups"),
+    ("attention_backward", OWN): _own(
+        {"causal": True}, "attention_delta", "attention_dkdv", "attention_dq"
+    ),
+    ("mla_decode", OWN): _own({"page": 64}, "decode_mla"),
+    ("grouped_gemm", OWN): _own({"block": 128, "format": "fp8"}, "grouped_gemm_fp8_block"),
     ("residual_norm", "torch"): _norm_with_residual,
     ("moe", "torch"): _moe,
     **{(k, "torch"): _stream(k) for k in ("copy", "add", "norm", "softmax", "silu_mul")},

@@ -38,6 +38,7 @@ FAMILY: Final = "torch"
 FAILURES: Final = (PerfatlasError, RuntimeError, MemoryError, ValueError)  # of a case or an arm
 SHAPES: Final = (
     *("m", "n", "k", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"),
+    *("latent", "rotary"),
     *("tokens", "width", "hidden", "intermediate", "experts", "top_k"),
     *("rows", "build_rows", "groups", "per_row", "ranks", "bytes"),
 )

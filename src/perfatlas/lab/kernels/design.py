@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.hardware import Device
-    from perfatlas.lab.kernels.registry import Config
 
 TARGETS: Final = {"hopper": "sm_90", "blackwell": "sm_100"}  # whose pipelines are modelled
-_OPERATORS: Final = {"gemm": "gemm", "prefill_attention": "attention"}
+# Operator of suites: that of designs, the kernel with the tile, and its first constants
+_DESIGNS: Final = {
+    "gemm": ("gemm", "gemm", "mnk"),
+    "grouped_gemm": ("gemm", "grouped_gemm_fp8_block", "mnk"),
+    "prefill_attention": ("attention", "attention", "mnk"),
+    "attention_backward": ("attention", "attention_dkdv", "nmk"),
+}
 
 
 def designed_time_s(
@@ -30,15 +35,20 @@ def designed_time_s(
         number_format: Format of its data.
         device: Where it runs.
     """
-    name, target = _OPERATORS.get(operator), TARGETS.get(device.architecture)
-    if name is None or target is None:
+    target = TARGETS.get(device.architecture)
+    if operator not in _DESIGNS or target is None:
         return None
-    config, kind = lab_kernel(name).configs[target], get_format(number_format)
+    name, kernel, constants = _DESIGNS[operator]
+    config, kind = lab_kernel(kernel).configs[target], get_format(number_format)
+    sizes: dict[str, int] = dict(zip(constants, config.tile, strict=False))
+    if name == "gemm":
+        sizes["stages"] = config.stages
     try:
         family = machines.family_of(name, device, number_format)
         silicon = machines.kernel_silicon(device, kind.tensor_peak)
-        work = _work(name, shape, kind.activation_bytes)
-        tile = machines.completed_tile(work, silicon, _tile(name, config))
+        promotes = kind.name in family.promoted
+        work = _work(operator, shape, kind.activation_bytes, promotes=promotes)
+        tile = machines.completed_tile(work, silicon, sizes)
         design = machines.design_kernel(work, family, silicon, family.factor_of(device), tile)
     except PerfatlasError:
         return None
@@ -49,17 +59,20 @@ def designed_time_s(
     return None if few else design.time_s
 
 
-def _tile(name: str, config: Config) -> dict[str, int]:
-    tile = dict(zip("mnk", config.tile, strict=False))
-    return tile if name == "attention" else {**tile, "stages": config.stages}
-
-
 def _work(
-    name: str, shape: Mapping[str, int], element_bytes: float
+    operator: str, shape: Mapping[str, int], element_bytes: float, *, promotes: bool
 ) -> machines.AttentionWork | machines.GemmWork:
-    if name == "gemm":
-        sizes = {key: shape[key] for key in "mnk"}
-        return machines.GemmWork(**sizes, groups=1, element_bytes=element_bytes, promotes=False)
+    if operator in ("gemm", "grouped_gemm"):
+        groups = shape.get("experts", 1)
+        rows = shape["m"] if groups == 1 else shape["tokens"] * shape["top_k"] // groups
+        return machines.GemmWork(
+            m=rows,
+            n=shape["n"],
+            k=shape["k"],
+            groups=groups,
+            element_bytes=element_bytes,
+            promotes=promotes,
+        )
     return machines.AttentionWork(
         batch=shape["batch"],
         q_len=shape["q_len"],
@@ -69,4 +82,5 @@ def _work(
         head_dim=shape["head_dim"],
         causal=True,
         element_bytes=element_bytes,
+        backward=operator == "attention_backward",
     )

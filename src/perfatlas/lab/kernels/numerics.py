@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.lab.kernels.casts import repair_casts
@@ -29,7 +30,8 @@ def errors_of(kernel: LabKernel) -> Iterator[dict[str, Any]]:
         for shape in kernel.shapes:
             torch.manual_seed(0)
             inputs = run.inputs(shape, number_format, "cpu")
-            launch, outputs = run.launch(inputs, kernel.interpreted)
+            tile = tuple(shape.get("tile", kernel.interpreted.tile))
+            launch, outputs = run.launch(inputs, replace(kernel.interpreted, tile=tile))
             launch()
             error = relative_error(run.read(inputs, outputs), run.expected(inputs))
             row = {"kernel": kernel.name, "format": number_format, "shape": dict(shape)}

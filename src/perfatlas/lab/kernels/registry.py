@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import shipped_table
-from perfatlas.lab.static import Compilation, Inspection, inspect, plain_target
+from perfatlas.lab.static import (
+    Compilation,
+    Inspection,
+    TritonRequest,
+    inspect,
+    plain_target,
+)
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -111,21 +117,38 @@ class LabKernel:
         """File of its source."""
         return SOURCES / f"{self.source}.py"
 
-    def declared(self, target: str) -> dict[str, Any]:
+    def request(self, target: str, config: Config | None = None) -> TritonRequest:
+        """Return the request that compiles it for a target.
+
+        Args:
+            target: Such as sm_90.
+            config: Its tile, warps and stages, instead of those of the registry.
+
+        Raises:
+            InvalidSpecError: The registry has no tile for that target.
+        """
+        declared = {self.function: self.declared(target, config)}
+        return TritonRequest(
+            path=self.path, target=target, function=self.function, declared=declared
+        )
+
+    def declared(self, target: str, config: Config | None = None) -> dict[str, Any]:
         """Return its row as a source of `kernel inspect` would declare it.
 
         Args:
             target: Such as sm_90.
+            config: Its tile, warps and stages, instead of those of the registry.
 
         Raises:
-            InvalidSpecError: It has no tile for that target.
+            InvalidSpecError: The registry has no tile for that target.
         """
-        if target not in self.configs:
+        if config is None and target not in self.configs:
             raise InvalidSpecError(
                 f"kernel {self.name} has no tile for {target}; it has them for"
                 f" {', '.join(self.configs)}"
             )
-        config, kind = self.configs[target], TRITON_TYPES[next(iter(self.errors))]
+        config = config or self.configs[target]
+        kind = TRITON_TYPES[next(iter(self.errors))]
         kind = FNUZ.get(kind, kind) if target in FNUZ_TARGETS else kind
         pointers = [name for name, value in self.arguments.items() if "*" in value]
         pointers += [

@@ -56,3 +56,4 @@ class Compiled:
     versions: Mapping[str, str] = field(default_factory=dict)
     cubins: tuple[bytes, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)  # ptx, ttir, amdgcn
+    problem: str = ""  # Why it does not compile

@@ -41,6 +41,8 @@ class TritonRequest:
     options: Mapping[str, int] = field(default_factory=dict)
     # Rows by kernel, instead of the `KERNELS` of a `.py` file
     declared: Mapping[str, Mapping[str, Any]] | None = None
+    # Whether a problem of the compiler is returned instead of ending all requests
+    may_fail: bool = False
 
 
 def compile_triton(requests: Sequence[TritonRequest]) -> list[Compiled]:
@@ -87,6 +89,7 @@ def _read(
         versions=versions,
         cubins=tuple(cubins),
         texts={kind: text for kind, text in texts.items() if text},
+        problem=printable(made.get("problem", "")[:MAX_MESSAGE]),
     )
 
 

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
         price_collective_queries,
     )
     from perfatlas.scenario.operator_queries.inputs import (
-        AttentionDesignInputs, AttentionInputs, DesignInputs, ElementwiseInputs, GemmDesignInputs,
-        GemmInputs, OperatorInputs,
+        AttentionDesignInputs, AttentionInputs, AttentionTuneInputs, DesignInputs,
+        ElementwiseInputs, ExpertTuneInputs, GemmDesignInputs, GemmInputs, GemmTuneInputs,
+        ModelTuneInputs, NormTuneInputs, OperatorInputs, ReduceTuneInputs, TuneInputs,
     )
     from perfatlas.scenario.operator_queries.kernels import eager_note
     from perfatlas.scenario.operator_queries.operator_columns import ROWS, appends, fixed_tile

@@ -23,13 +23,17 @@ from perfatlas.vocabulary.fields import (
     GemmShape,
     KernelChoice,
     MeasuredProduct,
+    ModelChoice,
     MoeShape,
     NormShape,
     PowerLimit,
+    ReducedRows,
     RowShape,
     SystemChoice,
     TierChoice,
     TileChoice,
+    TuneBudget,
+    TunedStep,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +50,22 @@ SHARED_HEADS: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: np.nan_to_num(c.numbers("num_heads") % c.numbers("num_kv_heads")) > 0.0,
         "num_kv_heads = {num_kv_heads} must divide num_heads = {num_heads}",
+    ),
+)
+
+
+SHARED_EXPERTS: Final[tuple[Rule[Columns], ...]] = (
+    Rule(
+        lambda c: c.numbers("top_k") > c.numbers("experts"),
+        "top_k = {top_k} exceeds experts = {experts}",
+    ),
+    Rule(
+        lambda c: (
+            (c.numbers("experts") % c.numbers("ep") > 0.0)
+            | (c.numbers("intermediate") % c.numbers("moe_tp") > 0.0)
+        ),
+        "ep = {ep} must divide experts = {experts} and moe_tp = {moe_tp} intermediate ="
+        " {intermediate}",
     ),
 )
 
@@ -108,20 +128,7 @@ class AttentionInputs(
 class MoeInputs(HalfFormats, PricedOperator, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
-    rules: ClassVar[Sequence[Rule[Columns]]] = (
-        Rule(
-            lambda c: c.numbers("top_k") > c.numbers("experts"),
-            "top_k = {top_k} exceeds experts = {experts}",
-        ),
-        Rule(
-            lambda c: (
-                (c.numbers("experts") % c.numbers("ep") > 0.0)
-                | (c.numbers("intermediate") % c.numbers("moe_tp") > 0.0)
-            ),
-            "ep = {ep} must divide experts = {experts} and moe_tp = {moe_tp} intermediate ="
-            " {intermediate}",
-        ),
-    )
+    rules: ClassVar[Sequence[Rule[Columns]]] = SHARED_EXPERTS
 
 
 def _exceeds(c: Columns, kernel: str, size: str) -> BoolArray:
@@ -212,6 +219,64 @@ class GemmDesignInputs(InputFields, TileChoice, GemmShape, SystemChoice):
     """A GEMM kernel under design."""
 
 
+class GemmTuneInputs(InputFields, TuneBudget, GemmShape, SystemChoice):
+    """A matrix product to tune."""
+
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
+        Rule(
+            lambda c: c.numbers("groups") > 1.0,
+            "groups = {groups}: kernel tune gemm tunes one product",
+            "leave groups out, or use kernel tune grouped_gemm",
+            UnsupportedError,
+        ),
+    )
+
+
+class ExpertTuneInputs(InputFields, TuneBudget, MoeShape, SystemChoice):
+    """The experts of a layer to tune."""
+
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
+        *SHARED_EXPERTS,
+        Rule(
+            lambda c: ~c.equals("distribution", "uniform"),
+            "distribution = {distribution}: kernel tune knows experts that are chosen at random",
+            "leave distribution out, or use kernel moe",
+            UnsupportedError,
+        ),
+    )
+
+
+class AttentionTuneInputs(
+    InputFields, TuneBudget, DesignedAttention, AttentionSizes, AttentionKind, SystemChoice
+):
+    """Attention to tune."""
+
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
+        Rule(
+            lambda c: c.equals("kind", "mla") | c.equals("direction", "backward"),
+            "kernel tune attention tunes the forward pass of attention with heads of its own",
+            "set kind = gqa and direction = forward, or use kernel design attention",
+            UnsupportedError,
+        ),
+        *SHARED_HEADS,
+    )
+
+
+class NormTuneInputs(InputFields, TuneBudget, RowShape, SystemChoice):
+    """RMSNorm with a residual to tune."""
+
+
+class ReduceTuneInputs(InputFields, ReducedRows, RowShape, SystemChoice):
+    """All-reduce with a residual and RMSNorm to tune."""
+
+
+class ModelTuneInputs(InputFields, TuneBudget, TunedStep, SystemChoice, ModelChoice):
+    """The kernels of a model to tune."""
+
+
+TuneInputs = (
+    GemmTuneInputs | ExpertTuneInputs | AttentionTuneInputs | NormTuneInputs | ReduceTuneInputs
+)
 DesignInputs = AttentionDesignInputs | GemmDesignInputs
 RowInputs = NormInputs | SoftmaxInputs | EmbeddingInputs | ElementwiseInputs
 OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | RowInputs

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         AttentionKind, AttentionPhase, AttentionShape, AttentionSizes, CollectiveKernels,
         CollectiveRoutes,
         CollectiveShape, ConvShape, DesignedAttention, ElementwiseShape, EmbeddingShape, GemmShape,
-        KernelChoice, MeasuredProduct, MoeShape, NormShape, RowShape, TileChoice,
+        KernelChoice, MeasuredProduct, MoeShape, NormShape, ReducedRows, RowShape, TileChoice,
+        TuneBudget, TunedStep,
     )
     from perfatlas.vocabulary.fields.power_traces import PowerTrace
     from perfatlas.vocabulary.fields.prices import (

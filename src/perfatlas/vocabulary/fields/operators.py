@@ -164,6 +164,30 @@ class TileChoice:
     warpgroups: Annotated[Size | None, conditions.AnySet("tile_m", example="128")] = None
 
 
+@group("Measurement", 4)
+class TuneBudget:
+    """Measurement of designs on the GPU of this machine."""
+
+    budget_s: Annotated[float, Number(unit="s", above=0.0, at_most=1e6)] | None = None
+
+
+@group("Sum over ranks", 2)
+class ReducedRows:
+    """Rows that are added over the GPUs of a node, then normalized."""
+
+    gpus: Annotated[int, Number(at_least=2, at_most=576)]
+
+
+@group("Step", 2)
+class TunedStep:
+    """A prefill step and a decode step of a model."""
+
+    batch: Size = 1
+    isl: Size = 1024
+    tp: Count = 1
+    format: Format = "bf16"
+
+
 @group("Convolution", 2)
 class ConvShape:
     """A convolution of images, channels by height and width, with square or flat kernels."""

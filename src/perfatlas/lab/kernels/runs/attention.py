@@ -1,4 +1,4 @@
-"""Runs of attention, forward and decode."""
+"""Runs of attention: forward, backward and decode."""
 
 from __future__ import annotations
 
@@ -33,26 +33,35 @@ def _forward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str
 
 
 def _forward(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
+    import torch
+
     from perfatlas.lab.kernels.sources.attention import attention
 
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     batch, heads, queries, dim = q.shape
     out = run.poisoned(q.dtype, q.device, *q.shape)
+    logarithms = run.poisoned(torch.float32, q.device, *q.shape[:3])
     tile = (*config.tile[:2], dim, inputs["causal"], inputs["window"], config.tile[5])
     sizes = (heads, k.shape[1], queries, k.shape[2], LOG2_E / math.sqrt(dim))
     grid = (run.blocks(queries, tile[0]), batch * heads)
     run.allocate_descriptors(q.device)
 
     def launch() -> object:
-        return attention[grid](q, k, v, out, sizes, TILE=tile, **run.options(config))
+        return attention[grid](q, k, v, out, logarithms, sizes, TILE=tile, **run.options(config))
 
-    return launch, {"out": out}
+    return launch, {"out": out, "logarithms": logarithms}
 
 
 def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
+    q, k, v = (inputs[name].double() for name in "qkv")
+    out, logarithms = _attended(q, k, v, inputs)
+    return {"out": out, "logarithms": logarithms}
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, inputs: run.Tensors) -> tuple[Tensor, Tensor]:
+    """Return softmax(Q K^T / sqrt(dim)) V and the logarithms of its sums, in powers of two."""
     import torch
 
-    q, k, v = (inputs[name].double() for name in "qkv")
     queries, keys = q.shape[2], k.shape[2]
     k, v = (heads.repeat_interleave(q.shape[1] // k.shape[1], 1) for heads in (k, v))
     last = torch.arange(queries)[:, None] + keys - queries
@@ -61,7 +70,78 @@ def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     if inputs["window"]:
         hidden |= key <= last - inputs["window"]
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-    return {"out": scores.masked_fill(hidden, -math.inf).softmax(-1) @ v}
+    scores = scores.masked_fill(hidden, -math.inf)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1) * LOG2_E
+
+
+def _backward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    import torch
+
+    inputs = _forward_inputs(shape, fmt, device)
+    q, k, v = (inputs[name].double() for name in "qkv")
+    group = q.shape[1] // k.shape[1]
+    heads = [  # one after the other: their scores are large
+        _attended(q[:, at : at + 1], k[:, one : one + 1], v[:, one : one + 1], inputs)
+        for at, one in ((at, at // group) for at in range(q.shape[1]))
+    ]
+    out, logarithms = (torch.cat(parts, 1) for parts in zip(*heads, strict=True))
+    gradient = run.random(fmt, device, *q.shape)
+    return {
+        **inputs,
+        "out": out.to(gradient.dtype),
+        "gradient": gradient,
+        "logarithms": logarithms.float(),
+        "delta": (out * gradient).sum(-1).float(),
+    }
+
+
+def _delta(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.attention_backward import attention_delta
+
+    out, gradient = inputs["out"], inputs["gradient"]
+    delta = run.poisoned(inputs["delta"].dtype, out.device, *out.shape[:-1])
+    tile, rows = (config.tile[0], out.shape[-1]), delta.numel()
+    grid = (run.blocks(rows, tile[0]),)
+
+    def launch() -> object:
+        return attention_delta[grid](out, gradient, delta, rows, TILE=tile, **run.options(config))
+
+    return launch, {"delta": delta}
+
+
+def _backward(function: str) -> run.Prepare:
+    """Return the launch of the gradients of keys and values, or of that of queries."""
+
+    def prepare(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
+        from perfatlas.lab.kernels.sources import attention_backward
+
+        q, k = inputs["q"], inputs["k"]
+        (batch, heads, queries, dim), (_, kv_heads, keys, _) = q.shape, k.shape
+        tile = (*config.tile[:2], dim, inputs["causal"], *config.tile[4:])
+        grid, names = (run.blocks(keys, tile[1]), batch * kv_heads), ["k", "v"]
+        if function == "attention_dq":
+            grid, names = (run.blocks(queries, tile[0]), batch * heads), ["q"]
+        outs = tuple(run.poisoned(q.dtype, q.device, *inputs[name].shape) for name in names)
+        operands = [inputs[name] for name in ("q", "k", "v", "gradient")]
+        rows = (inputs["logarithms"], inputs["delta"])
+        sizes = (heads, kv_heads, queries, keys, LOG2_E / math.sqrt(dim))
+        kernel = getattr(attention_backward, function)
+        run.allocate_descriptors(q.device)
+
+        def launch() -> object:
+            options = run.options(config)
+            return kernel[grid](*operands, rows, outs, sizes, TILE=tile, **options)
+
+        return launch, {f"d{name}": out for name, out in zip(names, outs, strict=True)}
+
+    return prepare
+
+
+def _gradients(inputs: run.Tensors, names: str) -> dict[str, Tensor]:
+    operands = {name: inputs[name].double().requires_grad_() for name in "qkv"}
+    out, _ = _attended(operands["q"], operands["k"], operands["v"], inputs)
+    out.backward(inputs["gradient"].double())
+    return {f"d{name}": operands[name].grad for name in names}
 
 
 def _paged(shape: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -197,6 +277,24 @@ def _latent_expected(inputs: run.Tensors) -> dict[str, Tensor]:
 ATTENTION_RUNS: Final = {
     "attention": run.KernelRun(
         inputs=_forward_inputs, launch=_forward, expected=_forward_expected, read=run.numbers
+    ),
+    "attention_delta": run.KernelRun(
+        inputs=_backward_inputs,
+        launch=_delta,
+        expected=lambda inputs: {"delta": (inputs["out"].double() * inputs["gradient"]).sum(-1)},
+        read=run.numbers,
+    ),
+    "attention_dkdv": run.KernelRun(
+        inputs=_backward_inputs,
+        launch=_backward("attention_dkdv"),
+        expected=lambda inputs: _gradients(inputs, "kv"),
+        read=run.numbers,
+    ),
+    "attention_dq": run.KernelRun(
+        inputs=_backward_inputs,
+        launch=_backward("attention_dq"),
+        expected=lambda inputs: _gradients(inputs, "q"),
+        read=run.numbers,
     ),
     "decode": run.KernelRun(
         inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=run.numbers

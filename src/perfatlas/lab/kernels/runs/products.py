@@ -1,11 +1,10 @@
-"""Runs of matrix products."""
+"""Runs of matrix products. Array names: P pairs of token and expert, E experts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.kernels.runs import run
-from perfatlas.lab.kernels.runs.streaming import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 ADDED: Final = 1024  # elements of a program that adds splits
 MIN_STEPS: Final = 8  # of the main loop in a split
 MAX_SPLITS: Final = 16
-GROUP: Final = 128  # rows and columns of a scale
 
 
 def _output(a: Tensor) -> torch.dtype:
@@ -75,131 +73,89 @@ def _gemm_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     return {"out": product * inputs["scale"].double()}
 
 
-def _block_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+def _experts_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    """Return tokens, experts and their scales; `rows` of experts are pairs in random order."""
     import torch
 
-    m, n, k = shape["m"], shape["n"], shape["k"]
+    experts, n, k, top_k = shape["experts"], shape["n"], shape["k"], shape["top_k"]
+    tokens, block = shape["tokens"], shape.get("block", 0)
+    expert_P = torch.arange(tokens * top_k) % experts
+    if "rows" in shape:
+        expert_P = torch.arange(experts).repeat_interleave(torch.tensor(shape["rows"]))
+    of_a, of_b = [1], [experts]
+    if block:
+        of_a, of_b = [tokens, k // block], [experts, run.blocks(n, block), k // block]
+    scales = tuple(torch.rand(*size, device=device) + 0.5 for size in (of_a, of_b))
     return {
-        "a": run.random(fmt, device, m, k),
-        "b": run.random(fmt, device, n, k),
-        "a_scales": torch.rand(m, k // GROUP, device=device) + 0.5,
-        "b_scales": torch.rand(run.blocks(n, GROUP), k // GROUP, device=device) + 0.5,
+        "a": run.random(fmt, device, tokens, k),
+        "b": run.random(fmt, device, experts, n, k),
+        "expert_P": expert_P[torch.randperm(len(expert_P))].to(device),
+        "scales": scales,
+        "top_k": top_k,
+        "block": block,
     }
 
 
-def _block(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
-    from perfatlas.lab.kernels.sources.gemm import gemm_block_scaled
+def _routing(expert_P: Tensor, experts: int, block: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return pairs by expert in whole blocks, the expert of each block, and the padded rows.
 
-    scales = (inputs["a_scales"], inputs["b_scales"])
-    return _scaled(gemm_block_scaled, inputs, scales, config)
-
-
-def _block_expected(inputs: run.Tensors) -> dict[str, Tensor]:
-    a, b = inputs["a"].double(), inputs["b"].double()
-    a = a * inputs["a_scales"].double().repeat_interleave(GROUP, -1)
-    by_row = inputs["b_scales"].double().repeat_interleave(GROUP, -1)
-    b = b * by_row.repeat_interleave(GROUP, 0)[: len(b)]
-    return {"out": a @ b.T}
-
-
-def _nvfp4_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    The tables have the size of the worst case, as an engine has them that does not wait for counts.
+    """
     import torch
 
-    m, n, k = shape["m"], shape["n"], shape["k"]
-    codes = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device=device)
-    block = (torch.rand(n, k // 16, device=device) * 4.0 + 0.25).to(torch.float8_e4m3fn)
-    return {
-        "a": run.random(fmt, device, m, k),
-        "b": codes,
-        "block_scales": block.view(torch.uint8),
-        "tensor_scale": torch.full((1,), 0.125, device=device),
-    }
+    rows_E, order = torch.bincount(expert_P, minlength=experts), expert_P.argsort(stable=True)
+    padded_E = (rows_E + block - 1) // block * block
+    first_E = padded_E.cumsum(0) - padded_E - (rows_E.cumsum(0) - rows_E)
+    most = run.blocks(len(order) + min(experts, len(order)) * (block - 1), block)
+    pairs = torch.full((most * block,), len(order), dtype=torch.int32, device=order.device)
+    pairs[torch.arange(len(order), device=order.device) + first_E[expert_P[order]]] = order.int()
+    blocks = torch.arange(experts, device=order.device).repeat_interleave(padded_E // block)
+    of_block = torch.nn.functional.pad(blocks, (0, most - len(blocks)))
+    return pairs, of_block.int(), padded_E.sum().int()[None]
 
 
-def _nvfp4(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
-    from perfatlas.lab.kernels.sources.gemm import gemm_nvfp4_weights
+def _experts(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.gemm import grouped_gemm_fp8
 
-    scales = (inputs["block_scales"], inputs["tensor_scale"])
-    return _scaled(gemm_nvfp4_weights, inputs, scales, config)
-
-
-def _nvfp4_expected(inputs: run.Tensors) -> dict[str, Tensor]:
-    import torch
-
-    block = inputs["block_scales"].view(torch.float8_e4m3fn).double()
-    weights = unpacked(inputs["b"]) * block.repeat_interleave(16, -1)
-    return {"out": inputs["a"].double() @ weights.T * inputs["tensor_scale"].double()}
-
-
-def _scaled(
-    kernel: run.Kernel, inputs: run.Tensors, scales: tuple[Tensor, ...], config: Config
-) -> tuple[run.Launch, dict[str, Any]]:
-    """Return the launch of a product whose operands have scales."""
-    a, b = inputs["a"], inputs["b"]
-    (m, k), n = a.shape, len(b)
-    out = run.poisoned(_output(a), a.device, m, n)
-    grid = (run.programs(a.device, run.blocks(m, config.tile[0]) * run.blocks(n, config.tile[1])),)
+    a, b, expert_P = inputs["a"], inputs["b"], inputs["expert_P"]
+    (experts, n, k), rows = b.shape, config.tile[0]
+    routing = _routing(expert_P, experts, rows)
+    out = run.poisoned(_output(a), a.device, len(expert_P), n)
+    grid = (len(routing[1]) * run.blocks(n, config.tile[1]),)
+    sizes, tile = (
+        (len(expert_P), experts, n, k, inputs["top_k"]),
+        (*config.tile[:4], inputs["block"]),
+    )
     run.allocate_descriptors(a.device)
 
     def launch() -> object:
-        return kernel[grid](a, b, out, scales, (m, n, k), TILE=config.tile, **run.options(config))
-
-    return launch, {"out": out}
-
-
-def _grouped_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
-    import torch
-
-    counts = torch.tensor(shape["rows"])
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()
-    rows, groups, n, k = int(counts.sum()), len(counts), shape["n"], shape["k"]
-    return {
-        "a": run.random(fmt, device, rows, k),
-        "b": run.random(fmt, device, groups, n, k),
-        "offsets": offsets.to(device),
-    }
-
-
-def _grouped(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
-    from perfatlas.lab.kernels.sources.gemm import grouped_gemm
-
-    a, b, offsets = inputs["a"], inputs["b"], inputs["offsets"]
-    (rows, k), (groups, n, _) = a.shape, b.shape
-    out = run.poisoned(_output(a), a.device, rows, n)
-    most = (run.blocks(rows, config.tile[0]) + groups) * run.blocks(n, config.tile[1])
-    grid, sizes = (run.programs(a.device, most),), (rows, groups, n, k)
-    run.allocate_descriptors(a.device)
-
-    def launch() -> object:
-        return grouped_gemm[grid](
-            a, b, out, offsets, sizes, TILE=config.tile, **run.options(config)
+        return grouped_gemm_fp8[grid](
+            a, b, out, routing, inputs["scales"], sizes, TILE=tile, **run.options(config)
         )
 
     return launch, {"out": out}
 
 
-def _grouped_expected(inputs: run.Tensors) -> dict[str, Tensor]:
+def _experts_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
-    bounds = inputs["offsets"].tolist()
-    parts = [
-        inputs["a"][start:end].double() @ matrix.double().T
-        for start, end, matrix in zip(bounds, bounds[1:], inputs["b"], strict=False)
-    ]
-    return {"out": torch.cat(parts)}
+    a, b, block = inputs["a"].double(), inputs["b"].double(), inputs["block"]
+    of_a, of_b = (scale.double() for scale in inputs["scales"])
+    if block:
+        a = a * of_a.repeat_interleave(block, -1)
+        columns = of_b.repeat_interleave(block, 1)[:, : b.shape[1]]
+        b = b * columns.repeat_interleave(block, -1)
+    else:
+        a, b = a * of_a, b * of_b[:, None, None]
+    top_k, pairs = inputs["top_k"], enumerate(inputs["expert_P"])
+    return {"out": torch.stack([b[expert] @ a[pair // top_k] for pair, expert in pairs])}
 
 
 PRODUCT_RUNS: Final = {
     "gemm": run.KernelRun(
         inputs=_gemm_inputs, launch=_gemm, expected=_gemm_expected, read=run.numbers
     ),
-    "gemm_block_scaled": run.KernelRun(
-        inputs=_block_inputs, launch=_block, expected=_block_expected, read=run.numbers
-    ),
-    "gemm_nvfp4_weights": run.KernelRun(
-        inputs=_nvfp4_inputs, launch=_nvfp4, expected=_nvfp4_expected, read=run.numbers
-    ),
-    "grouped_gemm": run.KernelRun(
-        inputs=_grouped_inputs, launch=_grouped, expected=_grouped_expected, read=run.numbers
+    "grouped_gemm_fp8": run.KernelRun(
+        inputs=_experts_inputs, launch=_experts, expected=_experts_expected, read=run.numbers
     ),
 }

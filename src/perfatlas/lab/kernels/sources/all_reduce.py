@@ -1,4 +1,4 @@
-"""All-reduce over buffers that every rank can read and write."""
+"""All-reduce over buffers that every rank can read, with the norm that follows it."""
 
 from __future__ import annotations
 
@@ -26,60 +26,50 @@ def _wait(flags: tl.tensor, rank: tl.tensor, epoch: tl.tensor, WORLD: tl.constex
 
 
 @triton.jit
-def _sum(
-    inputs: tl.tensor, offs: tl.tensor, mask: tl.tensor, FORMAT: tl.constexpr, TILE: tl.constexpr
-) -> tl.tensor:
-    """Return the sum over ranks of elements, in fp32."""
-    total = tl.zeros((TILE[0],), tl.float32)
-    for peer in tl.static_range(TILE[1]):
-        data = tl.multiple_of(tl.load(inputs + peer).to(tl.pointer_type(FORMAT)), 16)
-        total += tl.load(data + offs, mask, 0.0).to(tl.float32)
-    return total
-
-
-@triton.jit
-def all_reduce(
-    local: tl.tensor,
+def all_reduce_norm(
     inputs: tl.tensor,
-    outputs: tl.tensor,
     flags: tl.tensor,
+    residual: tl.tensor,
+    weight: tl.tensor,
+    out: tl.tensor,
     sizes: tl.tuple,
     TILE: tl.constexpr,
 ) -> None:
-    """Add the inputs of all ranks, in the order of ranks, so that all have the same bits.
+    """Add the inputs of all ranks to the residual in place, and write its weighted RMSNorm.
 
-    In one shot each rank adds everything for itself; in two shots it adds its share, and writes it
-    to all. Blocks wait for the same block of all ranks before and after.
+    In one shot: each rank reads all inputs, in the order of ranks, so that all have the same bits.
+    A program has whole rows, and waits for the same program of all ranks before and after.
 
     Args:
-        flags: Addresses of their flags (blocks, ranks), which start at 0.
-        sizes: Rank, elements, epoch: 1 for the first call with these flags, then 3, 5 and so on.
-        TILE: Elements of a step, ranks, shots, phases of a launch (1 signal, 2 wait, 4 move).
+        inputs: Addresses of the inputs of all ranks (rows, width), in the format of the residual.
+        flags: Addresses of their flags (programs, ranks), which start at 0.
+        sizes: Rank, rows, width, epoch (1 for the first call with these flags, then 3, 5 and so
+            on), epsilon.
+        TILE: Columns, ranks, phases of a launch (1 signal, 2 wait, 4 move).
     """
-    rank, count, epoch = sizes
-    BLOCK: tl.constexpr = TILE[0]
+    rank, rows, width, epoch, epsilon = sizes
     WORLD: tl.constexpr = TILE[1]
-    PHASES: tl.constexpr = TILE[3]
-    FORMAT: tl.constexpr = local.dtype.element_ty
+    PHASES: tl.constexpr = TILE[2]
+    FORMAT: tl.constexpr = residual.dtype.element_ty
+    column = tl.arange(0, TILE[0])
+    inside = column < width
     if PHASES & 1:
         _signal(flags, rank, epoch, WORLD)
     if PHASES & 2:
         _wait(flags, rank, epoch, WORLD)
     if PHASES & 4:
-        first, end = 0, count
-        if TILE[2] == 2:
-            share = tl.cdiv(tl.cdiv(count, WORLD), BLOCK) * BLOCK
-            first, end = rank * share, tl.minimum(count, (rank + 1) * share)
-        step = tl.num_programs(0) * BLOCK
-        for start in tl.range(first + tl.program_id(0) * BLOCK, end, step):
-            offs = start + tl.arange(0, BLOCK)
-            total = _sum(inputs, offs, offs < end, FORMAT, TILE).to(FORMAT)
-            for other in tl.static_range(WORLD if TILE[2] == 2 else 1):
-                peer = other if TILE[2] == 2 else rank
-                data = tl.multiple_of(tl.load(outputs + peer).to(tl.pointer_type(FORMAT)), 16)
-                tl.store(data + offs, total, offs < end)
+        weights = tl.load(weight + column, inside, 0.0).to(tl.float32)
+        for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+            offs = tl.cast(row, tl.int64) * width + column
+            total = tl.load(residual + offs, inside, 0.0).to(tl.float32)
+            for peer in tl.static_range(WORLD):
+                data = tl.multiple_of(tl.load(inputs + peer).to(tl.pointer_type(FORMAT)), 16)
+                total += tl.load(data + offs, inside, 0.0).to(tl.float32)
+            tl.store(residual + offs, total.to(FORMAT), inside)
+            scale = tl.rsqrt(tl.sum(total * total, 0) / width + epsilon)
+            tl.store(out + offs, (total * scale * weights).to(FORMAT), inside)
         if PHASES & 1:
-            tl.debug_barrier()  # all stores of the block are done
+            tl.debug_barrier()  # all loads of the program are done
             _signal(flags, rank, epoch + 1, WORLD)
         if PHASES & 2:
             _wait(flags, rank, epoch + 1, WORLD)

@@ -1,7 +1,8 @@
 """Attention: forward over whole sequences, and decode over a paged cache in splits.
 
-Scores are kept in powers of two. The running maximum starts at a finite number, so that rows
-without a visible key so far subtract no infinities.
+Logarithms are in powers of two. The running maximum starts at a finite number, so that rows
+without a visible key so far subtract no infinities; as a power of two it is scaled exactly, so that
+a fused multiply-add leaves nothing of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-LOWEST = tl.constexpr(-1.0e30)
+LOWEST = tl.constexpr(-(2.0**100))
 
 
 @triton.jit
@@ -20,17 +21,18 @@ def _nothing(ROWS: tl.constexpr, D: tl.constexpr) -> tl.tuple:
 
 
 @triton.jit
-def _added(state: tl.tuple, scores: tl.tensor, values: tl.tensor) -> tl.tuple:
+def _added(state: tl.tuple, scores: tl.tensor, scale: tl.tensor, values: tl.tensor) -> tl.tuple:
     """Return output, sum and maximum of rows with a block of keys more.
 
     Args:
         state: Unscaled output (rows, dim), sum and maximum of each row.
-        scores: (rows, keys), in powers of two.
+        scores: Products of queries and keys (rows, keys).
+        scale: Of scores, times log2(e).
         values: (keys, dim).
     """
     total, norm, top = state
-    above = tl.maximum(top, tl.max(scores, 1))
-    share = tl.exp2(scores - above[:, None])
+    above = tl.maximum(top, tl.max(scores, 1) * scale)
+    share = tl.exp2(scores * scale - above[:, None])
     faded = tl.exp2(top - above)
     total = tl.dot(share.to(values.dtype), values, total * faded[:, None])
     return total, norm * faded + tl.sum(share, 1), above
@@ -38,14 +40,22 @@ def _added(state: tl.tuple, scores: tl.tensor, values: tl.tensor) -> tl.tuple:
 
 @triton.jit
 def attention(
-    q: tl.tensor, k: tl.tensor, v: tl.tensor, out: tl.tensor, sizes: tl.tuple, TILE: tl.constexpr
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    out: tl.tensor,
+    logarithms: tl.tensor,
+    sizes: tl.tuple,
+    TILE: tl.constexpr,
 ) -> None:
-    """Write softmax(scale Q K^T) V; the last query sees the last key.
+    """Write softmax(scale Q K^T) V and logarithms of its sums; the last query sees the last key.
 
     Args:
         q: (batch, heads, queries, dim).
+        logarithms: (batch, heads, queries), for the backward pass.
         sizes: Heads, KV heads, queries, keys, scale times log2(e).
-        TILE: Queries and keys of a block, dim, causal, window (0 for none), warp specialization.
+        TILE: Queries and keys of a block, dim, causal, window (0 for none), warp specialization:
+            0 none, 1 of the loop without a mask and the loop with one, 2 of one loop with a mask.
     """
     heads, kv_heads, queries, keys, scale = sizes
     BM: tl.constexpr = TILE[0]
@@ -53,44 +63,47 @@ def attention(
     D: tl.constexpr = TILE[2]
     CAUSAL: tl.constexpr = TILE[3]
     WINDOW: tl.constexpr = TILE[4]
+    ROLES: tl.constexpr = TILE[5]
     m = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM  # the longest of a causal mask first
-    head = tl.program_id(1)
+    head = tl.program_id(1).to(tl.int64)
     kv_head = head // heads * kv_heads + head % heads // (heads // kv_heads)
-    all_heads = tl.num_programs(1)
-    shape = [all_heads // heads * kv_heads, keys, D]
-    q_tiles = tl.make_tensor_descriptor(q, [all_heads, queries, D], [queries * D, D, 1], [1, BM, D])
-    k_tiles = tl.make_tensor_descriptor(k, shape, [keys * D, D, 1], [1, BN, D])
-    v_tiles = tl.make_tensor_descriptor(v, shape, [keys * D, D, 1], [1, BN, D])
-    out_tiles = tl.make_tensor_descriptor(
-        out, [all_heads, queries, D], [queries * D, D, 1], [1, BM, D]
-    )
-    query = q_tiles.load([head, m, 0]).reshape(BM, D)
-    last = keys - queries + m + tl.arange(0, BM)  # the last visible key of each row
+    first, of_kv = head * queries * D, kv_head * keys * D
+    q_tiles = tl.make_tensor_descriptor(q + first, [queries, D], [D, 1], [BM, D])
+    k_tiles = tl.make_tensor_descriptor(k + of_kv, [keys, D], [D, 1], [BN, D])
+    v_tiles = tl.make_tensor_descriptor(v + of_kv, [keys, D], [D, 1], [BN, D])
+    out_tiles = tl.make_tensor_descriptor(out + first, [queries, D], [D, 1], [BM, D])
+    query = q_tiles.load([m, 0])
+    row = m + tl.arange(0, BM)
+    last = tl.full((BM,), 0, tl.int32) + keys - 1  # the last visible key of each row
     end, whole, start = keys, keys // BN * BN, 0
     if CAUSAL:
+        last = tl.minimum(last, keys - queries + row)
         end = tl.minimum(keys, keys - queries + m + BM)
         whole = tl.minimum(whole, (keys - queries + m + 1) // BN * BN)
     if WINDOW > 0:
         start = tl.maximum(keys - queries + m - WINDOW + 1, 0) // BN * BN
         whole = start
+    if ROLES == 2:
+        whole = start
     total, norm, top = _nothing(BM, D)
-    for n in tl.range(start, whole, BN, warp_specialize=TILE[5]):
-        scores = tl.dot(query, k_tiles.load([kv_head, n, 0]).reshape(BN, D).T) * scale
-        values = v_tiles.load([kv_head, n, 0]).reshape(BN, D)
-        total, norm, top = _added((total, norm, top), scores, values)
+    if ROLES < 2 and WINDOW == 0:
+        for n in tl.range(start, whole, BN, warp_specialize=ROLES == 1):
+            scores = tl.dot(query, k_tiles.load([n, 0]).T)
+            values = v_tiles.load([n, 0])
+            total, norm, top = _added((total, norm, top), scores, scale, values)
     # a causal mask leaves few blocks here, too few for a pipeline
-    for n in tl.range(whole, end, BN, num_stages=None if WINDOW > 0 else 1):
-        scores = tl.dot(query, k_tiles.load([kv_head, n, 0]).reshape(BN, D).T) * scale
+    STAGES: tl.constexpr = None if WINDOW > 0 or ROLES > 0 else 1
+    for n in tl.range(whole, end, BN, num_stages=STAGES, warp_specialize=ROLES > 0):
+        scores = tl.dot(query, k_tiles.load([n, 0]).T)
         key = n + tl.arange(0, BN)
-        visible = (key < keys)[None, :]
-        if CAUSAL:
-            visible = visible & (key[None, :] <= last[:, None])
+        visible = key[None, :] <= last[:, None]
         if WINDOW > 0:
-            visible = visible & (key[None, :] > last[:, None] - WINDOW)
-        values = v_tiles.load([kv_head, n, 0]).reshape(BN, D)
-        total, norm, top = _added((total, norm, top), tl.where(visible, scores, LOWEST), values)
-    result = (total / norm[:, None]).to(out.dtype.element_ty)
-    out_tiles.store([head, m, 0], result.reshape(1, BM, D))
+            visible = visible & (key[None, :] > keys - queries - WINDOW + row[:, None])
+        scores = tl.where(visible, scores, LOWEST)
+        values = v_tiles.load([n, 0])
+        total, norm, top = _added((total, norm, top), scores, scale, values)
+    out_tiles.store([m, 0], (total / norm[:, None]).to(out.dtype.element_ty))
+    tl.store(logarithms + head * queries + row, top + tl.log2(norm), row < queries)
 
 
 @triton.jit
@@ -152,9 +165,10 @@ def decode(
         page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)
         offs = ((page * PAGE + key % PAGE) * kv_heads + kv_head)[:, None] * D + dim[None, :]
         visible = (key < length)[:, None]
-        scores = tl.dot(query, tl.load(k_cache + offs, visible, 0.0).T) * scale
+        scores = tl.dot(query, tl.load(k_cache + offs, visible, 0.0).T)
         scores = tl.where((key < length)[None, :], scores, LOWEST)
-        total, norm, top = _added((total, norm, top), scores, tl.load(v_cache + offs, visible, 0.0))
+        values = tl.load(v_cache + offs, visible, 0.0)
+        total, norm, top = _added((total, norm, top), scores, scale, values)
     _store_part(parts, (total, norm, top), row, inside, D)
 
 
@@ -205,8 +219,8 @@ def decode_mla(
         scores = tl.dot(latent_query, latent.T)
         rotary_key = tl.load(cache + offs + rotary[None, :], visible, 0.0)
         scores = tl.dot(rotary_query, rotary_key.T, scores)
-        scores = tl.where((key < length)[None, :], scores * scale, LOWEST)
-        total, norm, top = _added((total, norm, top), scores, latent)
+        scores = tl.where((key < length)[None, :], scores, LOWEST)
+        total, norm, top = _added((total, norm, top), scores, scale, latent)
     _store_part(parts, (total, norm, top), row, inside, D)
 
 

@@ -1,0 +1,197 @@
+"""`kernel tune`: designs of one kernel, priced, compiled and measured as far as this machine can.
+
+Shape legend: D designs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import shipped_table
+from perfatlas.lab.tune.chip import DATA, Chip, chip_of, rank_error
+from perfatlas.lab.tune.compiled import CompiledDesign, can_compile, compile_designs
+from perfatlas.lab.tune.kernels import KERNELS, SOURCE_FORMATS, Question
+from perfatlas.lab.tune.measured import CAREFUL, GpuTimes, MeasuredTime, deadline
+from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
+from perfatlas.lab.tune.selection import KEPT, Selection, relief, select
+from perfatlas.lab.tune.work import PricedDesigns, Work, price_designs, price_these
+from perfatlas.quantities import InfeasibleError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMPILED: Final = 24  # designs that are compiled, so that 16 are left
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """What is known of the designs of one kernel and shape."""
+
+    question: Question
+    chip: Chip
+    priced: PricedDesigns
+    selection: Selection
+    default: Mapping[str, int] | None
+    default_name: str
+    compiled: Mapping[int, CompiledDesign]  # by place of a design
+    measured: Mapping[int, MeasuredTime]
+    versions: Mapping[str, str]  # of the compiler
+    device: str = ""  # GPU that measured
+
+    @property
+    def order(self) -> list[int]:
+        """Places of kept designs, the fastest first: measured ones before others."""
+        times = self.priced.times.time_s_D
+        return sorted(
+            self.selection.kept,
+            key=lambda place: (
+                place not in self.measured,
+                self.measured[place].time_s if place in self.measured else float(times[place]),
+            ),
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the kept designs, the fastest first."""
+        found = []
+        for rank, place in enumerate(self.order, 1):
+            time_s = float(self.priced.times.time_s_D[place])
+            width = half_width(self.question.kernel)
+            made, timed = self.compiled.get(place), self.measured.get(place)
+            found.append(
+                {
+                    "rank": rank,
+                    **self.priced.designs.row(place),
+                    "default": place == self.selection.default,
+                    "time_s": time_s,
+                    "time_s_low": time_s * math.exp(-width),
+                    "time_s_high": time_s * math.exp(width),
+                    "blocks_per_sm": int(self.priced.times.blocks_per_sm_D[place]),
+                    **relief(self.priced, place, self.chip),
+                    "registers": made.registers if made else None,
+                    "measured_s": timed.time_s if timed and math.isfinite(timed.time_s) else None,
+                    "problem": (timed.problem if timed else "") or None,
+                }
+            )
+        return found
+
+
+def half_width(kernel: str) -> float:
+    """Return the half-width of ln(time) of a kernel, of its 90% interval."""
+    return float(shipped_table(DATA)["half_width"][kernel]["value"])
+
+
+def tune(
+    question: Question, *, keep: int = KEPT, compiles: bool = True, budget_s: float | None = None
+) -> Tuning:
+    """Return the designs of a kernel that are worth a measurement, with their times.
+
+    Args:
+        question: The kernel, its shape and where it runs.
+        keep: Most designs.
+        compiles: Whether designs are compiled where Triton is installed.
+        budget_s: Time to measure designs on the GPU of this machine [s]; None for no measurement.
+
+    Raises:
+        UnsupportedError: No kernel of the format or the device, or it cannot be measured here.
+        InfeasibleError: No design of the search space can be launched.
+    """
+    if question.number_format.name not in SOURCE_FORMATS:
+        raise UnsupportedError(
+            f"kernel tune has no kernels in format = {question.number_format.name}; use one of"
+            f" {', '.join(SOURCE_FORMATS)}"
+        )
+    chip = chip_of(question.device, question.number_format)
+    kernel = KERNELS[question.kernel]
+    timer = None if budget_s is None else GpuTimes(question, chip)
+    work = kernel.work(question, chip)
+    default, name = kernel.default(question, chip)
+    priced = price_designs(work, chip, [default] if default else [])
+    if not priced.legal_D.any():
+        reasons = "; ".join(f"{count} {reason}" for reason, count in priced.rejected.items())
+        raise InfeasibleError(
+            f"no design of {question.kernel} can be launched on {chip.name}: {reasons}"
+        )
+    compiled: dict[int, CompiledDesign] = {}
+    versions: Mapping[str, str] = {}
+    if compiles and can_compile():
+        first = select(priced, default, COMPILED)
+        designs = [priced.designs.row(place) for place in first.kept]
+        made, versions = compile_designs(question, designs, chip)
+        compiled = dict(zip(first.kept, made, strict=True))
+        priced = _as_compiled(work, chip, priced, compiled)
+    selection = select(priced, default, keep)
+    measured: dict[int, MeasuredTime] = {}
+    if timer is not None and budget_s is not None:
+        measured = _measured(timer, priced, selection, budget_s)
+        selection = replace(selection, kept=list(dict.fromkeys([*measured, *selection.kept])))
+    return Tuning(
+        question=question,
+        chip=chip,
+        priced=priced,
+        selection=selection,
+        default=default,
+        default_name=name,
+        compiled=compiled,
+        measured=measured,
+        versions=versions,
+        device=timer.device if timer else "",
+    )
+
+
+def _as_compiled(
+    work: Work, chip: Chip, priced: PricedDesigns, compiled: Mapping[int, CompiledDesign]
+) -> PricedDesigns:
+    """Return designs with the registers and shared memory that the compiler gave them.
+
+    Designs that spill, do not compile, or do not fit are illegal, and so are those that were not
+    compiled: they are slower by the model.
+    """
+    places = np.array(list(compiled))
+    reasons = dict(priced.rejected)
+    again = price_these(work, chip, priced.designs.at(places), list(compiled.values()))
+    time_s_D = np.full(len(priced.designs), np.inf)
+    time_s_D[places] = again.times.time_s_D
+    blocks_D = priced.times.blocks_per_sm_D.copy()
+    blocks_D[places] = again.times.blocks_per_sm_D
+    for made in compiled.values():
+        if made.problem:
+            reasons["does not compile"] = reasons.get("does not compile", 0) + 1
+        elif made.spilled_bytes:
+            reasons["spills as compiled"] = reasons.get("spills as compiled", 0) + 1
+    legal_D = np.isfinite(time_s_D)
+    if not legal_D.any():
+        return replace(priced, rejected=reasons)
+    times = replace(priced.times, time_s_D=time_s_D, blocks_per_sm_D=blocks_D)
+    return replace(priced, times=times, legal_D=legal_D, rejected=reasons)
+
+
+def _measured(
+    timer: GpuTimes, priced: PricedDesigns, selection: Selection, budget_s: float
+) -> dict[int, MeasuredTime]:
+    """Return the times of designs that were measured within a budget.
+
+    First the default and the first of the list; then what the measured ones make likely. The best
+    two and the default are measured once more, carefully, one after the other.
+    """
+    found: dict[int, MeasuredTime] = {}
+
+    def time_of(place: int) -> float:
+        found[place] = timer.time(priced.designs.row(place))
+        return found[place].time_s
+
+    sizes_DS = np.stack([np.log2(1.0 + column) for column in priced.designs.columns.values()], 1)
+    search = MeasuredSearch(
+        log_time_D=np.log(priced.times.time_s_D), sizes_DS=sizes_DS, spread=rank_error()["tile"]
+    )
+    first = [selection.default] if selection.default is not None else []
+    first += [place for place in selection.kept if place not in first]
+    search_measured(search, first[:4], time_of, deadline(0.8 * budget_s))
+    best = sorted(found, key=lambda place: found[place].time_s)[:2]
+    for place in dict.fromkeys([*first[:1], *best]):
+        if math.isfinite(found.get(place, MeasuredTime(time_s=math.inf)).time_s):
+            found[place] = timer.time(priced.designs.row(place), CAREFUL)
+    return found

@@ -1,0 +1,108 @@
+"""What `kernel tune` shows: the default first, then the designs that are worth measuring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report import charts, pages
+from perfatlas.report.text import format_value, printed_results
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VALUES: Final = ("time_s", "default_time_s", "gain", "library_time_s", "expected_regret")
+FIRST: Final = 8  # designs of a brief answer
+TITLES: Final = {  # of sizes of designs
+    "tile_m": "m",
+    "tile_n": "n",
+    "tile_k": "k",
+    **{name: name for name in ("group", "splits", "programs", "warps", "stages")},
+}
+
+
+def tune_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
+    """Return the designs of a kernel, or of all shapes."""
+    results = answer["results"]
+    several = "shapes" in results
+    shown = {name: value for name, value in results.items() if not isinstance(value, list)}
+    sections: list[pages.Section] = []
+    if several:
+        sections.append(_shapes(results["shapes"]))
+    sections += _designs(results["designs"], several=several)
+    rejected = {"designs": lambda row: f"{row['designs']:,}", "rejected for": "reason"}
+    table = pages.Table.of(results["rejected"], rejected, ("rejected for",))
+    sections.append(pages.Section(title="Rejected designs", blocks=[table], is_detail=True))
+    printed = printed_results(shown)
+    return pages.answer_page(
+        answer,
+        [
+            pages.Section(blocks=[pages.Values(all=printed, brief=printed)], on="terminal"),
+            *sections,
+        ],
+        lines=[] if several else _summary(results),
+        values=pages.key_values(results, VALUES, short=True),
+        reproduce=reproduce,
+        method="model of main loops, fitted to shipped configurations",
+        covered=answer["evidence"]["assumptions"][0],
+    )
+
+
+def _summary(results: Mapping[str, Any]) -> list[str]:
+    """Return what the framework takes, and what to do, in lines."""
+    lines = []
+    if results["default_time_s"] is not None:
+        lines.append(
+            f"default: {results['default_design']} ({results['default_from']}):"
+            f" {_time(results['default_time_s'])}"
+        )
+    lines.append(f"first design: {results['design']}: {_time(results['time_s'])}")
+    lines.append(results["tuning_advice"])
+    return lines
+
+
+def _shapes(rows: Sequence[Mapping[str, Any]]) -> pages.Section:
+    columns = {
+        "shape": "shape",
+        "kernel": "kernel",
+        "default": lambda row: _time(row["default_time_s"]),
+        "first design": "design",
+        "time": lambda row: _time(row["measured_s"] or row["time_s"]),
+        "gain": lambda row: "" if row["gain"] is None else f"{row['gain']:.2f}x",
+        "limiting unit": "limiting_unit",
+        "tuning_advice": "tuning_advice",
+    }
+    texts = ("shape", "kernel", "first design", "limiting unit", "tuning_advice")
+    return pages.Section(title="Shapes", blocks=[pages.Table.of(rows, columns, texts)])
+
+
+def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.Section]:
+    sizes = [name for name in TITLES if rows and any(name in row for row in rows)]
+    columns: dict[str, Any] = {"shape": "shape"} if several else {}
+    columns["rank"] = lambda row: f"{row['rank']}{' (default)' * row['default']}"
+    columns |= {TITLES[name]: lambda row, name=name: str(row.get(name, "")) for name in sizes}
+    columns |= {
+        "time": lambda row: _time(row["time_s"]),
+        "measured": lambda row: _time(row["measured_s"]),
+        "limiting unit": "limiting_unit",
+    }
+    if not any(row["measured_s"] for row in rows):
+        del columns["measured"]
+    texts = ("shape", "rank", "limiting unit")
+    full = pages.Table.of(rows, columns, texts)
+    bars = [
+        charts.Bar(f"design {row['rank']}", row["time_s"], _time(row["time_s"]))
+        for row in rows[:16]
+    ]
+    chart = charts.BarChart(bars, charts.Axis("time", "s"))
+    if several:
+        return [pages.Section(title="Designs", blocks=[full], is_detail=True)]
+    first = pages.Table.of(rows[:FIRST], columns, texts)
+    return [
+        pages.Section.charted("Designs", chart, full, on="page"),
+        pages.Section(blocks=[first], on="brief"),
+        pages.Section(blocks=[full], on="terminal", is_detail=True),
+    ]
+
+
+def _time(value: float | None) -> str:
+    return "" if value is None else format_value("time_s", value)
