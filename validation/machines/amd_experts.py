@@ -17,8 +17,7 @@ import numpy as np
 
 from perfatlas.files import content_hash
 from perfatlas.fitting import fit_cell, taken
-from perfatlas.fitting.cells import Cell, Range, Rows
-from perfatlas.fitting.cells.moe import POLICIES, RANGES as OF_TABLES
+from perfatlas.fitting.cells import EXPERT_POLICIES, EXPERT_RANGES, Cell, Range, Rows
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu import devices
@@ -40,7 +39,7 @@ MATRICES: Final = 3.0  # gate, up and down projection
 ONE_RANK: Final = ("ep", "moe_tp", "exchange_ranks", "ranks_per_token", "hot")
 UNREAD: Final = {"foreign_rows": 0.1, "overhead_expert_s": 0.1e-6}  # of one rank; no launches
 RANGES: Final = {
-    **OF_TABLES,
+    **EXPERT_RANGES,
     "efficiency_compute": Range(start=0.3, low=0.02, high=1.0),
     "overhead_launch_s": Range(start=10e-6, low=1e-6, high=100e-6),
 }
@@ -103,7 +102,7 @@ def expert_cells() -> tuple[Cell, ...]:
             physics=moe.moe_time_s,
             silicon=devices.silicon_row(resolve_system(DEVICE).device, format_name),
             ranges=RANGES,
-            grid=tuple({**UNREAD, "tile_policy": policy} for policy in POLICIES),
+            grid=tuple({**UNREAD, "tile_policy": policy} for policy in EXPERT_POLICIES),
             protocol=PROTOCOL,
         )
         for format_name in FORMATS

@@ -32,7 +32,7 @@ EARLIER: Final[Mapping[str, Mapping[str, tuple[str, tuple[str, ...]]]]] = {
     "vllm@tp": dict.fromkeys(("h100_sxm", "h200_sxm"), ("0.24.0", ("fp8_block",))),
 }
 
-RANGES: Final = {
+EXPERT_RANGES: Final = {
     "efficiency_compute": cell.Range(start=0.6, low=0.05, high=1.0),
     "efficiency_bandwidth": cell.Range(start=0.8, low=0.2, high=1.0),
     "overhead_launch_s": cell.Range(start=25e-6, low=1e-6, high=200e-6),
@@ -44,8 +44,8 @@ RANGES: Final = {
     "l2_fraction": cell.Range(start=0.6, low=0.1, high=2.0),
     "tile_policy": cell.Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
 }
-POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
-GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
+EXPERT_POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
+GRID: Final = tuple({"tile_policy": policy} for policy in EXPERT_POLICIES)
 PROTOCOL: Final = (
     "CUDA graph; the same weights every run; one rank's share of the experts; routing, both"
     " products and the combination inside, the exchange between ranks outside; the busiest rank"
@@ -86,7 +86,7 @@ def _cell(device: str, family: str, format_name: str, version: str | None = None
         load=partial(_load, device, family, format_name, version),
         physics=moe_time_s,
         silicon=cell.silicon_columns(device, format_name),
-        ranges=RANGES,
+        ranges=EXPERT_RANGES,
         grid=GRID,
         protocol=PROTOCOL,
     )
