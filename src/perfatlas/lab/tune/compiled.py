@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfatlas.lab.static import TritonRequest, compile_triton
+from perfatlas.lab.tune.designs import CompiledDesign
 from perfatlas.lab.tune.kernels import Question, compiled_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.tune.chip import Chip
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompiledDesign:
-    """What a compiler made of a design."""
-
-    registers: int | None = None  # of a thread
-    spilled_bytes: int = 0  # of a thread
-    shared_bytes: int | None = None  # of a block
-    problem: str = ""  # Why it does not compile
 
 
 def can_compile() -> bool:

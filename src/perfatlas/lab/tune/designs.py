@@ -52,6 +52,16 @@ class Designs:
         return int(np.argmax(same_D)) if same_D.any() else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompiledDesign:
+    """What a compiler made of a design."""
+
+    registers: int | None = None  # of a thread
+    spilled_bytes: int = 0  # of a thread
+    shared_bytes: int | None = None  # of a block
+    problem: str = ""  # Why it does not compile
+
+
 def space_of(kernel: str, target: str, also: Sequence[Mapping[str, int]] = ()) -> Designs:
     """Return all combinations of the sizes that a kernel is searched over, and some more designs.
 

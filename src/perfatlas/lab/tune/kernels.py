@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.kernels import LabKernel, lab_kernel
+from perfatlas.lab.kernels import LabKernel, lab_kernel, splits_of
 from perfatlas.lab.kernels.registry import Config
 from perfatlas.lab.tune.attention import AttentionPart
 from perfatlas.lab.tune.defaults import vllm_experts
@@ -138,6 +138,8 @@ def _shipped(
             sizes["stages"] = config.stages
         if question.kernel == "attention" and question.shape["q_len"] == 1:
             sizes["splits"] = 1
+        elif question.kernel == "attention":
+            sizes["roles"] = config.tile[5]
         return sizes, "the tile that perfatlas ships"
 
     return default
@@ -160,7 +162,12 @@ def _gemm_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None
         # w8a8_triton_block_scaled_mm of vLLM 0.32 without a file
         tile = {"bm": 64, "bn": 128, "bk": 128, "group": 32, "splits": 1, "warps": 4, "stages": 2}
         return tile, "vLLM 0.32 without a file for the shape"
-    return _shipped(("bm", "bn", "bk", "group", "splits", ""))(question, chip)
+    sizes, name = _shipped(("bm", "bn", "bk", "group", "splits", ""))(question, chip)
+    if sizes is not None:  # its launch splits K where tiles are few
+        shape = question.shape
+        tiles = -(-shape["m"] // sizes["bm"]) * -(-shape["n"] // sizes["bn"])
+        sizes["splits"] = splits_of(chip.sm_count, tiles, -(-shape["k"] // sizes["bk"]))
+    return sizes, name
 
 
 def _gemm_tile(design: Mapping[str, int], question: Question) -> tuple[Any, ...]:
@@ -204,7 +211,7 @@ def _attention_tile(design: Mapping[str, int], question: Question) -> tuple[Any,
     dim = question.shape["head_dim"]
     if question.shape["q_len"] == 1:
         return design["bm"], design["bn"], dim, PAGE
-    return design["bm"], design["bn"], dim, question.shape["causal"], 0, False
+    return design["bm"], design["bn"], dim, question.shape["causal"], 0, design["roles"]
 
 
 KERNELS: Final[Mapping[str, TunedKernel]] = {
