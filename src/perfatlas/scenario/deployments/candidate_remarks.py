@@ -39,7 +39,7 @@ UNSEEN_KINDS: Final = (
 SHARES: Final = "share a node with another"
 SPANS: Final = "span more nodes than its price assumes"
 OF_KERNELS: Final = (
-    "kernels have the parameters of those of language models: published networks are 13 to 32% off"
+    "kernels have the parameters of those of language models: published networks are 13 to 24% off"
     " in the median; recommenders, generated tokens and passes that wait for the host more"
     " (python -m validation networks)"
 )
