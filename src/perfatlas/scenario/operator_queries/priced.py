@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.inputs import OperatorInputs
 
 _DATA: Final = "data/attention_backward.toml"
+_SUSTAINED: Final = "data/energy/sustained_products.toml"
 
 
 class Passes(NamedTuple):
@@ -267,6 +268,7 @@ class PricedQueries:
                 texts += match.notes
             if inputs.clock_ratio > 1.0 and (clock := self._clock(c)).too_high()[0]:
                 texts.append(clock.note(0))
+            texts += filter(None, [self._sustained(c)])
             if isinstance(inputs, ConvInputs) and not operator_columns.is_depthwise(inputs):
                 texts.append(IMPLICIT_GEMM)
             if borrows_format(inputs, match):
@@ -290,6 +292,27 @@ class PricedQueries:
             self.system, readers | answer.format_readers(self._peak_format())
         )
         return tuple(texts)
+
+    def _sustained(self, c: int) -> str:
+        """Return what a product at the power limit takes for longer than in the tables, or ""."""
+        data, device, inputs = shipped_table(_SUSTAINED), self.system.device, self.inputs[c]
+        ratios = data["formats"].get(self.operator.compute_format)
+        fits = isinstance(inputs, GemmInputs) and device.architecture == data["architecture"]
+        changed = inputs.power_cap_w is not None or inputs.clock_ratio != 1.0
+        if not fits or ratios is None or changed or inputs.input_distribution == energy.ZEROS:
+            return ""
+        energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
+        power = energy.power_columns(self.devices, limits_w(self.inputs))
+        at_limit = power.on_w[c] + energy_j / self.prices.time_s_CO[c, 0] >= power.cap_w[c]
+        low, high = data["clock_ghz"]
+        return (
+            f"this product reaches the power limit: repeated for a second with random values, such"
+            f" products took {ratios[0]:.2f} (H100) and {ratios[1]:.2f} times (H200) as long as"
+            f" predicted in the median, at {low:g} to {high:g} GHz; the measured tables have runs"
+            " of milliseconds"
+            if at_limit
+            else ""
+        )
 
     def _clock(self, c: int) -> answer.LockedClocks:
         """Return the clock of a query and the power that it would take."""
