@@ -114,9 +114,14 @@ def _filter(size: Sizes, _: Choices) -> dict[str, Any]:
 
 
 def _join(size: Sizes, _: Choices) -> dict[str, Any]:
-    """Return an inner hash join: build on the smaller table, probe, pairs of row indices."""
-    rows, build, table = size["rows"], size["build_rows"], size["build_rows"] * SLOT_BYTES
-    pairs = 2.0 * INDEX_BYTES * size["selectivity"] * rows
+    """Return an inner hash join: build on the smaller table, probe, pairs of row indices.
+
+    Source: libcudf, cpp/src/join/join.cu, inner_join, for the choice of the table.
+    """
+    pairs = 2.0 * INDEX_BYTES * size["selectivity"] * size["rows"]
+    rows = np.maximum(size["rows"], size["build_rows"])
+    build = np.minimum(size["rows"], size["build_rows"])
+    table = build * SLOT_BYTES
     return {
         "algorithm": "hash_join",
         "cold_bytes": (rows + build) * size["key_bytes"] + pairs,

@@ -15,7 +15,8 @@ BOUND_MEMORY: Final = 1
 BOUND_NETWORK: Final = 2
 BOUND_LATENCY: Final = 3
 BOUND_HOST: Final = 4  # of steps, and of the pauses of a rebalance of experts
-# Arithmetic of partly empty output tiles that fill the device, where the roofline is memory.
+# What SMs compute beyond the minimum where the roofline is memory: partly empty output tiles that
+# fill the device, or instructions for each element of a sort or a join.
 BOUND_PADDING: Final = 5
 BOUND_NAMES: Final = ("compute", "memory", "network", "latency", "host")
 # Position in BOUND_NAMES of the name of each code: padded tiles are computed.

@@ -16,7 +16,8 @@ from perfatlas.machines.gpu.kernels.libraries import (
     library_time_s,
 )
 from perfatlas.measurements.calibrations import library_match, without_devices
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_MEMORY, BOUND_PADDING
+from perfatlas.quantities import UnsupportedError
 
 SILICON = SiliconRow(peak=50e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50e6)
 PARAMETERS = LibraryParameters(2e-6, 0.8, 0.5, 1.0, 0.0, 4.0, 32.0)
@@ -40,7 +41,7 @@ def test_passes_by_hand() -> None:
 def test_work_of_multiprocessors_by_hand() -> None:
     # 1e9 elements at a cycle and 5e8 accesses at 4: 3e9 cycles of 100 SMs at 2 GHz
     shape = NOTHING._replace(items=1e9, gathers=5e8, table_bytes=1e6)
-    assert price(shape) == (pytest.approx(15e-3), BOUND_LATENCY)
+    assert price(shape) == (pytest.approx(15e-3), BOUND_PADDING)
     # 1e12 FLOP at half of 50 TFLOP/s
     assert price(NOTHING._replace(flop=1e12)) == (pytest.approx(0.04), BOUND_COMPUTE)
 
@@ -73,6 +74,12 @@ def test_a_device_that_was_not_measured_has_a_wider_interval() -> None:
     assert lent.quantiles["q95"] > own.quantiles["q95"]
     assert "h100_sxm has no published scan" in lent.notes[-1]
     assert library_match(resolve_system("cpu").device, "scan") is None
-    foreign = library_match(resolve_system("mi300x").device, "scan")
+
+
+def test_a_vendor_without_rows() -> None:
+    foreign = library_match(resolve_system("mi300x").device, "gemm_fp32")
     assert foreign is not None
     assert foreign.other_vendor
+    assert library_match(resolve_system("mi300x").device, "scan") is None  # limited by cycles
+    with pytest.raises(UnsupportedError, match="no published times of libraries of Meta"):
+        library_match(resolve_system("mtia_300").device, "scan")

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfatlas.hardware import DEFAULT_KIND
 from perfatlas.machines.contract.machine import KernelChoice, find_machine
-from perfatlas.operators import take_candidates, with_fields
+from perfatlas.operators import LibraryKernel, take_candidates, with_fields
 from perfatlas.pricing import choose, following_clock, merge, take
+from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,6 +109,15 @@ def price_operators(
     return gather_operators(operators, devices, family=family, tier=tier).full()
 
 
+def _require_libraries(device: Device) -> None:
+    """Refuse a machine whose programs are scheduled by a compiler for networks."""
+    if device.kind != DEFAULT_KIND:
+        raise UnsupportedError(
+            f"{device.name} is a {device.kind} machine, for which no library of sorts, joins,"
+            " transforms and solvers is known; choose a GPU or a processor"
+        )
+
+
 def gather_operators(
     operators: Sequence[Operator],
     devices: DeviceColumns,
@@ -127,6 +138,10 @@ def gather_operators(
         UnsupportedError: A device does not multiply in a format, or no machine prices its kind.
         MissingDependencyError: Tier measured is used without the measured tables.
     """
+    calls = [operator for operator in operators if isinstance(operator, LibraryKernel)]
+    if any(call.name != "gemm" for call in calls):  # of a product, the format is refused
+        for device in devices.devices:
+            _require_libraries(device)
     kernels = KernelChoice(family, tier, silicon_version)
     if machine := _only_machine(devices):
         families = machine.gather(operators, devices, kernels)

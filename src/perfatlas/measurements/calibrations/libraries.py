@@ -20,6 +20,7 @@ from perfatlas.measurements.calibrations.matching import (
 )
 from perfatlas.measurements.calibrations.transfer import CPU
 from perfatlas.measurements.calibrations.user_folder import FIVE
+from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ _PARAMETERS: Final = (
     *("overhead_launch_s", "efficiency_bandwidth", "efficiency_compute", "cycles_per_item"),
     *("cycles_per_byte", "cycles_per_gather", "miss_bytes"),
 )
+_CYCLES: Final = ("cycles_per_item", "cycles_per_byte", "cycles_per_gather")
 _TEXTS: Final = (
     *("algorithm", "vendor", "operator", "libraries", "devices", "fitted", "data_hash", "sources"),
 )
@@ -71,12 +73,16 @@ def _library_rows() -> Mapping[tuple[str, str], Mapping[str, str]]:
 def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
     """Return the calibration of a library call on a device, None if there is none.
 
-    A device without published rows has the parameters of the others of its vendor, or of another
-    vendor. Its interval is that of devices left out of the fit, the wider side on both, as each
-    of few devices may be the faster or the slower one.
+    A device without published rows has the parameters of the others of its vendor, or shares of
+    the memory bandwidth and of the peak of another vendor; None where cycles of SMs count. Its
+    interval is that of devices left out of the fit, the wider side on both, as each of few devices
+    may be the faster or the slower one.
 
     Args:
         algorithm: radix_sort, scan, hash_join, ... as in `operators.LibraryKernel`.
+
+    Raises:
+        UnsupportedError: No library of its vendor is known.
 
     Source: data/library_kernels.csv; `validation.kernels.libraries`.
 
@@ -90,7 +96,14 @@ def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
     vendors = [vendor for name, vendor in rows if name == algorithm]
     if device.architecture == CPU or not vendors:
         return None
+    if device.vendor not in {vendor for _, vendor in rows}:
+        raise UnsupportedError(
+            f"{device.name}: no published times of libraries of {device.vendor} for this operator;"
+            " set tier = bound for its roofline"
+        )
     foreign = device.vendor not in vendors
+    if foreign and any(float(rows[algorithm, vendors[0]][name]) for name in _CYCLES):
+        return None  # cycles of one vendor's SMs say nothing about the units of another
     row = rows[algorithm, vendors[0] if foreign else device.vendor]
     devices, libraries, notes = row["devices"].split(), row["libraries"], []
     changed = [name for name in device.overridden if name.startswith(KERNEL_FIELDS)]

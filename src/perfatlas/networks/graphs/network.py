@@ -21,13 +21,15 @@ from perfatlas.networks.graphs.nodes import (
     COUNTED,
     KV_LENGTH,
     LEAST,
+    LIBRARY_CALLS,
     LOOKUPS,
+    MOST,
     OUTPUT,
     TARGET,
 )
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.sequence import sequence_nodes
-from perfatlas.operators import Gemm, Phase, Streaming, with_fields
+from perfatlas.operators import ACTIVATION_BYTES, Gemm, Phase, Streaming, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
@@ -434,6 +436,8 @@ class GraphNetwork(contract.Network):
             if "m" in size:
                 rows = size["m"] * size.get("groups", 1.0)
                 moved = size.get("read", rows * size["k"]) + rows * size["n"]
+            if node.kind in LIBRARY_CALLS:
+                moved = node.library_call(size).cold_bytes / ACTIVATION_BYTES
             elements.append(moved)
         return elements
 
@@ -475,7 +479,8 @@ class GraphNetwork(contract.Network):
                     f"{stated}: {where} = {expression.text} is {value:g}, not whole"
                 )
         try:
-            if not all(rules.are_kept(self.columns(batch)) for batch in (1.0, 2.0)):
+            kept = all(rules.are_kept(self.columns(batch)) for batch in (1.0, 2.0))
+            if not kept or any(node.kind in MOST for node in self.nodes):
                 _ = self.live_elements()  # which says why
         except InvalidSpecError as problem:
             if not stated:

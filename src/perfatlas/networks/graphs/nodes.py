@@ -79,6 +79,12 @@ LIBRARY_CALLS: Final[Mapping[str, Mapping[str, str]]] = {
     "solve": {"factorization": "lu", "format": "fp64"},
     **{kind: {} for kind in ("filter", "group_by", "histogram", "join")},
 }
+# What a size of such a call may not exceed, over its other sizes
+MOST: Final[Mapping[str, tuple[str, Expression]]] = {
+    "filter": ("selectivity", Expression("1")),
+    "group_by": ("groups", Expression("rows")),
+    "spmv": ("nonzeros", Expression("rows * columns")),
+}
 # Elements that a thread block of a kernel limited by memory bandwidth processes.
 # Source: pytorch aten/src/ATen/native/cuda/thread_constants.h, block_work_size: 128 threads of 4.
 BLOCK_ELEMENTS: Final = 512.0
@@ -144,6 +150,14 @@ class Node:
             if not LEAST.get(name, 0.0) <= low <= high < math.inf:
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
+        if self.kind in MOST:
+            name, limit = MOST[self.kind]
+            most = limit.of(sizes)
+            if np.any(sizes[name] > most):
+                raise InvalidSpecError(
+                    f"{self.kind}: {name} = {self.sizes[name].text} is {np.max(sizes[name]):g},"
+                    f" more than {limit.text} = {np.min(most):g}"
+                )
         if "row" in sizes and np.any(sizes["row"] > sizes.get("read", np.inf)):
             row, read = self.sizes["row"].text, self.sizes["read"].text
             raise InvalidSpecError(
@@ -165,6 +179,10 @@ class Node:
             pairs = size["sequences"] * size["num_heads"] * size["q_len"] * size["kv_len"]
             return 4.0 * size["count"] * pairs * size["head_dim"]
         return 2.0 * size["count"] * size["write"] * size["taps"] if "taps" in size else 0.0
+
+    def library_call(self, sizes: Mapping[str, Any]) -> operators.LibraryKernel:
+        """Return the call of a library with its sizes, as `values` returns them."""
+        return operators.library_kernel(self.kind, sizes, LIBRARY_CALLS[self.kind])
 
     def operator(
         self, name: str, formats: ModelFormats, phase: operators.Phase, columns: Mapping[str, Any]
@@ -205,8 +223,7 @@ class Node:
                 exchanges_heads=True,
             )
         if self.kind in LIBRARY_CALLS:
-            call = operators.library_kernel(self.kind, size, LIBRARY_CALLS[self.kind])
-            return operators.with_fields(call, **shared)
+            return operators.with_fields(self.library_call(size), **shared)
         # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
         if self.kind == GROUP_NORM:

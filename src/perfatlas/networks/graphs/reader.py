@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import files
@@ -9,7 +10,15 @@ from perfatlas.formats import get_format
 from perfatlas.networks.contract import CheckpointFormats
 from perfatlas.networks.dimensions import MAX_PARAMETERS
 from perfatlas.networks.graphs.network import MAX_SIZE, GraphNetwork, Limit
-from perfatlas.networks.graphs.nodes import BATCH, KINDS, KV_LENGTH, SIZES, TARGET, Node
+from perfatlas.networks.graphs.nodes import (
+    BATCH,
+    KINDS,
+    KV_LENGTH,
+    LIBRARY_CALLS,
+    SIZES,
+    TARGET,
+    Node,
+)
 from perfatlas.networks.graphs.training import STEPS
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import Expression, InvalidSpecError, did_you_mean, repr_for_error
@@ -162,7 +171,7 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     if stored := fields.pop("format", ""):
         source = f"{origin}: format = {stored}"
         fields["checkpoint"] = CheckpointFormats(gemm_format=get_format(stored).name, source=source)
-    network = GraphNetwork(hidden_size=1, vocab_size=0, **fields)
+    network = _per_item(GraphNetwork(hidden_size=1, vocab_size=0, **fields))
     names = {BATCH, *network.sizes}
     for name, length in network.lengths.items():
         if name in names:
@@ -187,6 +196,21 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{origin}: {problem}") from None
     return network.with_parts()
+
+
+def _per_item(network: GraphNetwork) -> GraphNetwork:
+    """Return a query plan that reads no batch with operators that run once per item of a batch."""
+    reads = {name for length in network.lengths.values() for name in length.names}
+    reads |= {name for node in network.nodes for name in node.names}
+    if BATCH in reads or not any(node.kind in LIBRARY_CALLS for node in network.nodes):
+        return network
+    return replace(
+        network,
+        nodes=tuple(
+            replace(node, count=Expression(f"{BATCH} * ({node.count.text})"))
+            for node in network.nodes
+        ),
+    )
 
 
 def _check_names(expression: Expression, names: set[str], where: str) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.hardware import DEFAULT_KIND, resolve_system
 from perfatlas.operators import LibraryKernel, library_kernel
 from perfatlas.quantities import InfeasibleError, Rule, UnsupportedError
 from perfatlas.scenario.fields import InputFields, number_columns
@@ -145,26 +144,12 @@ def library_columns(name: str, inputs: Sequence[LibraryInputs]) -> LibraryKernel
         name: A key of `LIBRARIES`.
         inputs: The queries (C).
     """
-    require_processor(resolve_system(inputs[0].system).device)
     query = LIBRARIES[name]
     size = number_columns(inputs, query.sizes)
     if "columns" in size:
         size["columns"] = np.where(np.isnan(size["columns"]), size["rows"], size["columns"])
     choice = {key: str(getattr(inputs[0], key)) for key in query.choices}
     return library_kernel(name, size, choice, plain_format=half_format(inputs[0].system))
-
-
-def require_processor(device: Device) -> None:
-    """Refuse a machine on which no library of these operators runs.
-
-    Raises:
-        UnsupportedError: Its programs are scheduled by a compiler for networks.
-    """
-    if device.kind != DEFAULT_KIND:
-        raise UnsupportedError(
-            f"{device.name} is a {device.kind} machine, for which no library of this operator is"
-            " known; choose a GPU or a processor"
-        )
 
 
 def too_large(operator: LibraryKernel, device: Device) -> dict[int, PerfatlasError]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas import operators
 from perfatlas.machines.gpu.declarations import KernelShape, OperatorKernels, kernel_time, named
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, BOUND_PADDING
 
 if TYPE_CHECKING:
     from perfatlas.machines.gpu.declarations import CalibrationKey, Columns
@@ -69,10 +69,10 @@ def library_time_s(
     launch_s = shape.launches * parameters.overhead_launch_s
     body_s = max(memory_s, processed_s, multiplied_s)
     code = BOUND_MEMORY
-    if launch_s > body_s or processed_s == body_s > memory_s:
+    if launch_s > body_s:
         code = BOUND_LATENCY
-    elif multiplied_s == body_s:
-        code = BOUND_COMPUTE
+    elif body_s > memory_s:
+        code = BOUND_PADDING if processed_s == body_s else BOUND_COMPUTE
     return launch_s + body_s, code
 
 
