@@ -33,6 +33,10 @@ def gemm(system: str, **fields: Any) -> Any:  # noqa: ANN401 - results
     return perfatlas.kernel_gemm(system=system, n=8192, k=8192, **{"m": 4096, **fields}).results
 
 
+def stencil(system: str) -> Any:  # noqa: ANN401 - results, with the share of the peak
+    return perfatlas.kernel_op("stencil", system=system, width=2**24).results
+
+
 def reduced(system: str, gpus: int, op: str = "all_reduce", size: int = 2**26) -> Any:  # noqa: ANN401 - results
     fields: dict[str, Any] = {"op": op, "bytes": size, "gpus": gpus}
     return perfatlas.collective(system=system, **fields).results
@@ -102,6 +106,9 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
     "fp8 operators": (lambda s: gemm(s, format="fp8_block"),),
     "fp4 operators": (lambda s: gemm(s, format="nvfp4"),),
     "int8 operators": (lambda s: gemm(s, format="int8"),),
+    "fp32 operators": (lambda s: gemm(s, format="fp32"),),
+    "fp64 operators": (lambda s: gemm(s, format="fp64"),),
+    "fp64_vector operators": (stencil,),
     "attention": (
         lambda s: perfatlas.kernel_attention(system=s, phase="prefill", **HEADS).results,
         lambda s: perfatlas.kernel_attention(system=s, batch=64, **HEADS).results,
@@ -156,7 +163,9 @@ WHOLE = (
     "weight_offload and kv_offload",
 )
 CHIP = "chip cost"  # which the units of a chip change too
-FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
+FORMATS = tuple(
+    f"{name} operators" for name in ("fp16", "fp8", "fp4", "int8", "fp32", "fp64", "fp64_vector")
+)
 OTHER = {
     "device.vendor": "AMD",
     "device.architecture": "hopper",
@@ -175,6 +184,7 @@ ELSEWHERE = {  # where the base does not state or read them
     "device.calibration_relative": ("gh200", "h100_sxm"),
     "device.l2": ("h200_sxm", "30 MB"),
     "device.tdp": ("h200_sxm", "350W"),  # a higher one changes nothing
+    "device.peak.fp64_vector": ("h200_sxm", "30 TFLOP/s"),
     "device.matrix_units": ("lpu", "2"),
     "device.flop_per_clock_per_unit": ("lpu", "51200"),
     "device.stream_bytes_per_clock": ("lpu", "1000"),

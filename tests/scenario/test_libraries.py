@@ -145,3 +145,16 @@ def test_a_join_builds_on_the_smaller_table() -> None:
         for fields in (small, swapped)
     ]
     assert times[0] == pytest.approx(times[1])
+
+
+def test_what_tensor_cores_do_not_multiply_has_the_peak_of_vector_units() -> None:
+    shares = {}
+    for name, fields in {
+        "stencil": {"width": 2**27},
+        "fft": {"width": 4096, "batch": 4096, "format": "fp64"},
+        "spmv": {"rows": 10**6, "nonzeros": 10**7},
+        "solve": {"n": 1024, "batch": 100},
+    }.items():
+        found = perfatlas.kernel_op(name, system="h100_sxm", **fields).results
+        shares[name] = found["flop_per_s"] / found["peak_share"]
+    assert shares == pytest.approx(dict.fromkeys(shares, 33.5e12) | {"solve": 66.9e12})

@@ -10,7 +10,7 @@ from perfatlas.files import Field, Flag, Number, Text, Value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
+FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp64_vector", "fp8", "fp4", "int8")
 # Formats computed by the matrix units; their dense peaks scale with the units' width.
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
 LINK_KINDS: Final = (
@@ -165,8 +165,14 @@ def identity(*architectures: str) -> dict[str, SpecField]:
         "device.peak.bf16": _peak("bf16", *OPERATORS, *DESIGNS),
         "device.peak.fp16": _peak("fp16", "fp16 operators"),
         "device.peak.tf32": _peak("tf32"),
-        "device.peak.fp32": _peak("fp32"),
-        "device.peak.fp64": _peak("fp64"),
+        "device.peak.fp32": _peak("fp32", "fp32 operators"),
+        "device.peak.fp64": _peak("fp64", "fp64 operators", "fp64_vector operators"),
+        "device.peak.fp64_vector": optional(
+            number(
+                "fp64 peak of the vector units, where tensor cores have a higher one",
+                *(("flop_per_s", "FLOP/s"), (1e8, 1e20), "fp64_vector operators"),
+            )
+        ),
         "device.peak.fp8": _peak("fp8", "fp8 operators"),
         "device.peak.fp4": _peak("fp4", "fp4 operators"),
         "device.peak.int8": _peak("int8", "int8 operators"),

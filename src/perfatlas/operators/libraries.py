@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Choices = Mapping[str, str]
 
 PRECISION_BYTES: Final = {"fp32": 4.0, "fp64": 8.0}
+# Whose peak limits what tensor cores do not multiply; products of factorizations they do
+VECTOR_FORMATS: Final = {"fp32": "fp32", "fp64": "fp64_vector"}
 SECTOR_BYTES: Final = (
     32.0  # of one random access. Source: CUDA C++ Programming Guide, memory accesses
 )
@@ -156,6 +158,7 @@ def _spmv(size: Sizes, choice: Choices) -> dict[str, Any]:
     matrix = nonzeros * (width + INDEX_BYTES) + rows * (width + INDEX_BYTES)
     return {
         "algorithm": "csr_spmv",
+        "format": VECTOR_FORMATS[choice["format"]],
         "flop": 2.0 * nonzeros,
         "cold_bytes": matrix + np.minimum(vector, nonzeros * width),
         "items": nonzeros,
@@ -174,6 +177,7 @@ def _stencil(size: Sizes, choice: Choices) -> dict[str, Any]:
     taps = 1.0 + 2.0 * dimensions * size["radius"]
     plane = np.where(size["depth"] > 1.0, size["width"] * size["height"], size["width"])
     return {
+        "format": VECTOR_FORMATS[choice["format"]],
         "flop": 2.0 * taps * points * size["steps"],
         "cold_bytes": 2.0 * points * width,
         "items": points * size["steps"],
@@ -194,6 +198,7 @@ def _fft(size: Sizes, choice: Choices) -> dict[str, Any]:
     lengths = [np.log2(np.maximum(size[name], 1.0)) for name in ("width", "height", "depth")]
     passes = sum(np.ceil(length / held) for length in lengths)
     return {
+        "format": VECTOR_FORMATS[choice["format"]],
         "flop": share * 5.0 * total * sum(lengths),
         "cold_bytes": share * 2.0 * total * element,
         "moved_bytes": share * 2.0 * total * element * np.maximum(passes, 1.0),
@@ -280,6 +285,10 @@ def library_kernel(
         name=name,
         phase=Phase.PREFILL,
         count=np.ones_like(cold),
-        format=choice.get("format", plain_format),
-        **{"algorithm": name, **columns, **traffic},
+        **{
+            "algorithm": name,
+            "format": choice.get("format", plain_format),
+            **columns,
+            **traffic,
+        },
     )

@@ -155,10 +155,11 @@ def device_peak(device: Device, format_name: str) -> float:
     if tensor_peak not in peaks:
         if stated.substitute_peak in peaks:
             return peaks[stated.substitute_peak]
+        needed = (stated.arithmetic and stated.substitute_peak) or tensor_peak
         of_products = {number_format.tensor_peak for number_format in formats().values()}
         supported = ", ".join(sorted(of_products & peaks.keys())) or "no format"
         raise UnsupportedError(
-            f"{device.name} does not multiply in {tensor_peak}, as format {format_name!r} needs;"
+            f"{device.name} does not multiply in {needed}, as format {format_name!r} needs;"
             f" it multiplies in {supported}"
             " (weight-only formats nvfp4_wo and mxfp4 use bf16, int8_wo and int4_wo bf16 or fp16)"
         )

@@ -69,11 +69,12 @@ class SiliconRows:
         Operators that multiply nothing name bf16 for all 16-bit elements; a device without it
         reads them in fp16. Its products in bf16 are refused before.
         """
-        peak = get_format(format_name, arithmetic=True).tensor_peak
+        stated = get_format(format_name, arithmetic=True)
+        peak, substitute = stated.tensor_peak, stated.substitute_peak
         if peak not in self._first:
             self._first[peak] = len(self.rows)
             for device in self.devices:
-                if peak in device.peak_flop_per_s:
+                if peak in device.peak_flop_per_s or substitute in device.peak_flop_per_s:
                     self.rows.append(silicon_row(device, format_name))
                 elif peak == "bf16" and "fp16" in device.peak_flop_per_s:
                     self.rows.append(silicon_row(device, "fp16"))

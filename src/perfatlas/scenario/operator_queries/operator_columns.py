@@ -65,6 +65,11 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> operators.Operator:
     """Return matrix products of one format as an operator over candidates."""
     number_format = format_of(inputs[0].format, arithmetic=True)
     if number_format.arithmetic:
+        if number_format.substitute_peak:
+            raise UnsupportedError(
+                f"format = {number_format.name}: products run at the peak of"
+                f" {number_format.substitute_peak}; set format = {number_format.substitute_peak}"
+            )
         choice = {"format": number_format.name}
         size = number_columns(inputs, GEMM_SIZES)
         return operators.library_kernel("gemm", size, choice)
