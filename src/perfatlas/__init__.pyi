@@ -2454,8 +2454,8 @@ def kernel_design_gemm(
         m: Rows of the activations: tokens.
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
-        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
-            tensor cores uses fp16. Default: bf16.
+        format: Number format of the arithmetic; fp8 means fp8_static. `kernel gemm` also takes
+            fp64 and fp32, which BLAS libraries multiply. Default: bf16.
         groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
             the experts on a GPU. Default: 1.
         tile_m: Rows of the tile: of queries, or of the output. Default: that of the best known
@@ -2508,8 +2508,8 @@ def kernel_gemm(
         m: Rows of the activations: tokens.
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
-        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
-            tensor cores uses fp16. Default: bf16.
+        format: Number format of the arithmetic; fp8 means fp8_static. `kernel gemm` also takes
+            fp64 and fp32, which BLAS libraries multiply. Default: bf16.
         groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
             the experts on a GPU. Default: 1.
         group_sizes: Rows of the groups: all m, or cut at random points with m in the mean. Each

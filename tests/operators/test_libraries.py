@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.operators import LibraryKernel, library_kernel
 
-GRID: dict[str, float] = {"width": 512, "height": 512, "depth": 512, "radius": 1, "steps": 1}
+GRID: dict[str, float] = {"width": 512, "height": 512, "depth": 512, "radius": 1}
 CUBE: dict[str, float] = {"width": 512, "height": 512, "depth": 512, "batch": 1}
 SOLVED: dict[str, float] = {"n": 64, "batch": 10, "right_hand_sides": 1}
 

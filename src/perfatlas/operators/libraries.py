@@ -120,10 +120,9 @@ def _join(size: Sizes, _: Choices) -> dict[str, Any]:
 
     Source: libcudf, cpp/src/join/join.cu, inner_join, for the choice of the table.
     """
-    pairs = 2.0 * INDEX_BYTES * size["selectivity"] * size["rows"]
     rows = np.maximum(size["rows"], size["build_rows"])
     build = np.minimum(size["rows"], size["build_rows"])
-    table = build * SLOT_BYTES
+    table, pairs = build * SLOT_BYTES, 2.0 * INDEX_BYTES * size["selectivity"] * rows
     return {
         "algorithm": "hash_join",
         "cold_bytes": (rows + build) * size["key_bytes"] + pairs,
@@ -168,19 +167,16 @@ def _spmv(size: Sizes, choice: Choices) -> dict[str, Any]:
 
 
 def _stencil(size: Sizes, choice: Choices) -> dict[str, Any]:
-    """Return a star stencil: each point is read and written once where the cache holds its planes.
-
-    Several steps of one pass compute the halo of their tiles again, in shared memory.
-    """
+    """Return one step of a star stencil: points are read once where the cache holds their planes."""
     width, points = PRECISION_BYTES[choice["format"]], _points(size)
     dimensions = sum(np.where(size[name] > 1.0, 1.0, 0.0) for name in ("width", "height", "depth"))
     taps = 1.0 + 2.0 * dimensions * size["radius"]
     plane = np.where(size["depth"] > 1.0, size["width"] * size["height"], size["width"])
     return {
         "format": VECTOR_FORMATS[choice["format"]],
-        "flop": 2.0 * taps * points * size["steps"],
+        "flop": 2.0 * taps * points,
         "cold_bytes": 2.0 * points * width,
-        "items": points * size["steps"],
+        "items": points,
         "gathers": np.where(dimensions > 1.0, 2.0 * size["radius"] * points * width, 0.0)
         / SECTOR_BYTES,
         "table_bytes": (2.0 * size["radius"] + 1.0) * plane * width,

@@ -343,7 +343,7 @@ def _library_call(name: str) -> Callable[[dict[str, Any], str, float], Operator]
             further = {"columns": rows, "nonzeros": rows * size["per_row"]}
         elif name == "stencil":
             further = {"width": rows, "height": rows} | dict.fromkeys(
-                ("depth", "radius", "steps"), np.ones(1)
+                ("depth", "radius"), np.ones(1)
             )
         elif name in ("hash_join", "group_by"):
             further |= {"key_bytes": KEY_BYTES, "selectivity": np.ones(1)}

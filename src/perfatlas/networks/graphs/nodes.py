@@ -65,9 +65,9 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "group_by": {"rows": "", "groups": "", "key_bytes": "8", "value_bytes": "8"},
     "histogram": {"rows": "", "bins": "256", "value_bytes": "4"},
     "spmv": {"rows": "", "columns": "rows", "nonzeros": ""},
-    "stencil": {"width": "", "height": "1", "depth": "1", "radius": "1", "steps": "1"},
+    "stencil": {"width": "", "height": "1", "depth": "1", "radius": "1"},
     "fft": {"width": "", "height": "1", "depth": "1", "batch": "1"},
-    "solve": {"n": "", "batch": "1", "right_hand_sides": "1"},
+    "solve": {"n": "", "batch": "1", "right_hand_sides": "0"},
 }
 KINDS: Final = tuple(SIZES)
 # Calls of libraries, with keys and values as in databases

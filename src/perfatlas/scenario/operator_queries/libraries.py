@@ -88,10 +88,13 @@ class SpmvInputs(LibraryInputs, SpmvShape):
     rules: ClassVar[Sequence[Rule[Columns]]] = (
         *LibraryInputs.rules,
         Rule(
+            lambda c: ~c.is_set("columns") & (c.numbers("nonzeros") > c.numbers("rows") ** 2),
+            "nonzeros = {nonzeros} exceeds the elements of the matrix: rows = columns = {rows}",
+        ),
+        Rule(
             lambda c: (
-                c.numbers("nonzeros")
-                > c.numbers("rows")
-                * np.where(c.is_set("columns"), c.numbers("columns"), c.numbers("rows"))
+                c.is_set("columns")
+                & (c.numbers("nonzeros") > c.numbers("rows") * c.numbers("columns"))
             ),
             "nonzeros = {nonzeros} exceeds the elements of the matrix: rows = {rows}, columns ="
             " {columns}",
@@ -129,7 +132,7 @@ LIBRARIES: Final[Mapping[str, LibraryQuery]] = {
     "join": LibraryQuery(JoinInputs, ("rows", "build_rows", "key_bytes", "selectivity")),
     "group_by": LibraryQuery(GroupByInputs, ("rows", "groups", "key_bytes", "value_bytes")),
     "spmv": LibraryQuery(SpmvInputs, ("rows", "columns", "nonzeros"), ("pattern", "format")),
-    "stencil": LibraryQuery(StencilInputs, (*_GRID, "radius", "steps"), ("format",)),
+    "stencil": LibraryQuery(StencilInputs, (*_GRID, "radius"), ("format",)),
     "fft": LibraryQuery(FftInputs, (*_GRID, "batch"), ("signal", "format")),
     "solve": LibraryQuery(
         SolveInputs, ("n", "batch", "right_hand_sides"), ("factorization", "format")

@@ -92,7 +92,6 @@ class StencilShape:
     """A star stencil on a grid."""
 
     radius: Annotated[int, Number(at_least=1, at_most=64)] = 1
-    steps: Annotated[int, Number(at_least=1, at_most=64)] = 1
     format: Precision = "fp64"
 
 
@@ -112,5 +111,5 @@ class SolveShape:
     n: Annotated[Size, Row("Rows and columns of each matrix.", common=True)]
     batch: Size = 1
     factorization: Literal["lu", "cholesky"] = "lu"
-    right_hand_sides: SizeOrZero = 1
+    right_hand_sides: SizeOrZero = 0
     format: Precision = "fp64"

@@ -55,7 +55,15 @@ class GemmShape:
     m: Size
     n: Size
     k: Size
-    format: Format = "bf16"
+    format: Annotated[
+        Format,
+        Row(
+            "Number format of the arithmetic; fp8 means fp8_static. `kernel gemm` also takes fp64"
+            " and fp32, which BLAS libraries multiply.",
+            elsewhere=("dtype", "precision"),
+            common=True,
+        ),
+    ] = "bf16"
     groups: Size = 1
 
 
