@@ -91,7 +91,7 @@ BY_HAND: list[tuple[str, dict[str, float], dict[str, str], dict[str, float]]] = 
         "gemm",
         {"m": 2, "n": 3, "k": 4, "groups": 5},
         {"format": "fp64"},
-        {"flop": 240, "cold_bytes": 5 * (8 + 12 + 6) * 8},
+        {"flop": 240, "cold_bytes": 5 * (8 + 12 + 6) * 8, "tiles": 5},
     ),
 ]
 

@@ -150,12 +150,37 @@ def test_a_join_builds_on_the_smaller_table() -> None:
 
 def test_what_tensor_cores_do_not_multiply_has_the_peak_of_vector_units() -> None:
     shares = {}
-    for name, fields in {
+    asked: dict[str, dict[str, Any]] = {
         "stencil": {"width": 2**27},
         "fft": {"width": 4096, "batch": 4096, "format": "fp64"},
         "spmv": {"rows": 10**6, "nonzeros": 10**7},
         "solve": {"n": 1024, "batch": 100},
-    }.items():
+    }
+    for name, fields in asked.items():
         found = perfatlas.kernel_op(name, system="h100_sxm", **fields).results
         shares[name] = found["flop_per_s"] / found["peak_share"]
     assert shares == pytest.approx(dict.fromkeys(shares, 33.5e12) | {"solve": 66.9e12})
+
+
+OUTSIDE: list[tuple[str, str, dict[str, Any], str]] = [
+    ("histogram", "b200_sxm", {"rows": 10**8, "bins": 257}, "8,388,608 bytes of a table"),
+    ("filter", "b200_sxm", {"rows": 1000}, "65,536 to 268,435,456 elements"),
+    ("stencil", "h200_sxm", {"width": 4096, "height": 4096}, "0 random accesses"),
+    ("solve", "h100_sxm", {"n": 16384}, "256 to 4,096 kernels or steps"),
+]
+
+
+@pytest.mark.parametrize(("name", "system", "fields", "told"), OUTSIDE)
+def test_calls_outside_the_published_ones_are_uncertain(
+    name: str, system: str, fields: dict[str, Any], told: str
+) -> None:
+    answer = perfatlas.kernel_op(name, system=system, **fields)
+    found = answer.results
+    assert any(told in warning for warning in answer.warnings)
+    assert found["time_s_high"] >= 2.0 * found["time_s"] * (1.0 - 1e-9)
+    assert found["time_s_low"] <= max(found["time_s"] / 2.0, found["bound_time_s"]) * (1.0 + 1e-9)
+
+
+def test_calls_inside_the_published_ones_have_no_warning_of_their_size() -> None:
+    answer = perfatlas.kernel_op("stencil", system="h200_sxm", width=2**27)
+    assert not any("extrapolated" in warning for warning in answer.warnings)

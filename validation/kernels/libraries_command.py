@@ -32,5 +32,8 @@ def libraries(
     if write:
         write_fits()
     rows = [{**row, "on": len(row["devices"].split())} for row in scores()]
+    errors = ("mean_error", "median_error", "p90_error")
+    none = dict.fromkeys(errors)  # of a fit with as many parameters as rows, which meets any row
+    rows = [row | none if row["rows"] <= row["parameters"] else row for row in rows]
     titles = {"scores": "published times of libraries by algorithm"}
     return print_results("libraries", {"scores": rows}, {"scores": SCORES}, titles, json=json)

@@ -48,6 +48,11 @@ PANEL: Final = (
 )
 
 
+# Rows and columns of the smallest output tiles of a product outside the formats of engines: fewer
+# tiles than SMs leave SMs idle. Source: assumption; larger tiles, or sums divided over SMs, differ.
+TILE: Final = 64.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class LibraryKernel(Operator):
     """One call of a library, such as a sort, a hash join or a sparse product."""
@@ -63,6 +68,7 @@ class LibraryKernel(Operator):
     gathers: FloatArray  # Random accesses to a table (C,)
     table_bytes: FloatArray  # Size of that table (C,) [bytes]
     launches: FloatArray  # Kernels, or steps of a kernel, that wait for each other (C,)
+    tiles: FloatArray  # Output tiles of a product; without bound for other calls (C,)
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -100,13 +106,16 @@ def _reduce(size: Sizes, _: Choices) -> dict[str, Any]:
 
 
 def _histogram(size: Sizes, _: Choices) -> dict[str, Any]:
-    """Return a histogram in shared memory; with many bins, atomics go to the L2 cache."""
+    """Return a histogram in shared memory; with many bins, atomics go to the L2 cache.
+
+    There each thread block has its own bins, which are cleared and added up.
+    """
     bins_bytes = size["bins"] * INDEX_BYTES
     return {
         "cold_bytes": size["rows"] * size["value_bytes"] + bins_bytes,
         "items": size["rows"],
         "gathers": np.where(size["bins"] > SHARED_BINS, size["rows"], 0.0),
-        "table_bytes": bins_bytes,
+        "table_bytes": np.where(size["bins"] > SHARED_BINS, bins_bytes, 0.0),
     }
 
 
@@ -142,7 +151,7 @@ def _group_by(size: Sizes, _: Choices) -> dict[str, Any]:
         "cold_bytes": (size["rows"] + groups) * row,
         "items": size["rows"],
         "gathers": np.where(groups > SHARED_GROUPS, size["rows"], 0.0),
-        "table_bytes": groups * (SLOT_BYTES + row),
+        "table_bytes": np.where(groups > SHARED_GROUPS, groups * (SLOT_BYTES + row), 0.0),
     }
 
 
@@ -167,7 +176,7 @@ def _spmv(size: Sizes, choice: Choices) -> dict[str, Any]:
 
 
 def _stencil(size: Sizes, choice: Choices) -> dict[str, Any]:
-    """Return one step of a star stencil: points are read once where the cache holds their planes."""
+    """Return one step of a star stencil: points are read once where the cache holds planes."""
     width, points = PRECISION_BYTES[choice["format"]], _points(size)
     dimensions = sum(np.where(size[name] > 1.0, 1.0, 0.0) for name in ("width", "height", "depth"))
     taps = 1.0 + 2.0 * dimensions * size["radius"]
@@ -230,6 +239,7 @@ def _gemm(size: Sizes, choice: Choices) -> dict[str, Any]:
         "flop": 2.0 * size["groups"] * m * n * k,
         "cold_bytes": size["groups"] * (m * k + k * n + m * n) * width,
         "items": size["groups"] * m * n,
+        "tiles": size["groups"] * np.ceil(m / TILE) * np.ceil(n / TILE),
     }
 
 
@@ -277,6 +287,7 @@ def library_kernel(
     cold = traffic["cold_bytes"]
     columns = dict.fromkeys(("flop", "gathers", "table_bytes"), 0.0 * cold)
     columns |= {"moved_bytes": cold, "launches": 0.0 * cold + _LAUNCHES}
+    columns["tiles"] = 0.0 * cold + np.inf
     return LibraryKernel(
         name=name,
         phase=Phase.PREFILL,

@@ -20,8 +20,8 @@ from perfatlas.operators import BOUND_COMPUTE, BOUND_MEMORY, BOUND_PADDING
 from perfatlas.quantities import UnsupportedError
 
 SILICON = SiliconRow(peak=50e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50e6)
-PARAMETERS = LibraryParameters(2e-6, 0.8, 0.5, 1.0, 0.0, 4.0, 32.0)
-NOTHING = LibraryShape(*[0.0] * len(LibraryShape._fields))
+PARAMETERS = LibraryParameters(2e-6, 0.8, 0.5, 1.0, 0.0, 4.0, 0.0, 32.0)
+NOTHING = LibraryShape(*[0.0] * 7, np.inf)
 
 
 def price(shape: LibraryShape, parameters: LibraryParameters = PARAMETERS) -> tuple[Any, int]:
@@ -53,12 +53,25 @@ def test_a_table_beyond_the_cache_is_read_from_memory() -> None:
     assert price(shape, free) == (pytest.approx(7.5e-3), BOUND_MEMORY)
 
 
+def test_a_product_of_few_tiles_leaves_multiprocessors_idle() -> None:
+    # 1e12 FLOP of 20 tiles on 100 SMs: a fifth of half of 50 TFLOP/s
+    shape = NOTHING._replace(flop=1e12, tiles=20.0)
+    assert price(shape) == (pytest.approx(0.2), BOUND_COMPUTE)
+
+
+def test_threads_wait_for_what_they_miss() -> None:
+    # 2 ms of elements, then 1e9 accesses of which 3/4 load 32 bytes, 7.5 ms
+    shape = NOTHING._replace(items=4e8, gathers=1e9, table_bytes=200e6)
+    free = PARAMETERS._replace(cycles_per_gather=0.0)
+    assert price(shape, free) == (pytest.approx(9.5e-3), BOUND_MEMORY)
+
+
 @settings(deadline=None)
 @given(st.floats(1e3, 1e10), st.floats(1.0, 10.0), st.floats(0.0, 1e9), st.floats(1.0, 1e10))
 def test_more_work_never_takes_less_time(
     cold: float, passes: float, gathers: float, table: float
 ) -> None:
-    shape = LibraryShape(0.0, cold, passes * cold, cold / 4.0, gathers, table, passes)
+    shape = LibraryShape(0.0, cold, passes * cold, cold / 4.0, gathers, table, passes, np.inf)
     more = shape._replace(moved_bytes=2.0 * shape.moved_bytes, table_bytes=2.0 * table)
     assert price(more)[0] >= price(shape)[0] * (1.0 - 1e-12)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         kernel_families, load_calibrations, read_calibrations, shipped_cell, user_calibrations,
     )
     from perfatlas.measurements.calibrations.libraries import (
-        LIBRARY, lent_width, library_match,
+        EXTRAPOLATED, LIBRARY, RANGED, lent_width, library_match, outside_rows,
     )
     from perfatlas.measurements.calibrations.matching import (
         ANY_KERNEL, ENGINE_TRANSFERS, CalibrationMatch, as_substitute, engine_transfers,

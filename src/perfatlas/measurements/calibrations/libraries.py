@@ -31,9 +31,17 @@ LIBRARY: Final = "library"  # calibration operator
 _DATA: Final = "data/library_kernels.csv"
 _PARAMETERS: Final = (
     *("overhead_launch_s", "efficiency_bandwidth", "efficiency_compute", "cycles_per_item"),
-    *("cycles_per_byte", "cycles_per_gather", "miss_bytes"),
+    *("cycles_per_byte", "cycles_per_gather", "cycles_per_table_byte", "miss_bytes"),
 )
 _CYCLES: Final = ("cycles_per_item", "cycles_per_byte", "cycles_per_gather")
+# Sizes of a call, as `operators.LibraryKernel` has them, whose range in the rows is kept
+RANGED: Final[Mapping[str, str]] = {
+    "items": "elements of all passes",
+    "gathers": "random accesses",
+    "table_bytes": "bytes of a table or of planes",
+    "launches": "kernels or steps one after another",
+}
+EXTRAPOLATED: Final = 2.0  # at least half to twice the time outside. Source: assumption
 _TEXTS: Final = (
     *("algorithm", "vendor", "operator", "libraries", "devices", "fitted", "data_hash", "sources"),
 )
@@ -62,6 +70,30 @@ def lent_width(width: float, devices: int) -> float:
         (0.4, 0.25, 1.0)
     """
     return max(width, min(width * (1.0 + 1.0 / max(devices - 1, 1)), _ONE_DEVICE))
+
+
+def outside_rows(match: CalibrationMatch, sizes: Mapping[str, float]) -> str:
+    """Return in which sizes a call differs from all published ones of its algorithm, or "".
+
+    Args:
+        match: Of `library_match`.
+        sizes: Sizes by name, as `RANGED` has them; 0 of what the call has not.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> from perfatlas.measurements.calibrations import library_match, outside_rows
+        >>> match = library_match(resolve_system("b200_sxm").device, "filter")
+        >>> outside_rows(match, {"items": 1000.0})
+        'published calls have 65,536 to 268,435,456 elements of all passes, this one 1,000'
+    """
+    row = _library_rows()[match.calibration.format, match.calibration.family]
+    found = []
+    for name, size in sizes.items():
+        least, most = (float(row[f"{end}_{name}"]) for end in ("least", "most"))
+        if size > 0.0 and not least <= size <= most:
+            between = f"{least:,.0f} to {most:,.0f}" if least < most else f"{least:,.0f}"
+            found.append(f"{between} {RANGED[name]}, this one {size:,.0f}")
+    return f"published calls have {'; '.join(found)}" if found else ""
 
 
 @cache
@@ -111,7 +143,8 @@ def library_match(device: Device, algorithm: str) -> CalibrationMatch | None:
     own = seen and not changed
     number = {name: float(value) for name, value in row.items() if name not in _TEXTS and value}
     residuals = {name: number[name] for name in FIVE}
-    width, quantiles = _FEW_ROWS if own else _ONE_DEVICE, residuals
+    known = own and number["rows"] > number["parameters"]
+    width, quantiles = _FEW_ROWS if known else _ONE_DEVICE, residuals
     apart = max(-number.get("left_out_q05", 0.0), number.get("left_out_q95", 0.0))
     if apart:
         width = 0.0 if own else lent_width(apart, len(devices))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import LibraryKernel, library_kernel
+from perfatlas.measurements.calibrations import EXTRAPOLATED, RANGED, outside_rows
+from perfatlas.operators import LibraryKernel, library_kernel, with_fields
 from perfatlas.quantities import InfeasibleError, Rule, UnsupportedError
 from perfatlas.scenario.fields import InputFields, number_columns
 from perfatlas.scenario.resolution import half_format
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import Device
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields import Columns
 
@@ -153,6 +156,29 @@ def library_columns(name: str, inputs: Sequence[LibraryInputs]) -> LibraryKernel
         size["columns"] = np.where(np.isnan(size["columns"]), size["rows"], size["columns"])
     choice = {key: str(getattr(inputs[0], key)) for key in query.choices}
     return library_kernel(name, size, choice, plain_format=half_format(inputs[0].system))
+
+
+def extrapolation(operator: LibraryKernel, match: CalibrationMatch, c: int) -> str:
+    """Return in which size a call lies outside the published ones, or ""."""
+    sizes = {name: float(np.ravel(getattr(operator, name))[c]) for name in RANGED}
+    outside = outside_rows(match, sizes)
+    return outside and f"{match.calibration.data_version}: {outside}; the time is extrapolated"
+
+
+def widened(prices: PricedOperators, operator: LibraryKernel) -> PricedOperators:
+    """Return prices with wider intervals for calls outside the published ones."""
+    matches = [prices.matches[m] if m >= 0 else None for m in prices.match_CO[:, 0].tolist()]
+    outside_C = [
+        match is not None and bool(extrapolation(operator, match, c))
+        for c, match in enumerate(matches)
+    ]
+    factor_CO = np.where(outside_C, EXTRAPOLATED, 1.0)[:, None]
+    low_s_CO = np.minimum(prices.low_s_CO, prices.time_s_CO / factor_CO)
+    return with_fields(
+        prices,
+        low_s_CO=np.maximum(low_s_CO, prices.bound_s_CO),
+        high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO * factor_CO),
+    )
 
 
 def too_large(operator: LibraryKernel, device: Device) -> dict[int, PerfatlasError]:

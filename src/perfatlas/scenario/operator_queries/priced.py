@@ -266,6 +266,7 @@ class PricedQueries:
             texts += filter(None, [answer.other_vendors_note([match.foreign_device])])
             if isinstance(self.operator, LibraryKernel):
                 texts += match.notes
+                texts += filter(None, [libraries.extrapolation(self.operator, match, c)])
             if inputs.clock_ratio > 1.0 and (clock := self._clock(c)).too_high()[0]:
                 texts.append(clock.note(0))
             texts += filter(None, [self._sustained(c)])
@@ -360,6 +361,7 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
     prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained, own)
     if isinstance(operator, LibraryKernel):
         problems |= libraries.too_large(operator, system.device)
+        prices = libraries.widened(prices, operator)
     prices = price_of(prices, forward_passes(first))
     if find_schedule(system.device) is not None:
         # constants of whole steps contain engines and hosts: alone, it may run at its roofline

@@ -25,6 +25,7 @@ class LibraryShape(NamedTuple):
     gathers: float
     table_bytes: float
     launches: float
+    tiles: float
 
 
 class LibraryParameters(NamedTuple):
@@ -36,6 +37,7 @@ class LibraryParameters(NamedTuple):
     cycles_per_item: float  # of one SM, for each element of each pass
     cycles_per_byte: float  # of one SM, for what a pass reads and writes
     cycles_per_gather: float  # of one SM, for each random access
+    cycles_per_table_byte: float  # of one SM, to clear its private tables and add them up
     miss_bytes: float  # loaded for an access that misses the cache: a sector, or its share of one
 
 
@@ -47,8 +49,9 @@ def library_time_s(
 
     Source:
         Own model: kernels that follow each other, and the longest of what memory moves, what SMs
-        process and what they multiply. Passes after the first find in the last-level cache what
-        fits there, and random accesses miss it as far as their table exceeds it.
+        process and what they multiply, to which SMs without an output tile add nothing. Passes
+        after the first find in the last-level cache what fits there. Random accesses miss it as far
+        as their table exceeds it, and threads wait for what they miss.
 
     Limits:
         One parameter set for all devices, of keys that are spread evenly: repeated keys collide in
@@ -57,23 +60,25 @@ def library_time_s(
     hot = 1.0 / (1.0 + (shape.cold_bytes / silicon.l2) ** HOT_SHARPNESS)
     streamed = shape.cold_bytes + (1.0 - hot) * max(shape.moved_bytes - shape.cold_bytes, 0.0)
     misses = shape.gathers * max(1.0 - silicon.l2 / max(shape.table_bytes, 1.0), 0.0)
-    streamed += misses * parameters.miss_bytes
-    memory_s = streamed / (parameters.efficiency_bandwidth * silicon.bandwidth)
+    bytes_per_s = parameters.efficiency_bandwidth * silicon.bandwidth
+    memory_s, missed_s = streamed / bytes_per_s, misses * parameters.miss_bytes / bytes_per_s
     cycles = shape.items * parameters.cycles_per_item
     cycles += shape.moved_bytes * parameters.cycles_per_byte
     cycles += shape.gathers * parameters.cycles_per_gather
+    cycles += shape.table_bytes * parameters.cycles_per_table_byte
     processed_s = cycles / (silicon.sm_count * silicon.clock)
     multiplied_s = 0.0
     if shape.flop > 0.0:
-        multiplied_s = shape.flop / (parameters.efficiency_compute * silicon.peak)
+        busy = min(shape.tiles / silicon.sm_count, 1.0)
+        multiplied_s = shape.flop / (parameters.efficiency_compute * silicon.peak * busy)
     launch_s = shape.launches * parameters.overhead_launch_s
-    body_s = max(memory_s, processed_s, multiplied_s)
+    longest_s = max(memory_s, processed_s, multiplied_s)
     code = BOUND_MEMORY
-    if launch_s > body_s:
+    if launch_s > longest_s + missed_s:
         code = BOUND_LATENCY
-    elif body_s > memory_s:
-        code = BOUND_PADDING if processed_s == body_s else BOUND_COMPUTE
-    return launch_s + body_s, code
+    elif longest_s > max(memory_s, missed_s):
+        code = BOUND_PADDING if processed_s == longest_s else BOUND_COMPUTE
+    return launch_s + longest_s + missed_s, code
 
 
 def _key(operator: operators.LibraryKernel) -> CalibrationKey:
