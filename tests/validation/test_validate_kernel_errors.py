@@ -75,5 +75,6 @@ def test_topics_keep_their_errors() -> None:
     assert {chosen for *_, chosen in CHOSEN} <= {row["apart"] for row in results["apart"]}
     scored = sum(row["rows"] for row in results["topics"] + results["apart"])
     assert scored == sum(not row["reason"] for row in results["rows"])
-    assert set(bias) == {"moe_fp8", "block_fp8", "mxfp4", "tensorrt"}
-    assert all(abs(value) < 0.5 for value in bias.values())
+    most = {"moe_fp8": 0.05, "block_fp8": 0.8, "mxfp4": 0.15, "tensorrt": 0.1}
+    assert set(bias) == set(most)
+    assert all(abs(bias[topic]) < limit for topic, limit in most.items())
