@@ -6,8 +6,9 @@ import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfatlas.lab.static import TritonRequest, compile_triton
+from perfatlas.lab.static import Kernel, TritonRequest, compile_triton, disassembled
 from perfatlas.lab.tune.kernels import Question, compiled_kernel
+from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ class CompiledDesign:
     spilled_bytes: int = 0  # of a thread
     shared_bytes: int | None = None  # of a block
     problem: str = ""  # Why it does not compile
+    kernel: Kernel | None = None  # With its instructions, where nvdisasm is there
 
 
 def can_compile() -> bool:
@@ -61,12 +63,33 @@ def compile_designs(
         if one.problem or not one.kernels:
             made.append(CompiledDesign(problem=one.problem or "nothing was compiled"))
             continue
-        kernel_facts = one.kernels[0]
+        kernel_facts = disassembled(one, [])[0]
         made.append(
             CompiledDesign(
                 registers=kernel_facts.registers,
                 spilled_bytes=kernel_facts.spills_bytes or 0,
                 shared_bytes=kernel_facts.shared_memory_bytes,
+                kernel=kernel_facts,
             )
         )
     return made, found[0].versions if found else {}
+
+
+def compiled_kernel_of(question: Question, design: Mapping[str, int], chip: Chip) -> Kernel:
+    """Return one design as Triton compiles it, with its instructions.
+
+    Args:
+        question: The kernel.
+        design: Its tile and options.
+        chip: Where.
+
+    Raises:
+        MissingDependencyError: Triton is not installed.
+        UnsupportedError: The design does not compile.
+    """
+    made = compile_designs(question, [design], chip)[0][0]
+    if made.kernel is None:
+        raise UnsupportedError(
+            f"{question.kernel} does not compile for {chip.target}: {made.problem}"
+        )
+    return made.kernel

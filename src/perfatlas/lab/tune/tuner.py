@@ -17,6 +17,7 @@ from perfatlas.lab.tune.compiled import CompiledDesign, can_compile, compile_des
 from perfatlas.lab.tune.kernels import KERNELS, SOURCE_FORMATS, Question
 from perfatlas.lab.tune.measured import CAREFUL, GpuTimes, MeasuredTime, deadline
 from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
+from perfatlas.lab.tune.object_time import compiler_loss
 from perfatlas.lab.tune.selection import KEPT, Selection, relief, select
 from perfatlas.lab.tune.work import PricedDesigns, Work, price_designs, price_these
 from perfatlas.quantities import InfeasibleError, UnsupportedError
@@ -61,6 +62,10 @@ class Tuning:
             time_s = float(self.priced.times.time_s_D[place])
             width = half_width(self.question.kernel)
             made, timed = self.compiled.get(place), self.measured.get(place)
+            loss = None
+            if made and made.kernel and made.kernel.instructions:
+                designed = [demand.at(place) for demand in self.priced.demands]
+                loss = compiler_loss(made.kernel, designed, self.question.device)
             found.append(
                 {
                     "rank": rank,
@@ -72,6 +77,9 @@ class Tuning:
                     "blocks_per_sm": int(self.priced.times.blocks_per_sm_D[place]),
                     **relief(self.priced, place, self.chip),
                     "registers": made.registers if made else None,
+                    "compiled_time_s": loss.compiled_s if loss else None,
+                    "compiler_loss": loss.ratio if loss else None,
+                    "compiler_loss_from": "; ".join(loss.causes) or None if loss else None,
                     "measured_s": timed.time_s if timed and math.isfinite(timed.time_s) else None,
                     "problem": (timed.problem if timed else "") or None,
                 }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 VALUES: Final = ("time_s", "default_time_s", "gain", "library_time_s", "expected_regret")
 FIRST: Final = 8  # designs of a brief answer
+LOSS: Final = 1.02
 TITLES: Final = {  # of sizes of designs
     "tile_m": "m",
     "tile_n": "n",
@@ -83,10 +84,13 @@ def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.
     columns |= {
         "time": lambda row: _time(row["time_s"]),
         "measured": lambda row: _time(row["measured_s"]),
+        "compiler loss": lambda row: _loss(row["compiler_loss"]),
         "limiting unit": "limiting_unit",
     }
     if not any(row["measured_s"] for row in rows):
         del columns["measured"]
+    if not any(_loss(row["compiler_loss"]) for row in rows):
+        del columns["compiler loss"]
     texts = ("shape", "rank", "limiting unit")
     full = pages.Table.of(rows, columns, texts)
     bars = [
@@ -102,6 +106,11 @@ def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.
         pages.Section(blocks=[first], on="brief"),
         pages.Section(blocks=[full], on="terminal", is_detail=True),
     ]
+
+
+def _loss(ratio: float | None) -> str:
+    """Return the time of a design as compiled over that as designed, where it is longer."""
+    return f"{ratio:.2f}x" if ratio and ratio > LOSS else ""
 
 
 def _time(value: float | None) -> str:
