@@ -1,4 +1,4 @@
-"""Print the figures of docs/kernels.md: errors of the kernels, registers and spills by target.
+"""Print the table of docs/kernels.md: errors of the kernels, registers by target, speeds.
 
 It needs PyTorch and Triton: `.venv-kernels/bin/python benchmarks/kernel_table.py` after
 `make test-kernels`.
@@ -14,7 +14,7 @@ from perfatlas.lab.static import Compilation, run_tool
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the table."""
     code, output, messages = run_tool([sys.executable, "-m", "perfatlas.lab.kernels.numerics"])
     if code:
         sys.exit(messages)
@@ -22,21 +22,26 @@ def main() -> None:
     for row in map(json.loads, output.splitlines()):
         worst = errors.setdefault(row["kernel"], {})
         worst[row["format"]] = max(row["error"], worst.get(row["format"], 0.0))
-    print("| kernel | writes | largest error by format |\n|---|---|---|")
-    for name, kernel in lab_kernels().items():
-        text = ", ".join(f"{kind} {error:.1e}" for kind, error in errors[name].items())
-        print(f"| `{name}` | {kernel.computes} | {text} |")
     targets = list(next(iter(lab_kernels().values())).configs)
-    print(f"\n| kernel | {' | '.join(targets)} |\n|---|{'---|' * len(targets)}")
+    names = ["kernel", "writes", "largest error by format", *targets, "on an H100"]
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
     for name, kernel in lab_kernels().items():
-        cells = []
+        error = ", ".join(f"{kind} {error:.1e}" for kind, error in errors[name].items())
+        registers = []
         for row in inspect_kernel(kernel, Compilation()).rows:
-            mma = sorted({one.partition(".")[0] for one in row["mma"] or ()})
-            short = ", ".join(one.removeprefix("v_").rsplit("_bf16", 1)[0] for one in mma)
-            cells.append(
-                f"{row['registers']}, {row['spills_bytes']}" + (f", {short}" if short else "")
-            )
-        print(f"| `{name}` | {' | '.join(cells)} |")
+            if row["spills_bytes"]:
+                sys.exit(f"{name} spills on {row['target']}")
+            registers.append(str(row["registers"]))
+        shares = [
+            f"{one['library_s'] / one['time_s']:.2f} of {one['library']}"
+            for one in kernel.measured
+            if "library" in one and not one.get("earlier")
+        ]
+        time = ", ".join(shares) or ("alone" if kernel.measured else "not measured")
+        if any(one.get("earlier") for one in kernel.measured):
+            time = "not measured since its last change"
+        cells = [f"`{name}`", kernel.computes, error, *registers, time]
+        print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

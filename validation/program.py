@@ -111,6 +111,11 @@ COMMANDS: Final = (
         run="kernels.design_command:design",
     ),
     Command(
+        name="tuning",
+        help="Designs of kernels against shipped configurations, winners and exhaustive tunings.",
+        run="kernels.tuning_command:tuning",
+    ),
+    Command(
         name="outside",
         help="Published measurements of all scales that nothing is fitted to.",
         run="serving.outside_command:outside",

@@ -18,6 +18,7 @@ from perfatlas.verbs.estimate import (
 )
 from perfatlas.verbs.goodput import FleetRun as FleetRun, StrategyFrontier as StrategyFrontier
 from perfatlas.verbs.kernel import kernel_op as kernel_op
+from perfatlas.verbs.kernel_tune import kernel_tune as kernel_tune
 from perfatlas.verbs.plan import FleetPlan as FleetPlan, fleet_plan as fleet_plan
 from perfatlas.verbs.report import write_report as write_report
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
@@ -70,6 +71,7 @@ __all__ = [
     "kernel_inspect",
     "kernel_moe",
     "kernel_op",
+    "kernel_tune",
     "max_request_rate",
     "max_sessions",
     "model_import",

@@ -20,6 +20,7 @@ from perfatlas.verbs.collective import collective
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_spares
+from perfatlas.verbs.kernel_tune import kernel_tune
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import max_request_rate, max_sessions, required_replicas, simulate
@@ -49,6 +50,10 @@ def _operator(name: str) -> Callable[..., Any]:
     return signature_of(f"kernel op {name}")(partial(kernel.kernel_op, name))
 
 
+def _tuning(name: str) -> Callable[..., Any]:
+    return signature_of(f"kernel tune {name}".rstrip())(partial(kernel_tune, name))
+
+
 DAY_S: Final = 86400.0
 MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 SERVED: Final[dict[str, Any]] = {**MODEL, "isl": 256, "osl": 8, "num_requests": 40}
@@ -70,6 +75,22 @@ OPERATORS: Final = {
        for name in ("norm", "softmax", "embedding")},
     "collective": Question(
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
+}  # fmt: skip
+ROWS: Final = {"system": "h100_sxm", "tokens": 64, "width": 4096}
+TUNINGS: Final = {
+    name: Question(_tuning(name), asked)
+    for name, asked in {
+        "gemm": {"system": "h100_sxm", "m": 16, "n": 4096, "k": 4096},
+        "grouped_gemm": {
+            "system": "h100_sxm", "tokens": 96, "hidden": 2048, "intermediate": 768,
+            "experts": 128, "top_k": 8, "format": "fp8"},
+        "attention": {
+            "system": "h100_sxm", "phase": "decode", "batch": 16, "kv_len": 4096, "num_heads": 32,
+            "num_kv_heads": 8},
+        "norm": ROWS,
+        "all_reduce": {**ROWS, "gpus": 8},
+        "": {"model": MODEL["model"], "system": "h100_sxm", "batch": 16},
+    }.items()
 }  # fmt: skip
 ESTIMATES: Final = {
     "estimate of a graph": Question(
@@ -209,6 +230,7 @@ SHORTEST: Final = {
         f"kernel op {name}": OPERATORS[name]
         for name in ("conv", "norm", "softmax", "embedding", "elementwise")
     },
+    **{f"kernel tune {name}".rstrip(): one for name, one in TUNINGS.items()},
     "collective": OPERATORS["collective"],
     "estimate": ESTIMATES["static"],
     "simulate": SIMULATIONS["one pool"],
@@ -246,7 +268,15 @@ COMPARED: Final = {
         compare, {"model": "resnet-50", "system": "h100_sxm", "systems": ["h200_sxm"]}
     ),
 }
-_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS, **COMPARED}
+_LISTED: Final = {
+    **OPERATORS,
+    **{f"tune {name}": one for name, one in TUNINGS.items()},
+    **ESTIMATES,
+    **SIMULATIONS,
+    **GOODPUT,
+    **OF_ROWS,
+    **COMPARED,
+}
 OF_FILES: Final = Question(fleet_schedule, {})
 ASKED: Final = {**_LISTED, **dict(_declared([*_LISTED.values(), OF_FILES]))}
 INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})

@@ -41,7 +41,7 @@ OWN_TILES: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
         "gemm",
         {"bm": 128, "bn": 256, "bk": 64, "group": 8, "splits": 1, "warps": 8, "stages": 3},
     ),
-    "prefill_attention": ("attention", {"bm": 128, "bn": 128, "warps": 8, "stages": 2}),
+    "prefill_attention": ("attention", {"bm": 128, "bn": 128, "roles": 0, "warps": 8, "stages": 2}),
     "residual_norm": ("norm", {"bm": 1, "warps": 8}),
 }
 SHAPES: Final = (

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import ast
+import csv
 import importlib.util
 import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from perfatlas.verbs.kernel import kernel_design_gemm
 
 MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
 needs_triton = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+ROOT = Path(__file__).parents[3]
 TARGETS = ["sm_90", "sm_100", "sm_103", "sm_120", "gfx942", "gfx950"]
 KERNELS = list(lab_kernels())
 # Matrix instructions of each target in PTX or AMD assembly, and kernels that need them.
@@ -96,6 +99,18 @@ def test_budgets_by_hand() -> None:
     assert over_budget({"registers": 101, "spills_bytes": None}, config)[0].startswith("101 reg")
 
 
+def test_measured_times_are_those_of_the_measurement() -> None:
+    path = ROOT / "measurements/h100_sxm/2026-11-26_bench_run/kernels.csv"
+    with path.open(encoding="utf-8") as table:
+        times_s = {(row["case"], row["kernel"]): row["time_s"] for row in csv.DictReader(table)}
+    records = [one for kernel in lab_kernels().values() for one in kernel.measured]
+    assert len(records) == 8
+    for one in records:
+        assert one["time_s"] == float(times_s[one["case"], "perfatlas"])
+        if "library" in one:
+            assert one["library_s"] == float(times_s[one["case"], one["library"]])
+
+
 def test_designs_are_those_of_kernel_design() -> None:
     device, shape = resolve_system("h100_sxm").device, {"m": 8192, "n": 8192, "k": 8192}
     tile = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 3}
@@ -159,14 +174,41 @@ def test_registers_and_spills(name: str, compiled: dict[tuple[str, str], Compile
 
 
 @needs_triton
+def test_inspection_names_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (
+        ("gemm", "183 us, 0.96 of torch"),
+        ("attention", "not measured; an earlier source: prefill_attention"),
+        ("attention_delta", "not measured"),
+    ):
+        assert main(["kernel", "inspect", name, "--target", "sm_90"]) == 0
+        assert text in " ".join(capsys.readouterr().out.split()).replace("µs", "us")
+
+
+@needs_triton
 def test_copies_and_roles(compiled: dict[tuple[str, str], Compiled]) -> None:
     for target in ("sm_90", "sm_100", "sm_103", "sm_120"):
         assert "cp.async.bulk.tensor" in compiled["gemm", target].texts["ptx"]
     specialized = [("gemm", "sm_100"), *(("attention", target) for target in TARGETS[:3])]
+    specialized += [("attention_dkdv", "sm_90"), ("attention_dq", "sm_90")]
     for pair in specialized:
         assert "setmaxnreg" in compiled[pair].texts["ptx"], pair
     stores = re.findall(r"st\.global\S*\.v4", compiled["rms_norm", "sm_90"].texts["ptx"])
     assert len(stores) > 0  # 16 bytes of each thread
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["attention", "attention_dkdv", "attention_dq"])
+def test_second_warp_group_of_sm_90_moves_its_rows_once(
+    name: str, compiled: dict[tuple[str, str], Compiled]
+) -> None:
+    # Triton 3.9 moves ranges, and scalars that are coordinates of descriptors, to its rows
+    text = compiled[name, "sm_90"].texts["ttgir"]
+    producer, *groups = re.split(r"\n +partition\d+\(", text)
+    assert "warp_specialize" in producer
+    assert len(groups) == 2
+    moved = re.findall(r"(%\w+) = arith\.addi %\w+, %c64_i32", groups[1])
+    assert moved
+    assert not [one for one in moved if re.search(rf"tt\.splat {re.escape(one)}\b", groups[1])]
 
 
 @needs_triton

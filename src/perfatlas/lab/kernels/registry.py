@@ -35,6 +35,21 @@ FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}
 FNUZ_TARGETS: Final = ("gfx942",)
 
 
+MIN_STEPS: Final = 8  # of the main loop in a split
+MAX_SPLITS: Final = 16
+
+
+def splits_of(programs: int, tiles: int, steps: int) -> int:
+    """Return the splits of K of a product: those that fill idle SMs, each with some steps.
+
+    Args:
+        programs: Blocks that run at once.
+        tiles: Of the output.
+        steps: Of the main loop of a tile.
+    """
+    return max(1, min(programs // tiles, steps // MIN_STEPS, MAX_SPLITS))
+
+
 def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:
     """Return the facts of a kernel on targets, by default on all that it has a tile for.
 
@@ -56,6 +71,7 @@ def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:
         return inspection
     for row in inspection.rows:
         row["warnings"] += over_budget(row, kernel.configs[row["target"]])
+        row["measured"] = [one for one in kernel.measured if one["target"] == row["target"]]
     return inspection
 
 
@@ -111,6 +127,8 @@ class LabKernel:
     shapes: tuple[Mapping[str, Any], ...]  # Shapes that are checked in the interpreter
     interpreted: Config  # Tile of the interpreter
     configs: Mapping[str, Config]  # Tiles and budgets by target
+    # Times on a GPU by target and case, and those of a library; `earlier`: of the source before
+    measured: tuple[Mapping[str, Any], ...]
 
     @property
     def path(self) -> Path:
@@ -207,6 +225,7 @@ def _kernel(row: Mapping[str, Any]) -> LabKernel:
         shapes=tuple(row["shapes"]),
         interpreted=Config(tile=tuple(row["interpreted"])),
         configs=configs,
+        measured=tuple(row.get("measured", ())),
     )
 
 

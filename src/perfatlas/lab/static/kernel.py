@@ -67,5 +67,5 @@ class Compiled:
     command: str = ""  # or call
     versions: Mapping[str, str] = field(default_factory=dict)
     cubins: tuple[bytes, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)  # ptx, ttir, amdgcn
+    texts: Mapping[str, str] = field(default_factory=dict)  # ptx, ttir, ttgir, amdgcn
     problem: str = ""  # Why it does not compile

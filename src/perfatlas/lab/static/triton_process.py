@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WAVE = 64  # lanes of a wave of CDNA GPUs
 WARP = 32
-PRODUCTS = ("ttir", "ptx", "cubin", "amdgcn")
+PRODUCTS = ("ttir", "ttgir", "ptx", "cubin", "amdgcn")
 
 
 def main(folder: Path) -> None:

@@ -72,7 +72,7 @@ def _read(
     """Return the products of a request."""
     kernels: list[Kernel] = []
     cubins: list[bytes] = []
-    texts = dict.fromkeys(("ttir", "ptx", "amdgcn"), "")
+    texts = dict.fromkeys(("ttir", "ttgir", "ptx", "amdgcn"), "")
     for row in made["kernels"]:
         files = {path.suffix[1:]: path for path in folder.glob(f"{row['file']}.*")}
         written = {kind: files[kind].read_text("utf-8") for kind in texts if kind in files}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.tune.registry import registry_demands
     from perfatlas.lab.tune.selection import tile_classes
     from perfatlas.lab.tune.tables import launch_table, source_text
-    from perfatlas.lab.tune.tuner import Tuning, tune
+    from perfatlas.lab.tune.tuner import Tuning, half_width, tune
     from perfatlas.lab.tune.work import expert_layer, price_designs
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

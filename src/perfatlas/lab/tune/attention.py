@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.lab.tune import loop
-from perfatlas.lab.tune.products import LANES, MMA_ROWS, asynchronous_mma
+from perfatlas.lab.tune.products import LANES, MMA_ROWS, WARPGROUP, asynchronous_mma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.lab.tune.chip import Chip
     from perfatlas.lab.tune.designs import Designs
+    from perfatlas.lab.tune.loop import Array
 
+COPYING_REGISTERS: Final = 32  # of a thread that copies, where warps have roles
 FP32_PER_SCORE: Final = 4.5  # scale and maximum, subtraction, sum, conversion, rescaled output
 
 
@@ -48,8 +50,8 @@ class AttentionPart:
             FlashAttention-2 (arXiv 2307.08691): one pass over the keys of each tile of queries.
 
         Limits:
-            Products and softmax of a block of threads do not overlap, as in Triton without warp
-            specialization; other blocks of the SM hide it.
+            Products and softmax of a block do not overlap without roles of warps; other blocks of
+            the SM hide it. Halves of tensor memory are not counted.
         """
         c, width, dim = chip.loop, self.element_bytes, self.head_dim
         rows_D, columns_D = designs["bm"], designs["bn"]
@@ -64,19 +66,27 @@ class AttentionPart:
             high_D = np.ceil(self.q_len / rows_D)
             tiles_D = self.batch * self.heads * high_D
             seen = self.kv_len - self.q_len / 2 if self.causal else self.kv_len
-            keys_D = seen + (rows_D / 2 if self.causal else 0.0)
+            keys_D = seen + (rows_D / 2 if self.causal else 0.0 * ones_D)
         steps_D = np.ceil(np.maximum(keys_D, 1) / columns_D)
+        # warps that multiply: of two groups on Hopper, where roles divide a block
+        roles_D = designs.columns.get("roles", 0 * ones_D)
         own_D = asynchronous_mma(designs, chip)
+        working_D = working_warps(designs, chip)
         rate_D = np.where(own_D, chip.mma_flop, chip.warp_mma_flop) * c["mma_efficiency"]
         scores_D = rows_D * columns_D
         mma_D = 4.0 * scores_D * dim / rate_D
         softmax_D = scores_D * (FP32_PER_SCORE / LANES + 1.0 / chip.exponentials)
         loaded_D = 2.0 * columns_D * dim * width
-        by_warps_D = loaded_D * np.minimum(warps_D, np.maximum(rows_D / MMA_ROWS, 1))
-        shared_D = (loaded_D + np.where(own_D, loaded_D, by_warps_D)) / LANES
+        by_warps_D = loaded_D * np.minimum(working_D, np.maximum(rows_D / MMA_ROWS, 1))
+        # asynchronous instructions of 64 rows read keys and values each, and queries again
+        by_groups_D = loaded_D * np.maximum(rows_D / 64, 1) + rows_D * dim * width
+        shared_D = (loaded_D + np.where(own_D, by_groups_D, by_warps_D)) / LANES
         few_warps_D = 4 / np.minimum(warps_D, 4)
-        alone_D = mma_D + softmax_D + np.where(own_D, 0.0, shared_D / 2)
-        held_D = (rows_D * dim + 1.5 * scores_D) / (chip.lanes * warps_D)
+        power = c["overlap_power"]
+        together_D = (mma_D**power + softmax_D**power) ** (1 / power)
+        alone_D = np.where(roles_D > 0, together_D, mma_D + softmax_D)
+        alone_D = alone_D + np.where(own_D, 0.0, shared_D / 2)
+        needed_D = self._registers(designs, chip)
         rows = self.batch * self.heads * self.q_len
         memory = (2 * rows + 2 * self.batch * self.kv_heads * self.kv_len) * dim * width
         partial_D = np.where(splits_D > 1, 8.0 * splits_D * rows * dim, 0.0)
@@ -95,16 +105,39 @@ class AttentionPart:
             tile_cycles_D=c["tile_cycles"] * ones_D,
             store_bytes_D=rows_D * dim * width,
             memory_bytes_D=memory + partial_D / c["partial_rate"],
-            threads_D=warps_D * chip.lanes,
-            registers_D=52 + held_D,
+            threads_D=(working_D + np.where(roles_D > 0, WARPGROUP, 0)) * chip.lanes,
+            registers_D=np.where(
+                roles_D > 0,
+                (needed_D * working_D + COPYING_REGISTERS * WARPGROUP) / (working_D + WARPGROUP),
+                needed_D,
+            ),
             shared_bytes_D=buffers_D * loaded_D + rows_D * dim * width,
             fixed_s=self.fixed_s + np.where(splits_D > 1, c["launch_s"], 0.0),
         )
 
+    def _registers(self, designs: Designs, chip: Chip) -> Array:
+        """Return the registers of a thread that multiplies: outputs, scores, their exponentials."""
+        held_D = designs["bm"] * (self.head_dim + 1.5 * designs["bn"])
+        return 52 + held_D / (chip.lanes * working_warps(designs, chip))
+
     def rules(self, designs: Designs, chip: Chip) -> dict[str, NDArray[np.bool_]]:
         """Return, by reason, which designs cannot compute it (D)."""
-        del chip
         if self.decode:
             parts_D = np.ceil(self.kv_len / designs["splits"])
             return {"parts shorter than a block of keys": parts_D < designs["bn"]}
-        return {"fewer than 16 rows for each warp": designs["bm"] < MMA_ROWS * designs["warps"]}
+        return {
+            f"spills: more than {chip.thread_registers} registers of a thread that multiplies": (
+                self._registers(designs, chip) > chip.thread_registers
+            ),
+            "fewer than 16 rows for each warp": (
+                designs["bm"] < MMA_ROWS * working_warps(designs, chip)
+            ),
+        }
+
+
+def working_warps(designs: Designs, chip: Chip) -> Array:
+    """Return the warps that multiply (D): roles of Hopper are two groups of the warps asked for."""
+    warps_D = designs["warps"]
+    roles_D = designs.columns.get("roles", np.zeros(len(designs)))
+    two_D = (roles_D > 0) & (chip.asynchronous_rows > 0) & (chip.tensor_memory_columns == 0)
+    return np.where(two_D, 2 * warps_D, warps_D)

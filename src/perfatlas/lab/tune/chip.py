@@ -68,12 +68,16 @@ def target_of(device: Device) -> str:
     Raises:
         UnsupportedError: No target has the architecture.
     """
+    if device.kind != "gpu":
+        raise UnsupportedError(
+            f"kernel tune tunes kernels of GPUs, and {device.name} is none; use kernel gemm or"
+            " kernel op"
+        )
     rows: list[dict[str, Any]] = [
         row
         for row in shipped_table(DATA)["architecture"]
         if device.architecture in row["architectures"]
     ]
-    shared = device.number("shared_memory_bytes")
     if not rows:
         known = sorted(
             {one for row in shipped_table(DATA)["architecture"] for one in row["architectures"]}
@@ -82,6 +86,7 @@ def target_of(device: Device) -> str:
             f"kernel tune knows the kernels of {', '.join(known)}, and {device.name} is"
             f" {device.architecture}; use a GPU of these"
         )
+    shared = device.number("shared_memory_bytes")
     nearest = min(rows, key=lambda row: abs(_limits(row["target"]).shared_bytes - shared))
     return str(nearest["target"])
 

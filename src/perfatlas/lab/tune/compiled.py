@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfatlas.lab.static import Kernel, TritonRequest, compile_triton, disassembled
+from perfatlas.lab.tune.designs import CompiledDesign
 from perfatlas.lab.tune.kernels import Question, compiled_kernel
 from perfatlas.quantities import UnsupportedError
 
@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.tune.chip import Chip
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompiledDesign:
-    """What a compiler made of a design."""
-
-    registers: int | None = None  # of a thread
-    spilled_bytes: int = 0  # of a thread
-    shared_bytes: int | None = None  # of a block
-    problem: str = ""  # Why it does not compile
-    kernel: Kernel | None = None  # With its instructions, where nvdisasm is there
 
 
 def can_compile() -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.lab.static import Kernel
     from perfatlas.lab.tune.chip import Chip
     from perfatlas.lab.tune.loop import Array, Demand
 
@@ -50,6 +51,17 @@ class Designs:
         """Return the place of a design; None if the space does not have it."""
         same_D = np.all([self.columns[name] == value for name, value in design.items()], axis=0)
         return int(np.argmax(same_D)) if same_D.any() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledDesign:
+    """What a compiler made of a design."""
+
+    registers: int | None = None  # of a thread
+    spilled_bytes: int = 0  # of a thread
+    shared_bytes: int | None = None  # of a block
+    problem: str = ""  # Why it does not compile
+    kernel: Kernel | None = None  # With its instructions, where nvdisasm is there
 
 
 def space_of(kernel: str, target: str, also: Sequence[Mapping[str, int]] = ()) -> Designs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.lab.kernels import LabKernel, lab_kernel
+from perfatlas.lab.kernels import LabKernel, lab_kernel, splits_of
 from perfatlas.lab.kernels.registry import Config
 from perfatlas.lab.tune.attention import AttentionPart
 from perfatlas.lab.tune.defaults import vllm_experts
@@ -139,6 +139,7 @@ def shipped_design(question: Question, target: str, source: str = "") -> dict[st
     if config is None:
         return None
     sizes = dict(zip(kernel.sizes, config.tile, strict=False)) | {"warps": config.warps}
+    sizes.pop("", None)
     if question.kernel != "norm":
         sizes["stages"] = config.stages
     if question.kernel == "attention" and question.shape["q_len"] == 1:
@@ -170,7 +171,12 @@ def _gemm_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None
         # w8a8_triton_block_scaled_mm of vLLM 0.32 without a file
         tile = {"bm": 64, "bn": 128, "bk": 128, "group": 32, "splits": 1, "warps": 4, "stages": 2}
         return tile, "vLLM 0.32 without a file for the shape"
-    return _shipped(question, chip)
+    sizes, name = _shipped(question, chip)
+    if sizes is not None:  # its launch splits K where tiles are few
+        shape = question.shape
+        tiles = -(-shape["m"] // sizes["bm"]) * -(-shape["n"] // sizes["bn"])
+        sizes["splits"] = splits_of(chip.sm_count, tiles, -(-shape["k"] // sizes["bk"]))
+    return sizes, name
 
 
 def _gemm_tile(design: Mapping[str, int], question: Question) -> tuple[Any, ...]:
@@ -214,7 +220,7 @@ def _attention_tile(design: Mapping[str, int], question: Question) -> tuple[Any,
     dim = question.shape["head_dim"]
     if question.shape["q_len"] == 1:
         return design["bm"], design["bn"], dim, PAGE
-    return design["bm"], design["bn"], dim, question.shape["causal"], 0, False
+    return design["bm"], design["bn"], dim, question.shape["causal"], 0, design["roles"]
 
 
 KERNELS: Final[Mapping[str, TunedKernel]] = {
@@ -248,7 +254,7 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
         source=_attention_source,
         tile=_attention_tile,
         default=_shipped,
-        sizes=("bm", "bn"),
+        sizes=("bm", "bn", "", "", "", "roles"),
         launches=_attention_launches,
         table_key="kv_len",
     ),

@@ -84,7 +84,8 @@ def blocks_per_sm(demand: Demand, chip: Chip) -> Array:
         chip.max_warps // warps_D,
         np.full_like(warps_D, chip.max_blocks),
     )
-    return np.minimum.reduce(limits)
+    blocks_D: Array = np.minimum.reduce(limits)
+    return blocks_D
 
 
 def pace_of(demand: Demand, chip: Chip) -> Array:

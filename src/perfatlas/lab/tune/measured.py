@@ -88,7 +88,7 @@ class GpuTimes:
         medians = []
         for copies, expected in zip(self._inputs, self._expected, strict=True):
             try:
-                prepared = [run.launch(inputs, config) for inputs in copies]
+                prepared = [run.launch(_with_splits(inputs, design), config) for inputs in copies]
                 prepared[0][0]()
                 error = relative_error(run.read(copies[0], prepared[0][1]), expected)
             except (RuntimeError, triton.TritonError) as problem:
@@ -115,6 +115,11 @@ class GpuTimes:
         )
         more = min(MOST_COPIES, math.ceil(COLD_BYTES / max(held, 1))) - 1
         return [first, *(make(shape, self.kind, "cuda") for _ in range(more))]
+
+
+def _with_splits(inputs: dict[str, Any], design: Mapping[str, int]) -> dict[str, Any]:
+    """Return inputs whose launch has the splits of a design instead of its own choice."""
+    return inputs | {"splits": design["splits"]} if "splits" in inputs else inputs
 
 
 def deadline(budget_s: float) -> Callable[[], bool]:

@@ -111,6 +111,9 @@ def search_measured(
     for place in first:
         if goes_on() or not search.places:
             search.add(place, time_of(place))
-    while goes_on() and (place := search.next()) is not None:
-        search.add(place, time_of(place))
+    while goes_on():
+        likely = search.next()
+        if likely is None:
+            break
+        search.add(likely, time_of(likely))
     return search

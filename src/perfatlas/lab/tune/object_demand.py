@@ -131,7 +131,9 @@ def counted_demand(
             operands += issued * (WGMMA_ROWS + shape[1]) * WGMMA_BYTES / 2
     flop = launch.flop / (tiles * steps) if launch.flop is not None else flop
     own = any(name.startswith((*WARPGROUP_MMA, *BLOCK_MMA)) for name in main.mma)
-    tensor = flop / ((chip.mma_flop if own else chip.warp_mma_flop) * c["mma_efficiency"])
+    efficiency = c["scaled_efficiency"] if family_of(kernel) == SCALED else 1.0
+    rate = (chip.mma_flop if own else chip.warp_mma_flop) * c["mma_efficiency"] * efficiency
+    tensor = flop / rate
 
     copied, by_threads = work.get("tensor_copy", 0), work.get("copy_to_shared", 0) * threads
     moved = (work.get("shared_load", 0) + work.get("shared_store", 0)) * threads
@@ -148,8 +150,9 @@ def counted_demand(
         chain = c["sync_cycles"] * work.get("barrier", 0) + vector * few_warps
     elif not own:  # operands pass registers before each product
         chain = waits + (shared / 2 + vector + tensor) * few_warps
-    elif work.get("special"):  # exponentials between products
-        chain = waits + (tensor + vector) * few_warps
+    elif work.get("special"):  # exponentials between products; groups of warps take turns
+        together = (tensor**power + vector**power) ** (1 / power)
+        chain = waits + (together if kernel.setmaxnreg else tensor + vector) * few_warps
     else:  # asynchronous instructions run while their block waits at barriers
         chain = (tensor**power + waits**power) ** (1 / power) + vector * few_warps
     if kernel.main_loop is None:

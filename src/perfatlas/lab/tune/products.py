@@ -62,9 +62,12 @@ class Product:
         across_D = np.ceil(self.n / columns_D)
         tiles_D = high_D * across_D * splits_D
         steps_D = np.ceil(self.k / depth_D / splits_D)
-        filled_D = np.minimum(rows_D, self.rows / high_D)  # rows of a tile that are there
+        # rows of a tile that are there: of the fullest one, or of the mean of routed rows
+        filled_D = np.minimum(rows_D, self.rows / (high_D if self.routed else self.groups))
 
         rate_D = np.where(own_D, chip.mma_flop, chip.warp_mma_flop) * c["mma_efficiency"]
+        if self.block_scaled:
+            rate_D = rate_D * c["scaled_efficiency"]
         mma_D = 2.0 * rows_D * columns_D * depth_D / rate_D
         if chip.tensor_memory_columns:  # half of the lanes
             mma_D = np.where(own_D & (rows_D < BLOCK), mma_D * c["half_lanes"], mma_D)

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.files import shipped_table
 from perfatlas.lab.tune.chip import DATA, Chip, chip_of, rank_error
-from perfatlas.lab.tune.compiled import CompiledDesign, can_compile, compile_designs
+from perfatlas.lab.tune.compiled import can_compile, compile_designs
 from perfatlas.lab.tune.kernels import KERNELS, SOURCE_FORMATS, Question
 from perfatlas.lab.tune.measured import CAREFUL, GpuTimes, MeasuredTime, deadline
 from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
@@ -24,6 +24,8 @@ from perfatlas.quantities import InfeasibleError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.lab.tune.designs import CompiledDesign
 
 COMPILED: Final = 24  # designs that are compiled, so that 16 are left
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from perfatlas.formats import Format
     from perfatlas.lab.tune.chip import Chip
-    from perfatlas.lab.tune.compiled import CompiledDesign
-    from perfatlas.lab.tune.designs import Designs
+    from perfatlas.lab.tune.designs import CompiledDesign, Designs
     from perfatlas.lab.tune.loop import Demand
 
 

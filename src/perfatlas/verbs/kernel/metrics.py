@@ -18,15 +18,6 @@ TILE: Final = {
 
 declare_metrics(
     Metric(
-        name="limiting_unit",
-        label="limiting unit",
-        holds="text",
-        description=(
-            "What limits the kernel: the busiest unit of an SM, the device memory, the launch, or"
-            " latency where every unit waits most of the time."
-        ),
-    ),
-    Metric(
         name="inner_dimension",
         label="inner dimension",
         holds="text",

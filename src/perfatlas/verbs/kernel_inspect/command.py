@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.commands.flags import File  # noqa: TC001 - read when the command is built
 from perfatlas.commands.output import answer_function, envelope, notice_if_slow, print_json
-from perfatlas.quantities import InvalidSpecError, counted, printable
-from perfatlas.report.text import format_share, print_labelled, print_line, print_rows
+from perfatlas.quantities import InvalidSpecError, counted, format_quantity, printable
+from perfatlas.report.text import (
+    format_share,
+    print_labelled,
+    print_line,
+    print_rows,
+    typeset,
+)
 from perfatlas.verbs.kernel_inspect import timing
 from perfatlas.verbs.kernel_inspect.flags import InspectFlags
 
@@ -182,7 +188,8 @@ def _print_columns(console: Console, rows: Sequence[Row], *, verbose: bool) -> N
     with_file = len({row["file"] for row in rows}) > 1
     titles = {str(at): _title(row, with_file=with_file) for at, row in enumerate(rows)}
     table = [
-        {"": label} | {str(at): fact[label] for at, fact in enumerate(facts)} for label in facts[0]
+        {"": label} | {str(at): fact.get(label, "") for at, fact in enumerate(facts)}
+        for label in dict.fromkeys(label for fact in facts for label in fact)
     ]
     print_rows(console, table, columns={"": ""} | titles)
 
@@ -208,11 +215,22 @@ def _facts(row: Row, *, verbose: bool) -> dict[str, str]:
         "TMA copies": _count(row["tma"]),
         "warp specialization": _count(row["setmaxnreg"], "setmaxnreg instruction"),
         "occupancy": _occupancy(row),
+        **({"measured": _measured(row["measured"])} if "measured" in row else {}),
         "main loop": loop,
         "loops": _loops(row["loops"], verbose=verbose),
         "instructions": _mix(everything, verbose=True) if verbose and everything else brief,
         **(timing.time_facts(row) if "time_s" in row else {}),
     }
+
+
+def _measured(records: Sequence[Row]) -> str:
+    """Return the time of each case on a GPU, and the share of the speed of a library."""
+    texts = []
+    for one in records:
+        share = f", {one['library_s'] / one['time_s']:.2f} of {one['library']}" * ("library" in one)
+        texts.append(typeset(f"{one['case']}: {format_quantity(one['time_s'], 's')}{share}"))
+    earlier = "not measured; an earlier source: " * any(one.get("earlier") for one in records)
+    return earlier + "; ".join(texts) or "not measured"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

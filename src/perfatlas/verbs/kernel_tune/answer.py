@@ -100,15 +100,16 @@ def tuned(command: str, fields: Mapping[str, Any]) -> Tuned:
     ]
     found = [_tuning(kernel, inputs) for inputs in asked]
     shapes = [
-        _shape_row(_text(inputs, lists), tuning, _library_s(kernel, inputs))
+        _shape_row(_text(inputs, lists), tuning, _library_s(inputs.system, tuning.question))
         for inputs, tuning in zip(asked, found, strict=True)
     ]
     several = len(found) > FIRST
     results: dict[str, Any] = {"shapes": shapes} if several else dict(shapes[0])
+    results.pop("shape", None)
     results["designs"] = _designs(
         zip([row["shape"] for row in shapes], found, strict=True), several
     )
-    results["rejected"] = _rejected(found)
+    results["rejected_designs"] = _rejected(found)
     scenario = complete_scenario(verb_fields(command), asked[0]) | lists
     return Tuned(answer=_answer(command, scenario, results, found), tunings=found)
 
@@ -144,27 +145,28 @@ def _shape(kernel: str, inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - inputs
     return shape | ({"ranks": inputs.gpus} if kernel == "all_reduce" else {})
 
 
-def _library_s(kernel: str, inputs: Any) -> float | None:  # noqa: ANN401 - inputs of a kernel
+def _library_s(system: str, question: tune.Question) -> float | None:
     """Return the time of the libraries of engines [s]; None where none was measured."""
+    shape, kernel = dict(question.shape), question.kernel
+    asked: dict[str, Any] = {"system": system, "format": question.number_format.name}
     if kernel == "all_reduce":
-        asked = {"system": inputs.system, "op": "all_reduce", "gpus": inputs.gpus}
-        moved = queries.CollectiveInputs.ask(asked | {"bytes": 2.0 * inputs.tokens * inputs.width})
-        added_s = float(queries.price_collective_queries([moved]).found.prices.time_s.ravel()[0])
-        sizes = {"system": inputs.system, "tokens": inputs.tokens, "width": inputs.width}
-        normed = queries.QUERIES["norm"]
-        return added_s + float(normed.priced([normed.schema.ask(sizes)]).results()["time_s"][0])
-    name = {"grouped_gemm": "moe"}.get(kernel, kernel)
-    names = [
-        field
-        for field in verb_fields(f"kernel tune {kernel}")
-        if field not in ("budget_s", "groups", "kind", "direction", "kv_lora_rank", "rope_dim")
-    ]
-    shape = {field: getattr(inputs, field) for field in names}
-    if kernel == "attention" and inputs.phase == "decode":
-        shape.pop("mask")
-    shape = {field: value for field, value in shape.items() if value is not None}
-    query = queries.QUERIES[name]
-    priced = query.priced([query.schema.ask(shape)])
+        moved = {"op": "all_reduce", "bytes": 2.0 * shape["tokens"] * shape["width"]}
+        moved |= {"system": system, "gpus": shape.pop("ranks")}
+        priced = queries.price_collective_queries([queries.CollectiveInputs.ask(moved)])
+        normed_s = _priced_s("norm", {"system": system, **shape}) or 0.0
+        return float(priced.found.prices.time_s_CO[0, 0]) + normed_s
+    if kernel == "norm":
+        return _priced_s("norm", {"system": system, **shape})
+    if kernel == "attention":
+        decode, causal = shape["q_len"] == 1, shape.pop("causal")
+        asked |= {"phase": "decode"} if decode else {"mask": "causal" if causal else "none"}
+        asked |= {} if decode else {"phase": "prefill", "kv_format": asked["format"]}
+    return _priced_s({"grouped_gemm": "moe"}.get(kernel, kernel), asked | shape)
+
+
+def _priced_s(operator: str, asked: Mapping[str, Any]) -> float | None:
+    query = queries.QUERIES[operator]
+    priced = query.priced([query.schema.ask(dict(asked))])
     return None if 0 in priced.problems else float(priced.results()["time_s"][0])
 
 
@@ -197,7 +199,8 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
             left.append(f"{case.name}: {problem}")
             continue
         found.append(tuning)
-        shapes.append({**_shape_row(case.name, tuning, None), "count": case.count})
+        library_s = _library_s(inputs.system, question)
+        shapes.append({**_shape_row(case.name, tuning, library_s), "count": case.count})
     left += [f"{case.name}: no kernel" for case in cases if case.operator not in OF_MODELS]
     results: dict[str, Any] = {
         "time_s": sum(row["count"] * row["time_s"] for row in shapes),
@@ -208,7 +211,7 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
     results["gain"] = results["default_time_s"] / results["time_s"] if shapes else None
     names = [row["shape"] for row in shapes]
     results |= {"shapes": shapes, "designs": _designs(zip(names, found, strict=True), several=True)}
-    results["rejected"] = _rejected(found)
+    results["rejected_designs"] = _rejected(found)
     scenario = complete_scenario(verb_fields(command), inputs)
     answer = _answer(command, scenario, results, found, left)
     return Tuned(answer=answer, tunings=found)
@@ -285,9 +288,11 @@ def _designs(
 def _design_text(row: Mapping[str, Any]) -> str:
     """Return a design in words, such as 16 x 64 x 128, 4 warps, 3 stages."""
     sizes = " x ".join(str(row[name]) for name in ("bm", "bn", "bk") if name in row)
+    sizes += " rows" if "bm" in row and "bn" not in row else ""
     names = {"group": "group", "splits": "splits", "programs": "programs"}
     words = [f"{row[key]} {name}" for key, name in names.items() if row.get(key, 1) != 1]
     words += [f"{row[name]} {name}" for name in ("warps", "stages") if name in row]
+    words += ["roles of warps"] if row.get("roles") else []
     return ", ".join([*([sizes] if sizes else []), *words])
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report import charts, pages
 from perfatlas.report.text import format_value, printed_results
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Columns = dict[str, str | Callable[[Mapping[str, Any]], str]]
 
 VALUES: Final = ("time_s", "default_time_s", "gain", "library_time_s", "expected_regret")
 FIRST: Final = 8  # designs of a brief answer
@@ -17,7 +20,7 @@ TITLES: Final = {  # of sizes of designs
     "tile_m": "m",
     "tile_n": "n",
     "tile_k": "k",
-    **{name: name for name in ("group", "splits", "programs", "warps", "stages")},
+    **{name: name for name in ("group", "splits", "programs", "roles", "warps", "stages")},
 }
 
 
@@ -30,8 +33,8 @@ def tune_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     if several:
         sections.append(_shapes(results["shapes"]))
     sections += _designs(results["designs"], several=several)
-    rejected = {"designs": lambda row: f"{row['designs']:,}", "rejected for": "reason"}
-    table = pages.Table.of(results["rejected"], rejected, ("rejected for",))
+    rejected: Columns = {"designs": lambda row: f"{row['designs']:,}", "rejected for": "reason"}
+    table = pages.Table.of(results["rejected_designs"], rejected, ("rejected for",))
     sections.append(pages.Section(title="Rejected designs", blocks=[table], is_detail=True))
     printed = printed_results(shown)
     return pages.answer_page(
@@ -62,12 +65,13 @@ def _summary(results: Mapping[str, Any]) -> list[str]:
 
 
 def _shapes(rows: Sequence[Mapping[str, Any]]) -> pages.Section:
-    columns = {
+    columns: Columns = {
         "shape": "shape",
         "kernel": "kernel",
         "default": lambda row: _time(row["default_time_s"]),
         "first design": "design",
         "time": lambda row: _time(row["measured_s"] or row["time_s"]),
+        "libraries": lambda row: _time(row["library_time_s"]),
         "gain": lambda row: "" if row["gain"] is None else f"{row['gain']:.2f}x",
         "limiting unit": "limiting_unit",
         "tuning_advice": "tuning_advice",
@@ -78,9 +82,10 @@ def _shapes(rows: Sequence[Mapping[str, Any]]) -> pages.Section:
 
 def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.Section]:
     sizes = [name for name in TITLES if rows and any(name in row for row in rows)]
-    columns: dict[str, Any] = {"shape": "shape"} if several else {}
+    columns: Columns = {"shape": "shape"} if several else {}
     columns["rank"] = lambda row: f"{row['rank']}{' (default)' * row['default']}"
-    columns |= {TITLES[name]: lambda row, name=name: str(row.get(name, "")) for name in sizes}
+    for name in sizes:
+        columns[TITLES[name]] = partial(_size, name)
     columns |= {
         "time": lambda row: _time(row["time_s"]),
         "measured": lambda row: _time(row["measured_s"]),
@@ -111,6 +116,10 @@ def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.
 def _loss(ratio: float | None) -> str:
     """Return the time of a design as compiled over that as designed, where it is longer."""
     return f"{ratio:.2f}x" if ratio and ratio > LOSS else ""
+
+
+def _size(name: str, row: Mapping[str, Any]) -> str:
+    return str(row.get(name, ""))
 
 
 def _time(value: float | None) -> str:

@@ -40,7 +40,7 @@ def _forward(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str,
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     batch, heads, queries, dim = q.shape
     out = run.poisoned(q.dtype, q.device, *q.shape)
-    logarithms = run.poisoned(torch.float32, q.device, *q.shape[:3])
+    logarithms = run.poisoned(torch.float32, q.device, batch, heads, _pitch(queries))
     tile = (*config.tile[:2], dim, inputs["causal"], inputs["window"], config.tile[5])
     sizes = (heads, k.shape[1], queries, k.shape[2], LOG2_E / math.sqrt(dim))
     grid = (run.blocks(queries, tile[0]), batch * heads)
@@ -49,7 +49,12 @@ def _forward(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str,
     def launch() -> object:
         return attention[grid](q, k, v, out, logarithms, sizes, TILE=tile, **run.options(config))
 
-    return launch, {"out": out, "logarithms": logarithms}
+    return launch, {"out": out, "logarithms": logarithms[..., :queries]}
+
+
+def _pitch(queries: int) -> int:
+    """Return the elements between rows of logarithms of two heads: descriptors need 16 bytes."""
+    return 4 * run.blocks(queries, 4)
 
 
 def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
@@ -64,8 +69,8 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, inputs: run.Tensors) -> tuple[Ten
 
     queries, keys = q.shape[2], k.shape[2]
     k, v = (heads.repeat_interleave(q.shape[1] // k.shape[1], 1) for heads in (k, v))
-    last = torch.arange(queries)[:, None] + keys - queries
-    key = torch.arange(keys)[None, :]
+    last = torch.arange(queries, device=q.device)[:, None] + keys - queries
+    key = torch.arange(keys, device=q.device)[None, :]
     hidden = (key > last) & inputs["causal"]
     if inputs["window"]:
         hidden |= key <= last - inputs["window"]
@@ -86,12 +91,14 @@ def _backward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[st
     ]
     out, logarithms = (torch.cat(parts, 1) for parts in zip(*heads, strict=True))
     gradient = run.random(fmt, device, *q.shape)
+    beyond = (0, _pitch(q.shape[2]) - q.shape[2])  # what is there is not read but zeros of delta
+    pad = torch.nn.functional.pad
     return {
         **inputs,
         "out": out.to(gradient.dtype),
         "gradient": gradient,
-        "logarithms": logarithms.float(),
-        "delta": (out * gradient).sum(-1).float(),
+        "logarithms": pad(logarithms.float(), beyond, value=math.nan),
+        "delta": pad((out * gradient).sum(-1).float(), beyond),
     }
 
 
@@ -99,14 +106,24 @@ def _delta(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, A
     from perfatlas.lab.kernels.sources.attention_backward import attention_delta
 
     out, gradient = inputs["out"], inputs["gradient"]
-    delta = run.poisoned(inputs["delta"].dtype, out.device, *out.shape[:-1])
-    tile, rows = (config.tile[0], out.shape[-1]), delta.numel()
-    grid = (run.blocks(rows, tile[0]),)
+    batch, heads, queries, dim = out.shape
+    delta = run.poisoned(inputs["delta"].dtype, out.device, *inputs["delta"].shape)
+    tile = (config.tile[0], dim)
+    grid = (run.blocks(queries, tile[0]), batch * heads)
 
     def launch() -> object:
-        return attention_delta[grid](out, gradient, delta, rows, TILE=tile, **run.options(config))
+        options = run.options(config)
+        return attention_delta[grid](out, gradient, delta, queries, TILE=tile, **options)
 
     return launch, {"delta": delta}
+
+
+def _delta_expected(inputs: run.Tensors) -> dict[str, Tensor]:
+    import torch
+
+    delta = (inputs["out"].double() * inputs["gradient"]).sum(-1)
+    beyond = inputs["delta"].shape[-1] - delta.shape[-1]
+    return {"delta": torch.nn.functional.pad(delta, (0, beyond))}
 
 
 def _backward(function: str) -> run.Prepare:
@@ -281,7 +298,7 @@ ATTENTION_RUNS: Final = {
     "attention_delta": run.KernelRun(
         inputs=_backward_inputs,
         launch=_delta,
-        expected=lambda inputs: {"delta": (inputs["out"].double() * inputs["gradient"]).sum(-1)},
+        expected=_delta_expected,
         read=run.numbers,
     ),
     "attention_dkdv": run.KernelRun(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.lab.kernels.registry import splits_of
 from perfatlas.lab.kernels.runs import run
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from perfatlas.lab.kernels.registry import Config
 
 ADDED: Final = 1024  # elements of a program that adds splits
-MIN_STEPS: Final = 8  # of the main loop in a split
-MAX_SPLITS: Final = 16
 
 
 def _output(a: Tensor) -> torch.dtype:
@@ -44,7 +43,8 @@ def _gemm(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, An
     a, b = inputs["a"], inputs["b"]
     (m, k), n = a.shape, len(b)
     tiles = run.blocks(m, config.tile[0]) * run.blocks(n, config.tile[1])
-    splits = inputs["splits"] or _splits(a.device, tiles, run.blocks(k, config.tile[2]))
+    programs, steps = run.programs(a.device, 1 << 30), run.blocks(k, config.tile[2])
+    splits = inputs["splits"] or splits_of(programs, tiles, steps)
     tile = (*config.tile[:4], splits, config.tile[5])
     if splits > 1:  # parts are in fp32: twice the shared memory of a tile of the output
         tile = (tile[0], tile[1] // 2, *tile[2:])
@@ -61,11 +61,6 @@ def _gemm(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, An
         return done
 
     return launch, {"out": out}
-
-
-def _splits(where: torch.device, tiles: int, steps: int) -> int:
-    """Return the splits of K: those that fill idle SMs, each with some steps."""
-    return max(1, min(run.programs(where, 1 << 30) // tiles, steps // MIN_STEPS, MAX_SPLITS))
 
 
 def _gemm_expected(inputs: run.Tensors) -> dict[str, Tensor]:

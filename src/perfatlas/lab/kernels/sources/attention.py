@@ -3,6 +3,10 @@
 Logarithms are in powers of two. The running maximum starts at a finite number, so that rows
 without a visible key so far subtract no infinities; as a power of two it is scaled exactly, so that
 a fused multiply-add leaves nothing of it.
+
+Where Triton 3.9 splits rows over two warp groups on sm_90, it moves a scalar that is a coordinate
+of a descriptor to the rows of the second group, and ranges as well: rows that are compared or
+stored start at a scalar of another expression, or they would move twice.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ def attention(
 
     Args:
         q: (batch, heads, queries, dim).
-        logarithms: (batch, heads, queries), for the backward pass.
+        logarithms: (batch, heads, queries up to a multiple of 4), for the backward pass.
         sizes: Heads, KV heads, queries, keys, scale times log2(e).
         TILE: Queries and keys of a block, dim, causal, window (0 for none), warp specialization:
             0 none, 1 of the loop without a mask and the loop with one, 2 of one loop with a mask.
@@ -73,7 +77,7 @@ def attention(
     v_tiles = tl.make_tensor_descriptor(v + of_kv, [keys, D], [D, 1], [BN, D])
     out_tiles = tl.make_tensor_descriptor(out + first, [queries, D], [D, 1], [BM, D])
     query = q_tiles.load([m, 0])
-    row = m + tl.arange(0, BM)
+    row = (tl.num_programs(0) - tl.program_id(0)) * BM - BM + tl.arange(0, BM)  # from m
     last = tl.full((BM,), 0, tl.int32) + keys - 1  # the last visible key of each row
     end, whole, start = keys, keys // BN * BN, 0
     if CAUSAL:
@@ -103,7 +107,8 @@ def attention(
         values = v_tiles.load([n, 0])
         total, norm, top = _added((total, norm, top), scores, scale, values)
     out_tiles.store([m, 0], (total / norm[:, None]).to(out.dtype.element_ty))
-    tl.store(logarithms + head * queries + row, top + tl.log2(norm), row < queries)
+    of_head = head * (tl.cdiv(queries, 4) * 4)
+    tl.store(logarithms + of_head + row, top + tl.log2(norm), row < queries)
 
 
 @triton.jit

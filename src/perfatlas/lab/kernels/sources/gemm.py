@@ -81,8 +81,8 @@ def grouped_gemm_fp8(
         c: (pairs, N); pair p has token p // top_k.
         routing: Pairs by expert, padded to BM rows with numbers beyond the last pair, the expert
             of each BM of them, and their number.
-        scales: Of A and B: one and (experts), or blocks of 128: (tokens, K / 128) and
-            (experts, N / 128, K / 128).
+        scales: One scale of A and those of experts (experts); or scales of blocks, (tokens, K /
+            128) of A and (experts, N / 128, K / 128) of B.
         sizes: Pairs, experts, N, K (a multiple of a block), top_k.
         TILE: Rows, columns, depth (at most a block), tiles of a band, depth of a block (0: none).
     """
