@@ -30,6 +30,12 @@ COLUMNS: Final = {
         "median_ratio": "predicted/measured",
         "inside": "inside",
     },
+    "own": {
+        "kernel": "kernel",
+        "shape": "shape",
+        "ratio": "predicted/measured",
+        "inside": "inside",
+    },
     "winners": {
         "kernel": "kernel",
         "device": "device",
@@ -55,6 +61,7 @@ COLUMNS: Final = {
 TITLES: Final = {
     "choices": "configurations that vLLM and SGLang ship, by predicted time",
     "layers": "measured layers of experts in Triton",
+    "own": "kernels of perfatlas on one H100, of no fit",
     "winners": "winners of AITER, which are not Triton",
     "exhaustive": "exhaustive tunings without tensor cores, from the times of other devices",
 }

@@ -44,8 +44,8 @@ def splits_of(programs: int, tiles: int, steps: int) -> int:
 
     Args:
         programs: Blocks that run at once.
-        tiles: Of the output.
-        steps: Of the main loop of a tile.
+        tiles: Tiles of the output.
+        steps: Iterations of the main loop of a tile.
     """
     return max(1, min(programs // tiles, steps // MIN_STEPS, MAX_SPLITS))
 

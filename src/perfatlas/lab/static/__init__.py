@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         SOURCES, TRITON, Compilation, Inspection, disassembled, inspect,
     )
     from perfatlas.lab.static.kernel import Instructions, Kernel
-    from perfatlas.lab.static.occupancy import MAX_THREADS, TargetLimits, limits_of, plain_target
+    from perfatlas.lab.static.occupancy import MAX_THREADS, limits_of, plain_target
     from perfatlas.lab.static.reproducer import write_reproducer
     from perfatlas.lab.static.tools import run_tool
     from perfatlas.lab.static.triton_source import TritonRequest, compile_triton

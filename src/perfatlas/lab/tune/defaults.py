@@ -1,4 +1,4 @@
-"""Designs that frameworks take where nothing is tuned for a shape."""
+"""Designs that frameworks take for a shape that was not tuned."""
 
 from __future__ import annotations
 

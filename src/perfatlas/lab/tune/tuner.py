@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.files import shipped_table
 from perfatlas.lab.tune.chip import DATA, Chip, chip_of, rank_error
 from perfatlas.lab.tune.compiled import can_compile, compile_designs
+from perfatlas.lab.tune.designs import Designs
 from perfatlas.lab.tune.kernels import KERNELS, SOURCE_FORMATS, Question
 from perfatlas.lab.tune.measured import CAREFUL, GpuTimes, MeasuredTime, deadline
 from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
@@ -92,6 +93,19 @@ class Tuning:
 def half_width(kernel: str) -> float:
     """Return the half-width of ln(time) of a kernel, of its 90% interval."""
     return float(shipped_table(DATA)["half_width"][kernel]["value"])
+
+
+def design_time_s(question: Question, design: Mapping[str, int]) -> float:
+    """Return the predicted time of one design, also of one beyond the search space [s].
+
+    Args:
+        question: The kernel.
+        design: All sizes of the design, by the names of the search space.
+    """
+    chip = chip_of(question.device, question.number_format)
+    work = KERNELS[question.kernel].work(question, chip)
+    one = Designs(columns={name: np.array([float(size)]) for name, size in design.items()})
+    return float(price_these(work, chip, one).times.time_s_D[0])
 
 
 def tune(

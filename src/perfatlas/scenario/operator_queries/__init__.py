@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionDesignInputs, AttentionInputs, AttentionTuneInputs, DesignInputs,
         ElementwiseInputs, ExpertTuneInputs, GemmDesignInputs, GemmInputs, GemmTuneInputs,
-        ModelTuneInputs, NormTuneInputs, OperatorInputs, ReduceTuneInputs, TuneInputs,
+        ModelTuneInputs, NormTuneInputs, OperatorInputs, ReduceTuneInputs,
     )
     from perfatlas.scenario.operator_queries.kernels import eager_note
     from perfatlas.scenario.operator_queries.operator_columns import ROWS, appends, fixed_tile

@@ -274,9 +274,6 @@ class ModelTuneInputs(InputFields, TuneBudget, TunedStep, SystemChoice, ModelCho
     """The kernels of a model to tune."""
 
 
-TuneInputs = (
-    GemmTuneInputs | ExpertTuneInputs | AttentionTuneInputs | NormTuneInputs | ReduceTuneInputs
-)
 DesignInputs = AttentionDesignInputs | GemmDesignInputs
 RowInputs = NormInputs | SoftmaxInputs | EmbeddingInputs | ElementwiseInputs
 OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | RowInputs

@@ -219,7 +219,7 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
 
 def _text(inputs: Any, lists: Mapping[str, Any]) -> str:  # noqa: ANN401 - inputs of a kernel
     """Return the sizes in which shapes differ."""
-    return ", ".join(f"{name} {getattr(inputs, name):,}" for name in lists) or "as asked"
+    return ", ".join(f"{name} {getattr(inputs, name):,}" for name in lists) or "one shape"
 
 
 def _shape_row(shape: str, tuning: tune.Tuning, library_s: float | None) -> dict[str, Any]:

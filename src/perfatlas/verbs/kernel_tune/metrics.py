@@ -115,7 +115,7 @@ declare_metrics(
         name="rejected_designs",
         label="rejected designs",
         holds="rows",
-        description="Designs of the search space that break a rule.",
+        description="Designs of the search space that cannot be launched.",
     ),
     Metric(name="rejected_designs.reason", label="reason", holds="text", description="The rule."),
     Metric(
