@@ -6,9 +6,7 @@ family and device, is scored on sources that its fit did not see.
 
 from __future__ import annotations
 
-import csv
 import math
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,11 +17,11 @@ from perfatlas.hardware import resolve_system
 from perfatlas.lab import tune
 from validation.kernels import tuning
 from validation.runs.shared_data import read_table, shared_folder
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-OWN: Final = Path(__file__).parents[2] / "measurements/h100_sxm/2026-11-26_bench_run/kernels.csv"
 BLOCK_GEMM: Final = "sgl-project/sglang #5207"
 # vLLM 0.32 without a file for the shape; the thread states neither the tile nor the Hopper GPU
 BLOCK_TILE: Final = {
@@ -35,19 +33,6 @@ BLOCK_TILE: Final = {
     "warps": 4,
     "stages": 2,
 }
-# Tiles of perfatlas when its kernels were measured, by operator
-OWN_TILES: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
-    "gemm": (
-        "gemm",
-        {"bm": 128, "bn": 256, "bk": 64, "group": 8, "splits": 1, "warps": 8, "stages": 3},
-    ),
-    "prefill_attention": ("attention", {"bm": 128, "bn": 128, "roles": 0, "warps": 8, "stages": 2}),
-    "residual_norm": ("norm", {"bm": 1, "warps": 8}),
-}
-SHAPES: Final = (
-    *("m", "n", "k", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"),
-    *("tokens", "width"),
-)
 
 
 def measured_kernels() -> list[dict[str, Any]]:
@@ -75,27 +60,11 @@ def measured_kernels() -> list[dict[str, Any]]:
                     "measured_s": float(row["value"]) * 1e-6,
                 }
             )
-    with OWN.open(encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            if (
-                row["kernel"] != "perfatlas"
-                or row["operator"] not in OWN_TILES
-                or not row["time_s"]
-            ):
-                continue
-            kernel, design = OWN_TILES[row["operator"]]
-            shape = {name: int(row[name]) for name in SHAPES if row[name]} | {"causal": True}
-            found.append(
-                {
-                    "kernel": kernel,
-                    "device": "h100_sxm",
-                    "format": "bf16",
-                    "shape": shape,
-                    "design": design,
-                    "source": f"measurements/h100_sxm {row['operator']}",
-                    "measured_s": float(row["time_s"]),
-                }
-            )
+    own = read_data("own_kernels.toml")
+    for row in own["kernel"]:
+        source = f"measurements/{own['device']} {row['kernel']}"
+        known = {"device": own["device"], "format": "bf16", "source": source}
+        found.append({**row, **known, "measured_s": row["time_s"]})
     return found
 
 

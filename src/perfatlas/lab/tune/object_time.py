@@ -170,7 +170,7 @@ def vetoes(kernel: Kernel, demand: loop.Demand, chip: Chip) -> list[str]:
         )
     free_D = loop.blocks_per_sm(replace(demand, shared_bytes_D=np.zeros(1)), chip)
     free, held = int(free_D[0]), int(loop.blocks_per_sm(demand, chip)[0])
-    if held and 2 * held <= free:
+    if kernel.registers and held and 2 * held <= free:
         texts.append(
             f"shared memory halves the occupancy: an SM holds {counted(held, 'block')}, and"
             f" registers and threads allow {free}"
