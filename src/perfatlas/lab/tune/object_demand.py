@@ -97,8 +97,8 @@ def counted_demand(
 
     Limits:
         Branches count as taken. Bank conflicts, uncoalesced accesses and hits in L1 are not seen.
-        Loops beside the main loop run once, but loops of warps with another role run along. TF32
-        counts at the rate of 16 bits.
+        Loops beside the main loop run once, but copies of warps with another role run along; their
+        other work is not counted. TF32 counts at the rate of 16 bits.
     """
     c, everything, limits = chip.loop, kernel.instructions, limits_of(kernel.target)
     if everything is None or limits is None or not kernel.threads:
@@ -206,7 +206,7 @@ def _steps_ahead(
     if kernel.setmaxnreg and step_bytes and kernel.instructions:
         kept = kernel.instructions.work.get("tensor_copy", 0) - step_bytes  # once, such as queries
         room = (kernel.shared_memory_bytes or 0) - max(kept, 0)
-        return float(max(room // step_bytes - 1, 0))
+        return float(max(room // step_bytes - 1, 1))
     if main.work.get("global_load") and main.work.get("shared_store"):
         return float(max(rest.get("global_load", 0) // main.work["global_load"] - 1, 0))
     return 0.0 if main.mma else 1.0

@@ -13,6 +13,7 @@ from perfatlas.lab.static import Instructions, mma_shape
 from perfatlas.lab.tune import loop
 from perfatlas.lab.tune.chip import DATA
 from perfatlas.lab.tune.object_demand import (
+    BLOCK_MMA,
     STREAMING,
     Launch,
     counted_demand,
@@ -101,6 +102,12 @@ def time_compiled(
         missed = replace(demands[0], memory_bytes_D=demands[0].tiles_D * tile)
         most_s = float(loop.times_of(missed, chip).time_s_D[0])
         warnings.append(NOT_STATED)
+    main = kernel.main_loop or Instructions()
+    if kernel.setmaxnreg and any(name.startswith(BLOCK_MMA) for name in main.mma):
+        warnings.append(
+            "one thread issues tcgen05, and the FP32, conversions and special functions of warps of"
+            " other roles are not counted"
+        )
     if kernel.registers is None:
         warnings.append(
             "an estimate from PTX: ptxas decides the instructions, registers and occupancy"

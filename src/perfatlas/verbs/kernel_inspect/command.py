@@ -227,7 +227,9 @@ def _measured(records: Sequence[Row]) -> str:
     """Return the time of each case on a GPU, and the share of the speed of a library."""
     texts = []
     for one in records:
-        share = f", {one['library_s'] / one['time_s']:.2f} of {one['library']}" * ("library" in one)
+        share = ""
+        if "library" in one:
+            share = f", {one['library_s'] / one['time_s']:.2f} of {one['library']}"
         texts.append(typeset(f"{one['case']}: {format_quantity(one['time_s'], 's')}{share}"))
     earlier = "not measured; an earlier source: " * any(one.get("earlier") for one in records)
     return earlier + "; ".join(texts) or "not measured"
