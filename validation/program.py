@@ -106,9 +106,19 @@ COMMANDS: Final = (
         needs=TABLES,
     ),
     Command(
+        name="kernel-errors",
+        help="Kernels known to be predicted badly against times measured elsewhere.",
+        run="kernels.errors_command:kernel_errors",
+    ),
+    Command(
         name="design",
         help="Pipeline models of kernels against published speeds left out of their fit.",
         run="kernels.design_command:design",
+    ),
+    Command(
+        name="libraries",
+        help="Calls of libraries for analytics and scientific computing against published times.",
+        run="kernels.libraries_command:libraries",
     ),
     Command(
         name="tuning",

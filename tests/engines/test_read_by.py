@@ -98,6 +98,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: trained(e, "convnext-tiny"),
         lambda e: rows(e, "compute", model=MIXTURE, moe_format="fp8_block"),
         lambda e: rows(e, "compute", model=MIXTURE, moe_format="fp8_block", system="b200_sxm"),
+        lambda e: rows(e, "compute", model="resnet-18", isl=None, osl=None, format="int8"),
     ),
     "collectives": (
         lambda e: rows(e, "communication", tp=8, batch=1),
@@ -211,6 +212,7 @@ FIRST: Final = {
             " contiguous_experts.formats contiguous_experts.rows"
         ),
         ("operators", 14): "contiguous_experts.above_width contiguous_experts.large_only",
+        ("operators", 15): "product_kernels.<name>.value",
     }.items()
     for path in paths.split()
 }
@@ -222,6 +224,7 @@ CHANGED: Final[dict[str, Any]] = {
     "kernel_family": "sglang",
     "formats.<name>.value": "fp8_static",
     "formats.<name>.architectures": ["hopper"],
+    "product_kernels.<name>.value": "fp8_static",
     "expert_exchange.value": "all_gather_reduce_scatter",
     "all_reduce.group_sizes.value": [2, 4],
     "all_reduce.pcie_group_sizes.value": [4],
@@ -306,6 +309,7 @@ def profile(path: str = "") -> dict[str, Any]:
         "ref": "t",
     }
     table["runs"] = "all"
+    table["product_kernels"] = {"int8": {"value": "fp16", "ref": "t"}}
     table["graph_kernels"] = {
         "layout": "nchw",
         "bytes_per_cycle": {"norm": 1.0},

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from perfatlas.declarations import questions, verb_fields
+from perfatlas.scenario.operator_queries import LIBRARIES
 from perfatlas.vocabulary.fields import Catalog, Field, Number
 
 Values = dict[str, tuple[Any, ...]]
@@ -257,6 +258,7 @@ _OPERATORS: Final = {
     for name in (
         *("gemm", "attention", "moe", "op conv", "op norm", "op softmax"),
         *("op embedding", "op elementwise"),
+        *(f"op {name}" for name in LIBRARIES),
         *("design gemm", "design attention"),
     )
 }

@@ -8,6 +8,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_calibration, release_calibrations
 from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_moe
 
 EARLIER = "vllm@0.22"
 MIXTURE = {"model": "Qwen/Qwen3-235B-A22B", "tp": 4, "batch": 64, "isl": 512, "osl": 64}
@@ -56,3 +57,17 @@ def test_every_calibration_of_a_release_says_what_it_was_fitted_to() -> None:
     cells = release_calibrations(EARLIER)
     assert {cell.data_version for cell in cells.values()} == {"0.19.0", "0.22.0"}
     assert all(cell.median_error < 0.12 and cell.rows > 5000 for cell in cells.values())
+
+
+def test_experts_that_no_ranks_share_run_triton_under_vllm_on_hopper() -> None:
+    layer = {"tokens": 128, "hidden": 2048, "intermediate": 256, "experts": 512, "top_k": 10}
+    asked = layer | {"format": "fp8_block", "kernel_family": "vllm"}
+
+    def cell(system: str, ep: int) -> object:
+        return kernel_moe(**asked, system=system, ep=ep).breakdown[0]["calibration"]
+
+    for system in ("h100_sxm", "h200_sxm"):
+        assert cell(system, 1) == f"{system}/moe/vllm@tp/fp8_block"
+        assert cell(system, 8) == f"{system}/moe/vllm/fp8_block"
+    assert cell("h20", 1) == "h200_sxm/moe/vllm@tp/fp8_block"  # its relative comes first
+    assert cell("b200_sxm", 1) == "b200_sxm/moe/vllm/fp8_block"  # one kernel with and without

@@ -49,3 +49,15 @@ def test_a_slower_clock_is_no_faster_and_is_stated(
     assert whole <= slow <= whole / 0.7
     assert "0.7 of the sustained clock" not in str(answers[0].to_dict())
     assert "leaves 0.7 of the clock sustained" in str(answers[1].to_dict())
+
+
+def test_a_product_at_the_power_limit_says_what_it_takes_when_repeated() -> None:
+    large: dict[str, object] = {"system": "h100_sxm", "m": 8192, "n": 8192, "k": 8192}
+
+    def warned(**fields: object) -> bool:
+        return any("reaches the power limit" in text for text in kernel_gemm(**fields).warnings)
+
+    assert warned(**large)
+    assert not warned(**large | {"m": 16})  # memory bandwidth limits it
+    assert not warned(**large, input_distribution="zeros")
+    assert not warned(**large | {"system": "a100_sxm"})  # not measured

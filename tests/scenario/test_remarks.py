@@ -94,7 +94,7 @@ CANDIDATES: Final[Examples] = [
     (FLUX | {"model": "sdxl"}, "the scheduler, the safety checker"),
     (TPU_CHIPS, "SDXL of MLPerf, the only published network"),
     (RESNET | {"system": "h100_sxm"}, "those of language models: published networks"),
-    (RESNET | {"system": "a100_sxm", "engine": "tensorrt", "format": "int8"}, "int8 is priced"),
+    (RESNET | {"system": "a100_sxm", "engine": "tensorrt", "format": "int8"}, "int8 products have"),
     (DEEPSEEK | GATHERED, "gathers the tokens of all 16 attention-DP ranks"),
     (PLAIN | {"isl": 200_000}, "exceeds the model's context length of 131072"),
     (DEEPSEEK | {"system": SIX, "tp": 4, "pp": 4, "batch": 1}, "cut groups of this plan"),

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import perfatlas
+from perfatlas.fitting.cells import Cell
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_shipped_calibration, load_calibrations
 from validation.machines.amd import FILE, cell_of, table_of
+from validation.machines.amd_experts import FILE as EXPERTS, expert_cells
 from validation.machines.amd_services import question_of
 from validation.runs.shared_data import missing_data, shared_folder
 
@@ -93,3 +95,23 @@ def test_a_rate_that_no_fp8_product_allows_is_not_compared() -> None:
     asked = question_of({**row, "machine": "MI300X"})
     assert asked is not None
     assert (asked["isl"], asked["osl"], asked["format"]) == (294, 294, "fp8")
+
+
+@pytest.mark.skipif(
+    not (shared_folder() / EXPERTS).is_file(), reason=missing_data(shared_folder() / EXPERTS)
+)
+@pytest.mark.parametrize("cell", expert_cells(), ids=lambda cell: cell.format)
+def test_shipped_experts_have_the_errors_that_they_state(cell: Cell) -> None:
+    rows = cell.load()
+    shipped = load_calibrations("mi355x")[cell.id]
+    error_U = abs(cell.predict(rows.shape_UD, shipped.parameters) / rows.measured_s - 1.0)
+    assert sorted(error_U)[error_U.size // 2] == pytest.approx(shipped.median_error, abs=0.01)
+    assert shipped.data_hash == rows.data_hash
+
+
+def test_experts_in_four_bits_are_slower_than_their_roofline() -> None:
+    few: dict[str, Any] = {"tokens": 8, "hidden": 3072, "intermediate": 1536}
+    few |= {"experts": 256, "top_k": 8, "system": "mi355x", "kernel_family": "vllm"}
+    results = perfatlas.kernel_moe(**few, format="mxfp4_mxfp4").results
+    assert results["time_s"] == pytest.approx(81.8e-6, rel=0.2)  # AITER
+    assert results["time_s"] > 1.3 * results["bound_time_s"]

@@ -24,6 +24,7 @@ from perfatlas.machines.gpu import devices
 from perfatlas.machines.gpu.kernels import gemm
 from perfatlas.measurements import calibrations
 from perfatlas.sampling import five_quantiles
+from validation.machines.amd_experts import DEVICE as EXPERTS_OF, expert_cells
 from validation.runs.shared_data import read_table, shared_folder
 from validation.runs.twins import twin_groups
 
@@ -53,7 +54,7 @@ RANGES: Final = {
 }
 # Tables of quantized formats begin with the quantized activation: its quantization is one
 # streaming kernel, with the launch of AITER's shortest products.
-FIXED: Final = {"l2_fraction": 0.5, "tile_policy": 0.0}
+FIXED: Final = {"l2_fraction": 0.5, "tile_policy": 0.0, "overhead_depth_cycles": 0.0}
 QUANTIZED: Final = {"overhead_quantize_s": 2.5e-6, "quantize_passes": 1.0}
 UNQUANTIZED: Final = {"overhead_quantize_s": 0.0, "quantize_passes": 0.0}
 PROTOCOL: Final = (
@@ -149,7 +150,11 @@ def write_amd(folder: Path | None = None) -> None:
     folder = folder or calibrations.calibration_folder()
     for device, dtypes in DEVICES.items():
         cells = [
-            replace(calibrate_cell(cell_of(device, dtype)), command=COMMAND) for dtype in dtypes
+            replace(calibrate_cell(cell), command=COMMAND)
+            for cell in (
+                *(cell_of(device, dtype) for dtype in dtypes),
+                *(expert_cells() if device == EXPERTS_OF else ()),
+            )
         ]
         write_calibrations(folder / f"{device}.toml", {cell.id: cell for cell in cells})
     found = [of_another_vendor(device, word) for device in DEVICES for word in DEVICES[device]]

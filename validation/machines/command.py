@@ -63,6 +63,13 @@ AMD_COLUMNS: Final = {
         "median_error": "median",
         "p90_error": "p90",
     },
+    "experts": {
+        "cell": "",
+        "band": "predicted by",
+        "rows": "shapes",
+        "median_error": "median",
+        "p90_error": "p90",
+    },
     "services": {
         "device": "",
         "source": "source",
@@ -75,6 +82,7 @@ AMD_COLUMNS: Final = {
 }
 AMD_TITLES: Final = {
     "products": "products of AMD GPUs, network left out of the fit",
+    "experts": "experts of MI355X, width of the network left out of the fit",
     "services": "services on AMD GPUs, nothing fitted to them",
 }
 
@@ -180,7 +188,13 @@ def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
     from validation.machines import validate_amd, validate_services
 
     _require_data()
-    results = {"products": validate_amd(), "services": validate_services()}
+    from validation.machines.amd_experts import expert_errors
+
+    results = {
+        "products": validate_amd(),
+        "experts": expert_errors(),
+        "services": validate_services(),
+    }
     return print_results("amd", results, AMD_COLUMNS, AMD_TITLES, json=json)
 
 

@@ -84,7 +84,7 @@ def _contained(system: System, path: str, readers: Collection[str]) -> str:
 
 def format_readers(*names: str) -> set[str]:
     """Return the operators in some number formats, as readers of peaks."""
-    formats = [get_format(name) for name in names]
+    formats = [get_format(name, arithmetic=True) for name in names]
     peaks = {peak for row in formats for peak in (row.tensor_peak, row.substitute_peak)}
     return {f"{peak} operators" for peak in peaks}
 

@@ -61,7 +61,9 @@ def with_energy(
     effect: dict[str, Any] = dict.fromkeys(zeros, 1.0)
     if zeros_C is not None:
         effect = {n: np.where(zeros_C, zero["value"], 1.0)[:, None] for n, zero in zeros.items()}
-    peaks = [get_format(operator.compute_format).tensor_peak for operator in operators]
+    peaks = [
+        get_format(operator.compute_format, arithmetic=True).tensor_peak for operator in operators
+    ]
     keys = tuple(dict.fromkeys(peaks))
     flop_j_DF = np.array([[board.flop_j[key] for key in keys] for board in boards])
     format_O = np.array([keys.index(key) for key in peaks], np.int64)
@@ -94,7 +96,7 @@ def with_energy(
 
 def _issue_shares(operator: Operator, shares: Mapping[str, float]) -> tuple[float, float]:
     """Return the shares of the time, and of that beyond the roofline, in which SMs issue."""
-    layout = get_format(operator.compute_format)
+    layout = get_format(operator.compute_format, arithmetic=True)
     # SMs convert the weights to the format of the activations
     converts = layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes
     share = (

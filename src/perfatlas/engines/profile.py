@@ -460,6 +460,8 @@ class EngineProfile:
     runs_on: RunsOn | None = None  # Vendors of the devices, None for any
     # Networks that it runs: "language_models", "graphs" of operators, or "all"
     runs: str = "language_models"
+    # Formats whose kernels have the parameters of another format, at their own rate and bytes
+    product_kernels: Mapping[str, FormatAlias] = field(default_factory=dict)
     # Formats in which it runs products of graphs; empty for all
     graph_formats: tuple[str, ...] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from perfatlas import files
@@ -447,6 +448,17 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
     "runs": field_readers.perhaps(files.Text(choices=("language_models", "graphs", "all"))),
     "graph_formats": field_readers.perhaps(field_readers.NAMES),
     "formats": field_readers.needed(files.Named(of=_FORMAT), into="format_aliases"),
+    "product_kernels": field_readers.perhaps(
+        files.Named(
+            of=files.Record(
+                fields={
+                    "value": field_readers.needed(field_readers.NAME, *field_readers.OPERATORS),
+                    "ref": field_readers.REF,
+                },
+                build=partial(profile.FormatAlias, architectures=()),
+            )
+        )
+    ),
     "expert_exchange": field_readers.needed(
         _Documented(files.Text(choices=EXCHANGES), *field_readers.STEPS)
     ),

@@ -15,7 +15,7 @@ from perfatlas.fitting import cells
 from perfatlas.fitting.cells import latent_attention
 from perfatlas.fitting.cells.attention import DECODE_RANGES, PREFILL_RANGES
 from perfatlas.fitting.cells.gemm import RANGES as GEMM_RANGES
-from perfatlas.fitting.cells.moe import RANGES as MOE_RANGES
+from perfatlas.fitting.cells.moe import EXPERT_RANGES as MOE_RANGES
 from perfatlas.fitting.cells.recurrent import RANGES as RECURRENT_RANGES
 from perfatlas.fitting.cells.sparse_attention import RANGES as SPARSE_RANGES
 from perfatlas.fitting.cells.streaming import RANGES as STREAMING_RANGES

@@ -44,11 +44,17 @@ class Format:
     substitute_peak: str = ""
     # Vendors whose tensor cores do not take it, whatever their peaks
     not_multiplied_by: tuple[str, ...] = ()
+    arithmetic: bool = False  # Whether it is of plain arithmetic: no engine stores it
 
 
 @cache
 def formats() -> dict[str, Format]:
-    """Return every known format by name."""
+    """Return every format of engines by name."""
+    return {name: known for name, known in _all_formats().items() if not known.arithmetic}
+
+
+@cache
+def _all_formats() -> dict[str, Format]:
     known: dict[str, Format] = {}
     for name, row in shipped_table("data/formats.toml").items():
         scale_bits = row.get("scale_bits", 0) / row.get("scale_block", 1)
@@ -63,12 +69,16 @@ def formats() -> dict[str, Format]:
             rounding=(row["rounding"][0], row["rounding"][1]),
             substitute_peak=row.get("substitute_peak", ""),
             not_multiplied_by=tuple(row.get("not_multiplied_by", ())),
+            arithmetic=row.get("arithmetic", False),
         )
     return known
 
 
-def get_format(name: str) -> Format:
+def get_format(name: str, *, arithmetic: bool = False) -> Format:
     """Return a format by name, in any letter case.
+
+    Args:
+        arithmetic: Whether fp32 and fp64 count, in which no engine stores weights or caches.
 
     Raises:
         UnsupportedError: There is no such format.
@@ -78,7 +88,7 @@ def get_format(name: str) -> Format:
         >>> get_format("nvfp4").weight_bytes
         0.5625
     """
-    known = formats()
+    known = _all_formats() if arithmetic else formats()
     if name in known:
         return known[name]
     if (nearest := _ELSEWHERE.get(name.strip().casefold().replace("-", "_"))) is not None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from perfatlas.operators.expert_load import (
         UNIFORM, MeasuredLoads, active_share, busiest_rank, concentration, load_skew,
     )
+    from perfatlas.operators.libraries import (
+        SECTOR_BYTES, LibraryKernel, library_kernel,
+    )
     from perfatlas.operators.operator import (
         ACTIVATION_BYTES, WORK_CLASSES, Backward, Collective, Group, Operator, Ranks, Saving, Shard,
         WeightMatrix, WorkClass,

@@ -56,6 +56,7 @@ class Gemm(Operator):
     # 1 if the rows are cut into groups at random points, 0 if equally (C,)
     uneven_groups: FloatArray | float = 0.0
     has_weights: bool = True  # Whether W is a weight; else it is an activation
+    kernel_format: str = ""  # Format whose kernels have the parameters of its own, "" for its own
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

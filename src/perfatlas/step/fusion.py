@@ -14,6 +14,7 @@ from perfatlas.networks import ENCODER
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     QUANTIZE,
+    Attention,
     Collective,
     FloatArray,
     Gemm,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from perfatlas.step.context import StepContext
 
 
+JOINED: Final = "queries_keys_values"  # a fusion of products that read the same rows
 NCHW: Final = "nchw"
 CONVERTED: Final = 3.0  # image, weights and output
 CONVERTED_BLOCK_BYTES: Final = 1024.0  # a thread block of a copy, which all SMs share
@@ -65,7 +67,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     graph = context.network.item
     fused = fused_kinds(context.profile) if graph else frozenset()
     result: list[Operator] = []
-    for operator in operators:
+    for operator in joined_projections(operators) if JOINED in fused else operators:
         result.extend(conversions(operator, context.profile))
         if isinstance(operator, Streaming) and {operator.stream, kind_of(operator.name)} & fused:
             result.append(with_fields(operator, count=0.0 * operator.count))
@@ -99,6 +101,36 @@ def fused_kinds(profile: EngineProfile, *, trains: bool = False) -> frozenset[st
         for name in fusion.operators
         if not (trains and fusion.into == "product" and name.startswith("norm"))
     )
+
+
+def joined_projections(operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """Return the operators, with one product for the queries, keys and values of self-attention.
+
+    Of the products of a graph, three per attention are those that have its rows, and the width of
+    its heads as both other dimensions.
+
+    Limits: Networks that project to another width than they read keep their products, and so do
+        those whose export has one product already.
+    """
+    joined = list(operators)
+    for attention in operators:
+        if not isinstance(attention, Attention) or attention.causal:
+            continue
+        rows = attention.batch * attention.q_len
+        width = attention.num_heads * attention.head_dim
+        for place, product in enumerate(joined):
+            if not isinstance(product, Gemm) or kind_of(product.name) != "linear":
+                continue
+            fits = (product.m == rows) & (product.n == width) & (product.k == width)
+            fits &= (attention.q_len == attention.kv_len) & (product.count >= 3 * attention.count)
+            fits &= (attention.num_kv_heads == attention.num_heads) & (attention.count > 0)
+            if not np.all(fits):
+                continue
+            joined[place] = with_fields(product, count=product.count - 3.0 * attention.count)
+            one = with_fields(product, n=3.0 * product.n, count=attention.count)
+            joined.insert(place, with_fields(one, name=f"{product.name}_{attention.name}"))
+            break
+    return tuple(joined)
 
 
 def conversions(product: Operator, profile: EngineProfile) -> tuple[Streaming, ...]:

@@ -38,7 +38,11 @@ from perfatlas.pricing import (
 )
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.fusion import contiguous_experts
-from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
+from perfatlas.step.graph_kernels import (
+    with_encoder_attention,
+    with_graph_kernels,
+    with_product_kernels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -273,7 +277,10 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         context: Engine, systems and tier; its clocks and power limits are not read.
     """
     expanded = [contiguous_experts(step.operators, context) for step in steps]
-    tiled = [with_default_tiles(operators, context) for operators in expanded]
+    tiled = [
+        with_product_kernels(with_default_tiles(operators, context), context.profile)
+        for operators in expanded
+    ]
     steps = [replace(step, operators=ops) for step, ops in zip(steps, tiled, strict=True)]
     compute = [[op for op in s.operators if not op.communicates] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]

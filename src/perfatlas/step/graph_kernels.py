@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.networks import ENCODER, graphs
-from perfatlas.operators import ACTIVATION_BYTES, Attention, Streaming
+from perfatlas.operators import ACTIVATION_BYTES, Attention, Gemm, Streaming, with_fields
 from perfatlas.pricing import scaled
 
 if TYPE_CHECKING:
@@ -31,6 +31,23 @@ _BLOCKS: Final = 2.0  # thread blocks of an SM that reduce rows at once
 # Source: Dao-AILab/flash-attention hopper/flash_api.cpp, round_up_headdim; from 64 to 128,
 # csrc/flash_attn/src has the same
 _FLASH_ATTENTION: Final = (64, 96, 128, 192, 256)
+
+
+def with_product_kernels(
+    operators: Sequence[Operator], profile: EngineProfile
+) -> tuple[Operator, ...]:
+    """Return the operators, with the format whose kernels run products of others.
+
+    Args:
+        profile: `product_kernels` names its source.
+    """
+    lent = profile.product_kernels
+    return tuple(
+        with_fields(op, kernel_format=lent[op.format].value)
+        if isinstance(op, Gemm) and op.format in lent
+        else op
+        for op in operators
+    )
 
 
 def with_graph_kernels(

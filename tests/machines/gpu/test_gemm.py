@@ -27,6 +27,7 @@ BF16_VLLM = {
     "wave_smoothing": 0.0,
     "quantize_passes": 0.0,
     "tile_policy": 0.0,
+    "overhead_depth_cycles": 0.0,
 }
 SIZES = st.integers(1, 40_000)
 
@@ -72,6 +73,16 @@ def test_one_block_by_hand() -> None:
     # wave    0.0531 + 1.119                                           = 1.1721 us
     # memory  (64*128 + 16*128 + 16*64)*2 / (0.787 * 4.8e12)           = 0.0060 us, hidden
     assert time_s([(16, 64, 128)])[0] * 1e6 == pytest.approx(2.053 + 1.1721, rel=1e-4)
+
+
+def test_a_block_takes_the_clocks_of_its_loop() -> None:
+    # One block of 16 x 64 with K = 4096 and 2 clocks per element:
+    # 2 * 4096 clocks; the feed of 2.124 us is hidden, and twice the K takes twice the loop.
+    shapes: list[tuple[float, ...]] = [(16, 64, k, 1, 1, 2) for k in (4096, 8192)]
+    one, two = time_s(shapes, tile_policy=1.0, overhead_depth_cycles=2.0)
+    loop_s = 2.0 * 4096 / H200.clock
+    assert one * 1e6 == pytest.approx(2.053 + loop_s * 1e6 + 1.119, rel=1e-2)
+    assert two - one == pytest.approx(loop_s, rel=1e-2)
 
 
 def test_quantization_adds_its_launch_and_its_traffic() -> None:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from perfatlas.fitting.cells.collectives import OP_FORMATS, library_cell
     from perfatlas.fitting.cells.gemm import QUANTIZED_GRID, QUANTIZED_RANGES
     from perfatlas.fitting.cells.latent_attention import DECODE_GRID, PREFILL_GRID
-    from perfatlas.fitting.cells.moe import earlier_moe_cells
+    from perfatlas.fitting.cells.moe import (
+        EXPERT_POLICIES, EXPERT_RANGES, earlier_moe_cells,
+    )
     from perfatlas.fitting.cells.recurrent import GRIDS
     from perfatlas.fitting.cells.registry import cells_by_key, device_cells
 else:

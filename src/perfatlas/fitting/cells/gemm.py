@@ -31,6 +31,7 @@ RANGES: Final = {
     "wave_smoothing": cell.Range(start=0.3, low=0.01, high=1.0),
     "quantize_passes": cell.Range(start=3.0, low=0.5, high=20.0),
     "tile_policy": cell.Range(start=1.0, low=1.0, high=float(len(TILE_POLICIES))),
+    "overhead_depth_cycles": cell.Range(start=1.0, low=0.05, high=10.0),
 }
 
 # Launch and quantization cannot be separated where both are measured together: the launch of a
@@ -46,6 +47,10 @@ UNQUANTIZED: Final = {"overhead_quantize_s": 0.0, "quantize_passes": 0.0, "tile_
 QUANTIZED_GRID: Final = tuple(
     {"tile_policy": float(policy), "l2_fraction": 0.5} for policy in range(len(TILE_POLICIES) + 1)
 )
+# Loops of block-scaled products show their latency: each step adds its sums to those in fp32, and
+# DeepGEMM does not divide the inner dimension. Other formats divide it, and their steps overlap.
+BLOCK_SCALED: Final = {"overhead_split_cycles": RANGES["overhead_split_cycles"].high}
+WITHOUT_DEPTH: Final = {"overhead_depth_cycles": 0.0}
 
 PROTOCOLS: Final = {
     "trtllm": "CUDA graph; weight copies = clamp(ceil(L2 / weight bytes), 1, 5); activation shared;"
@@ -74,6 +79,9 @@ def gemm_cells(device: str) -> tuple[cell.Cell, ...]:
 
 def _cell(device: str, family: str, format_name: str) -> cell.Cell:
     inside = format_name in tables.QUANTIZED_INSIDE
+    grid = QUANTIZED_GRID if inside else (UNQUANTIZED,)
+    of_format = BLOCK_SCALED if format_name == "fp8_block" else WITHOUT_DEPTH
+    grid = tuple({**fixed, **of_format} for fixed in grid)
     return cell.Cell(
         device=device,
         operator="gemm",
@@ -83,7 +91,7 @@ def _cell(device: str, family: str, format_name: str) -> cell.Cell:
         physics=gemm_time_s,
         silicon=cell.silicon_columns(device, format_name),
         ranges=QUANTIZED_RANGES if inside else RANGES,
-        grid=QUANTIZED_GRID if inside else (UNQUANTIZED,),
+        grid=grid,
         protocol=PROTOCOLS[family],
     )
 

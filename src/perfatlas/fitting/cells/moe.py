@@ -13,23 +13,26 @@ import numpy as np
 from perfatlas.fitting.cells import cell
 from perfatlas.machines.gpu.kernels.moe import FIXED_TILES, TRITON_DEFAULTS, MoeShape, moe_time_s
 from perfatlas.measurements import tables
-from perfatlas.measurements.calibrations import base_family
 from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.operators import FloatArray
 
 MIN_ROWS: Final = 400
 # Tables of Triton kernels (kernel_source vllm_fused_moe) that a later release replaced: kernel
-# family with the last such release -> device -> version of the table and formats.
-EARLIER: Final = {
+# family with the last such release -> device -> version of the table and formats. And Triton
+# kernels that run only without expert parallelism, with which the release runs FlashInfer's.
+EARLIER: Final[Mapping[str, Mapping[str, tuple[str, tuple[str, ...]]]]] = {
     "vllm@0.22": {
         "h200_sxm": ("0.19.0", ("fp8_block", "fp8_dynamic")),
         "b200_sxm": ("0.22.0", ("bf16", "fp8_block", "fp8_dynamic")),
-    }
+    },
+    "vllm@tp": dict.fromkeys(("h100_sxm", "h200_sxm"), ("0.24.0", ("fp8_block",))),
 }
 
-RANGES: Final = {
+EXPERT_RANGES: Final = {
     "efficiency_compute": cell.Range(start=0.6, low=0.05, high=1.0),
     "efficiency_bandwidth": cell.Range(start=0.8, low=0.2, high=1.0),
     "overhead_launch_s": cell.Range(start=25e-6, low=1e-6, high=200e-6),
@@ -41,8 +44,8 @@ RANGES: Final = {
     "l2_fraction": cell.Range(start=0.6, low=0.1, high=2.0),
     "tile_policy": cell.Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
 }
-POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
-GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
+EXPERT_POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
+GRID: Final = tuple({"tile_policy": policy} for policy in EXPERT_POLICIES)
 PROTOCOL: Final = (
     "CUDA graph; the same weights every run; one rank's share of the experts; routing, both"
     " products and the combination inside, the exchange between ranks outside; the busiest rank"
@@ -80,10 +83,10 @@ def _cell(device: str, family: str, format_name: str, version: str | None = None
         operator="moe",
         family=family,
         format=format_name,
-        load=partial(_load, device, base_family(family), format_name, version),
+        load=partial(_load, device, family, format_name, version),
         physics=moe_time_s,
         silicon=cell.silicon_columns(device, format_name),
-        ranges=RANGES,
+        ranges=EXPERT_RANGES,
         grid=GRID,
         protocol=PROTOCOL,
     )

@@ -13,7 +13,15 @@ import numpy as np
 
 from perfatlas.files import read_toml, shipped_table
 from perfatlas.formats import formats, get_format
-from perfatlas.operators import Attention, Gemm, GroupedGemm, Operator, Phase, Streaming
+from perfatlas.operators import (
+    Attention,
+    Gemm,
+    GroupedGemm,
+    Operator,
+    Phase,
+    Streaming,
+    library_kernel,
+)
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
@@ -31,6 +39,12 @@ _FIELDS: Final = {
     **dict.fromkeys(("shapes", "formats", "data", "arms"), True),
 }
 _NEEDED: Final = ("operator", "shapes", "formats", "arms")
+# Operators of databases and solvers, as `operators` names them.
+_LIBRARY: Final = {
+    **{name: name for name in ("scan", "sort", "group_by", "spmv", "stencil")},
+    "hash_join": "join",
+}
+KEY_BYTES: Final = 8.0  # int64
 # Arrays read and written by each streaming kernel; fp8 is half of an array in bf16.
 _ARRAYS: Final = {
     "copy": (1.0, 1.0),
@@ -319,6 +333,28 @@ def _stream_of(kernel: str) -> Callable[[dict[str, Any], str, float], Operator]:
     return build
 
 
+def _library_call(name: str) -> Callable[[dict[str, Any], str, float], Operator]:
+    """Return how an operator of databases and solvers is built; keys and row ids have 8 bytes."""
+
+    def build(size: dict[str, Any], number_format: str, width: float) -> Operator:
+        rows = size["rows"]
+        further: dict[str, Any] = {"key_bytes": width, "value_bytes": width}
+        if name == "spmv":
+            further = {"columns": rows, "nonzeros": rows * size["per_row"]}
+        elif name == "stencil":
+            further = {"width": rows, "height": rows} | dict.fromkeys(
+                ("depth", "radius", "steps"), np.ones(1)
+            )
+        elif name in ("hash_join", "group_by"):
+            further |= {"key_bytes": KEY_BYTES, "selectivity": np.ones(1)}
+        elif name == "sort":
+            further["value_bytes"] = 0.0
+        choice = {"algorithm": "radix", "pattern": "scattered", "format": number_format}
+        return library_kernel(_LIBRARY[name], {**size, **further}, choice)
+
+    return build
+
+
 _PRICED: Final[dict[str, Callable[[dict[str, Any], str, float], Operator]]] = {
     "gemm": _gemm,
     "prefill_attention": _attention,
@@ -326,6 +362,7 @@ _PRICED: Final[dict[str, Callable[[dict[str, Any], str, float], Operator]]] = {
     "moe": _moe,
     "grouped_gemm": _projection,
     **{kernel: _stream_of(kernel) for kernel in _ARRAYS},
+    **{name: _library_call(name) for name in _LIBRARY},
 }
 
 
@@ -349,23 +386,9 @@ def _latent_decode(s: dict[str, int], width: int) -> Work:
     )
 
 
-# Operators of databases and solvers: arithmetic and bytes of their inputs and outputs. Keys and row
-# indices have 8 bytes; comparisons are not counted as arithmetic.
 _WORK: Final[dict[str, Callable[[dict[str, int], int], Work]]] = {
     "attention_backward": _attention_backward,
     "mla_decode": _latent_decode,
-    "scan": lambda s, b: Work(flop=s["rows"], bytes=2 * s["rows"] * b),
-    "sort": lambda s, b: Work(flop=0.0, bytes=2 * s["rows"] * b),
-    "hash_join": lambda s, b: Work(
-        flop=0.0, bytes=2 * 8 * (s["rows"] + s["build_rows"]) + (8 + 2 * b) * s["rows"]
-    ),
-    "group_by": lambda s, b: Work(
-        flop=s["rows"], bytes=(8 + b) * s["rows"] + (8 + b) * s["groups"]
-    ),
-    "spmv": lambda s, b: Work(
-        flop=2.0 * s["rows"] * s["per_row"], bytes=s["rows"] * (s["per_row"] * (b + 4) + 2 * b + 4)
-    ),
-    "stencil": lambda s, b: Work(flop=6.0 * s["rows"] ** 2, bytes=2 * b * s["rows"] ** 2),
     "all_reduce": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),
     "all_gather": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),
     "reduce_scatter": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),

@@ -141,7 +141,7 @@ def device_peak(device: Device, format_name: str) -> float:
     Raises:
         UnsupportedError: The device does not multiply in that format.
     """
-    stated, peaks = get_format(format_name), device.peak_flop_per_s
+    stated, peaks = get_format(format_name, arithmetic=True), device.peak_flop_per_s
     tensor_peak = stated.tensor_peak
     if device.vendor in stated.not_multiplied_by:
         others = ", ".join(

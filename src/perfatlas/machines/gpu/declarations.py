@@ -148,7 +148,7 @@ class Axis(NamedTuple):
 class StandIn(NamedTuple):
     """A measured kernel family that prices an unmeasured operator, and the note about it."""
 
-    family: str
+    family: str  # "" for that of the engine, in another format
     note: str
 
 
@@ -185,6 +185,8 @@ class OperatorKernels:
     accepts: Callable[[Any], bool] = lambda _: True
     # Returns the kernel family that prices an operator without measurements
     stand_in: Callable[[Any], StandIn | None] = lambda _: None
+    # Returns the ending of the families whose kernels run only some of its shapes, and where (C,)
+    apart: Callable[[Any], tuple[str, NDArray[np.bool_]] | None] = lambda _: None
 
 
 def named(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | float]:

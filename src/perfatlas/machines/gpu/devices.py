@@ -69,7 +69,7 @@ class SiliconRows:
         Operators that multiply nothing name bf16 for all 16-bit elements; a device without it
         reads them in fp16. Its products in bf16 are refused before.
         """
-        peak = get_format(format_name).tensor_peak
+        peak = get_format(format_name, arithmetic=True).tensor_peak
         if peak not in self._first:
             self._first[peak] = len(self.rows)
             for device in self.devices:

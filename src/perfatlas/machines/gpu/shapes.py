@@ -21,6 +21,8 @@ from perfatlas.machines.gpu import kernels
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.machines.gpu import declarations
     from perfatlas.operators import FloatArray, IntArray, Operator
 
@@ -88,6 +90,12 @@ def stand_in(operator: Operator) -> declarations.StandIn | None:
     """Return the kernel family that prices an operator without measurements, None for others."""
     declared = _declared(operator)
     return None if declared is None else declared.stand_in(operator)
+
+
+def apart(operator: Operator) -> tuple[str, NDArray[np.bool_]] | None:
+    """Return the ending of families that run only some of its shapes, and where; None for none."""
+    declared = _declared(operator)
+    return None if declared is None else declared.apart(operator)
 
 
 def shape_columns(operator: Operator) -> declarations.Columns:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
         KERNELS, SUBSTITUTE_FAMILIES, USER_PROTOCOL, Calibration, calibration_folder, has_shipped,
         kernel_families, load_calibrations, read_calibrations, shipped_cell, user_calibrations,
     )
+    from perfatlas.measurements.calibrations.libraries import (
+        LIBRARY, lent_width, library_match,
+    )
     from perfatlas.measurements.calibrations.matching import (
         ANY_KERNEL, ENGINE_TRANSFERS, CalibrationMatch, as_substitute, engine_transfers,
         find_calibration, find_calibration_at, find_shipped_calibration, hidden_devices,

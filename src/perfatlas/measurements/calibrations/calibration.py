@@ -32,6 +32,7 @@ KERNELS: Final = (
     "scan_decode",
     "conv_prefill",
     "conv_decode",
+    "library",
 )
 # Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 SUBSTITUTE_FAMILIES: Final = ("vllm", "sglang", "trtllm")

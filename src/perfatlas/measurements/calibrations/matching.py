@@ -327,7 +327,7 @@ def _of_device(
         (calibration.operator, calibration.format) == (operator, format_name)
         for calibration in mine
     )
-    earlier = None if has_user_cell else _of_release(silicon, changed, cell, hidden)
+    earlier = None if has_user_cell else _of_release(silicon, relatives, changed, cell, hidden)
     newest = (operator, base_family(family), format_name)
     match = earlier or _find(silicon, relatives, changed, newest, stamp, hidden)
     if match is None:
@@ -339,6 +339,7 @@ def _of_device(
 @cache
 def _of_release(
     silicon: transfer.Silicon,
+    relatives: tuple[str, ...],
     changed: tuple[str, ...],
     cell: tuple[str, str, str],
     hidden: frozenset[str],
@@ -363,7 +364,8 @@ def _of_release(
             own_kernels=True,
         )
         return _what_if(match, changed) if changed else match
-    for similar in transfer.catalog_silicon(released, links=False):
+    names = sorted(released, key=lambda name: name not in relatives)
+    for similar in transfer.catalog_silicon(names, links=False):
         if similar[1:] == silicon[1:]:  # vendor, architecture and kind
             note = (
                 f"{silicon.name} has no measured {operator} kernels of {family}; those of"

@@ -2,6 +2,9 @@
 
 A kernel family `vllm@0.22` is that of the releases of vLLM through 0.22. It has calibrations of
 those operators alone that ran other kernels then; all others are those of the family `vllm`.
+
+A kernel family `vllm@tp` is that of the newest release where no ranks share the experts, if it runs
+other kernels then.
 """
 
 from __future__ import annotations

@@ -70,6 +70,8 @@ MOE_FORMATS: Final = {
 }
 # Kernels of another algorithm or network than the gated fused experts of the others.
 OTHER_KERNELS: Final = ("nongated", "min_latency", "situ_as_silu", "modular")
+# Kernels of a family that runs others than the main one: part of their kernel_source
+OF_FAMILIES: Final = {"vllm@tp": "tritonexperts"}
 MOE_WORDS: Final = {
     "tokens": "num_tokens",
     "hidden": "hidden_size",
@@ -136,7 +138,8 @@ def table_rows(
     Args:
         device: Catalog name of a device with measured tables.
         operator: A key of `TABLES`.
-        family: Engine whose kernels were measured.
+        family: Engine whose kernels were measured, with "@tp" for the kernels that it runs only
+            where no ranks share the experts.
         format_name: Format of the calibration, with "+fp8_kv" where the cache differs.
         version: Version of the engine; the newest full table by default.
 
@@ -144,11 +147,12 @@ def table_rows(
         MissingDependencyError: The measured tables are not installed.
         UnsupportedError: There is no such table, or it has no rows of the format.
     """
-    table = read_table(device, TABLES[operator][0], family, TABLES[operator][1], version)
+    engine = family.partition("@")[0]
+    table = read_table(device, TABLES[operator][0], engine, TABLES[operator][1], version)
     if operator == "gemm":
         rows = _gemm(table, format_name)
     elif operator == "moe":
-        rows = _moe(table, format_name)
+        rows = _moe(table, format_name, OF_FAMILIES.get(family, ""))
     elif operator in SPARSE_TABLES:
         rows = _rows(table, *sparse_rows(table, operator, format_name))
     elif operator in recurrent_tables.KERNEL_NAMES:
@@ -209,9 +213,12 @@ def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> 
     return copies
 
 
-def main_moe_rows(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
-    """Return the rows of the main MoE kernel of a format (rows,)."""
+def main_moe_rows(table: SiliconTable, format_name: str, kernel: str = "") -> NDArray[np.bool_]:
+    """Return the rows of the main MoE kernel of a format, or of a named one (rows,)."""
     sources = table.columns.text("kernel_source")
+    if kernel:
+        named = [name for name in sources.words if kernel in name]
+        return _of_moe_format(table, format_name) & sources.holds(named)
     others = [name for name in sources.words if any(other in name for other in OTHER_KERNELS)]
     rows: NDArray[np.bool_] = _of_moe_format(table, format_name) & ~sources.holds(others)
     if not rows.any():
@@ -227,8 +234,8 @@ def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
     return table.columns.text("moe_dtype").holds(words)
 
 
-def _moe(table: SiliconTable, format_name: str) -> TableRows:
-    rows = _every_moe_row(table, format_name)
+def _moe(table: SiliconTable, format_name: str, kernel: str) -> TableRows:
+    rows = _every_moe_row(table, format_name, kernel)
     valid = np.ones(rows.measured_s.shape, np.bool_)
     excluded = dict(rows.excluded)
     for reason, invalid in left_out(rows.columns, rows.measured_s).items():
@@ -238,9 +245,9 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     return rows._replace(columns=columns, measured_s=rows.measured_s[valid], excluded=excluded)
 
 
-def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
-    """Return the rows of the main kernel, valid or not."""
-    keep = main_moe_rows(table, format_name)
+def _every_moe_row(table: SiliconTable, format_name: str, kernel: str) -> TableRows:
+    """Return the rows of the main or of a named kernel, valid or not."""
+    keep = main_moe_rows(table, format_name, kernel)
     layout = get_format(format_name)
     loads = table.columns.text("distribution")
     codes, index = np.unique(loads.code_U[keep], return_inverse=True)
@@ -260,8 +267,8 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     rows = _rows(table, keep, columns, {"another kernel than the cell's": others})
     if not rows.measured_s.size:
         return rows
-    kernel = str(table.columns["kernel_source"][keep][0])
-    matrices = matrices_per_expert(rows.columns, kernel, table.version)
+    source = str(table.columns["kernel_source"][keep][0])
+    matrices = matrices_per_expert(rows.columns, source, table.version)
     return rows._replace(columns={**rows.columns, "matrices": matrices})
 
 

@@ -59,8 +59,26 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
     **{kind: {"read": "", "write": "read", "row": "0"} for kind in ROWS},
     GROUP_NORM: {"read": "", "write": "read", "row": ""},
+    "sort": {"rows": "", "key_bytes": "8", "value_bytes": "0"},
+    "filter": {"rows": "", "value_bytes": "8", "selectivity": ""},
+    "join": {"rows": "", "build_rows": "", "key_bytes": "8", "selectivity": "1"},
+    "group_by": {"rows": "", "groups": "", "key_bytes": "8", "value_bytes": "8"},
+    "histogram": {"rows": "", "bins": "256", "value_bytes": "4"},
+    "spmv": {"rows": "", "columns": "rows", "nonzeros": ""},
+    "stencil": {"width": "", "height": "1", "depth": "1", "radius": "1", "steps": "1"},
+    "fft": {"width": "", "height": "1", "depth": "1", "batch": "1"},
+    "solve": {"n": "", "batch": "1", "right_hand_sides": "1"},
 }
 KINDS: Final = tuple(SIZES)
+# Calls of libraries, with keys and values as in databases
+LIBRARY_CALLS: Final[Mapping[str, Mapping[str, str]]] = {
+    "sort": {"algorithm": "radix"},
+    "spmv": {"pattern": "scattered", "format": "fp64"},
+    "stencil": {"format": "fp64"},
+    "fft": {"signal": "complex", "format": "fp32"},
+    "solve": {"factorization": "lu", "format": "fp64"},
+    **{kind: {} for kind in ("filter", "group_by", "histogram", "join")},
+}
 # Elements that a thread block of a kernel limited by memory bandwidth processes.
 # Source: pytorch aten/src/ATen/native/cuda/thread_constants.h, block_work_size: 128 threads of 4.
 BLOCK_ELEMENTS: Final = 512.0
@@ -186,6 +204,9 @@ class Node:
                 cache_append=False,
                 exchanges_heads=True,
             )
+        if self.kind in LIBRARY_CALLS:
+            call = operators.library_kernel(self.kind, size, LIBRARY_CALLS[self.kind])
+            return operators.with_fields(call, **shared)
         # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
         if self.kind == GROUP_NORM:

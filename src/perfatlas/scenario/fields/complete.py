@@ -126,5 +126,7 @@ _RESOLVED: Final[dict[str, Callable[[str], str]]] = {
     "models": lambda text: resolve_model(text).name,
     "engines": _engine,
     "training_engines": lambda text: profiles.resolve_training_engine(text).id,
-    "formats": lambda text: "fp8" if text.casefold() == "fp8" else get_format(text).name,
+    "formats": lambda text: (
+        "fp8" if text.casefold() == "fp8" else get_format(text, arithmetic=True).name
+    ),
 }

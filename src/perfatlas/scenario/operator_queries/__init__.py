@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ModelTuneInputs, NormTuneInputs, OperatorInputs, ReduceTuneInputs,
     )
     from perfatlas.scenario.operator_queries.kernels import eager_note
+    from perfatlas.scenario.operator_queries.libraries import LIBRARIES
     from perfatlas.scenario.operator_queries.operator_columns import ROWS, appends, fixed_tile
     from perfatlas.scenario.operator_queries.priced import (
         QUERIES, READERS, PricedQueries, backward_passes,

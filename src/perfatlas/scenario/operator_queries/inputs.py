@@ -9,6 +9,7 @@ import numpy as np
 
 from perfatlas.quantities import Rule, UnsupportedError
 from perfatlas.scenario.fields import FieldColumn, InputFields, unset
+from perfatlas.scenario.operator_queries.libraries import LibraryInputs
 from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
     AttentionKind,
@@ -95,6 +96,23 @@ class HalfFormats(InputFields):
 # groups in reverse order: Python collects annotations from the last base on
 class GemmInputs(HalfFormats, PricedOperator, MeasuredProduct, GemmShape, SystemChoice):
     """A matrix product on one device."""
+
+    rules: ClassVar[Sequence[Rule[Columns]]] = (
+        Rule(
+            lambda c: (
+                (c.equals("format", "fp32") | c.equals("format", "fp64"))
+                & (
+                    c.equals("tier", "measured")
+                    | c.is_set("kernel_family")
+                    | ~c.equals("group_sizes", "equal")
+                    | ~c.equals("grouped_kernel", "best_tile")
+                )
+            ),
+            "format = {format} is a call of a BLAS library: tier = measured, kernel_family,"
+            " group_sizes and grouped_kernel do not apply",
+            "leave them out",
+        ),
+    )
 
 
 class AttentionInputs(
@@ -276,4 +294,4 @@ class ModelTuneInputs(InputFields, TuneBudget, TunedStep, SystemChoice, ModelCho
 
 DesignInputs = AttentionDesignInputs | GemmDesignInputs
 RowInputs = NormInputs | SoftmaxInputs | EmbeddingInputs | ElementwiseInputs
-OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | RowInputs
+OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | RowInputs | LibraryInputs

@@ -61,9 +61,13 @@ CONVOLUTIONS: Final = {
 }
 
 
-def gemm_columns(inputs: Sequence[GemmInputs]) -> operators.Gemm:
+def gemm_columns(inputs: Sequence[GemmInputs]) -> operators.Operator:
     """Return matrix products of one format as an operator over candidates."""
-    number_format = format_of(inputs[0].format)
+    number_format = format_of(inputs[0].format, arithmetic=True)
+    if number_format.arithmetic:
+        choice = {"format": number_format.name}
+        size = number_columns(inputs, GEMM_SIZES)
+        return operators.library_kernel("gemm", size, choice)
     tiles = np.array([fixed_tile(gemm_inputs) for gemm_inputs in inputs], dtype=np.float64)
     size = number_columns(inputs, GEMM_SIZES)
     return operators.Gemm(

@@ -16,10 +16,16 @@ from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators
 from perfatlas.measurements.calibrations import find_schedule
-from perfatlas.operators import ATTENTION_BACKWARD, Streaming, Work, with_fields
+from perfatlas.operators import (
+    ATTENTION_BACKWARD,
+    LibraryKernel,
+    Streaming,
+    Work,
+    with_fields,
+)
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.operator_queries import operator_columns
+from perfatlas.scenario.operator_queries import libraries, operator_columns
 from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
 from perfatlas.scenario.operator_queries.inputs import (
     AttentionInputs,
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.inputs import OperatorInputs
 
 _DATA: Final = "data/attention_backward.toml"
+_SUSTAINED: Final = "data/energy/sustained_products.toml"
 
 
 class Passes(NamedTuple):
@@ -152,6 +159,15 @@ class PricedQueries:
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         if isinstance(self.operator, Streaming):
             work = work._replace(flop=work.flop + self.operator.vector_flop)
+        moved: dict[str, Sequence[Any]] = {
+            "cold_bytes": work.cold_bytes.tolist(),
+            "activation_bytes": work.activation_bytes.tolist(),
+        }
+        if isinstance(self.operator, LibraryKernel):
+            moved = {
+                "input_output_bytes": self.operator.cold_bytes.tolist(),
+                "pass_bytes": self.operator.moved_bytes.tolist(),
+            }
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         flop_per_s, peak = (
             _rates(work.flop, time_s_C),
@@ -160,8 +176,7 @@ class PricedQueries:
         columns: dict[str, Sequence[Any]] = {
             **answer.price_columns(prices),
             "flop": work.flop.tolist(),
-            "cold_bytes": work.cold_bytes.tolist(),
-            "activation_bytes": work.activation_bytes.tolist(),
+            **moved,
             "flop_per_s": flop_per_s,
             "bytes_per_s": _rates(bytes_C, time_s_C),
             "peak_share": [None if rate is None else rate / peak for rate in flop_per_s],
@@ -249,8 +264,11 @@ class PricedQueries:
         texts: list[str] = []
         if (match := self.match(c)) is not None:
             texts += filter(None, [answer.other_vendors_note([match.foreign_device])])
+            if isinstance(self.operator, LibraryKernel):
+                texts += match.notes
             if inputs.clock_ratio > 1.0 and (clock := self._clock(c)).too_high()[0]:
                 texts.append(clock.note(0))
+            texts += filter(None, [self._sustained(c)])
             if isinstance(inputs, ConvInputs) and not operator_columns.is_depthwise(inputs):
                 texts.append(IMPLICIT_GEMM)
             if borrows_format(inputs, match):
@@ -274,6 +292,27 @@ class PricedQueries:
             self.system, readers | answer.format_readers(self._peak_format())
         )
         return tuple(texts)
+
+    def _sustained(self, c: int) -> str:
+        """Return what a product at the power limit takes for longer than in the tables, or ""."""
+        data, device, inputs = shipped_table(_SUSTAINED), self.system.device, self.inputs[c]
+        ratios = data["formats"].get(self.operator.compute_format)
+        fits = isinstance(inputs, GemmInputs) and device.architecture == data["architecture"]
+        changed = inputs.power_cap_w is not None or inputs.clock_ratio != 1.0
+        if not fits or ratios is None or changed or inputs.input_distribution == energy.ZEROS:
+            return ""
+        energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
+        power = energy.power_columns(self.devices, limits_w(self.inputs))
+        at_limit = power.on_w[c] + energy_j / self.prices.time_s_CO[c, 0] >= power.cap_w[c]
+        low, high = data["clock_ghz"]
+        return (
+            f"this product reaches the power limit: repeated for a second with random values, such"
+            f" products took {ratios[0]:.2f} (H100) and {ratios[1]:.2f} times (H200) as long as"
+            f" predicted in the median, at {low:g} to {high:g} GHz; the measured tables have runs"
+            " of milliseconds"
+            if at_limit
+            else ""
+        )
 
     def _clock(self, c: int) -> answer.LockedClocks:
         """Return the clock of a query and the power that it would take."""
@@ -319,6 +358,8 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             " use tier bound or auto"
         )
     prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained, own)
+    if isinstance(operator, LibraryKernel):
+        problems |= libraries.too_large(operator, system.device)
     prices = price_of(prices, forward_passes(first))
     if find_schedule(system.device) is not None:
         # constants of whole steps contain engines and hosts: alone, it may run at its roofline
@@ -399,5 +440,13 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
             ("embedding", EmbeddingInputs, operator_columns.is_bag),
             ("elementwise", ElementwiseInputs, type),
         )
+    },
+    **{
+        name: OperatorQuery(
+            schema=library.schema,
+            operator=partial(libraries.library_columns, name),
+            sizes=library.sizes,
+        )
+        for name, library in libraries.LIBRARIES.items()
     },
 }

@@ -91,13 +91,16 @@ def _resolved_formats(question: Candidates) -> dict[str, str]:
     return resolved | {"kv_format": formats.kv, "attention_format": formats.attention}
 
 
-def format_of(name: str) -> Format:
+def format_of(name: str, *, arithmetic: bool = False) -> Format:
     """Return a number format; fp8 means fp8_static.
+
+    Args:
+        arithmetic: Whether fp32 and fp64 count, in which no engine stores weights or caches.
 
     Raises:
         UnsupportedError: There is no such format.
     """
-    return get_format("fp8_static" if name.casefold() == "fp8" else name)
+    return get_format("fp8_static" if name.casefold() == "fp8" else name, arithmetic=arithmetic)
 
 
 def kernel_engine(name: str | None) -> EngineProfile:

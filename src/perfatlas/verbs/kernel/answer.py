@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
 
 
-NAMES: Final = ("conv", *operator_queries.ROWS)  # of `kernel op`
+NAMES: Final = ("conv", *operator_queries.ROWS, *operator_queries.LIBRARIES)  # of `kernel op`
 CUDA_VENDOR: Final = "NVIDIA"
 COLD: Final = "cold caches, one kernel of a {graph}"
 STREAMED: Final = (
@@ -86,10 +86,11 @@ def kernel_moe(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked agains
 
 
 def kernel_op(name: str, /, **fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of a convolution, norm, softmax, embedding or elementwise operator.
+    """Return the time of one operator of networks, of analytics or of scientific computing.
 
     Args:
-        name: conv, norm, softmax, embedding or elementwise.
+        name: conv, norm, softmax, embedding or elementwise; sort, scan, reduce, histogram, filter,
+            join or group_by; spmv, stencil, fft or solve.
         **fields: Fields of `perfatlas kernel op NAME`.
 
     Raises:
@@ -115,7 +116,7 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
     """Return the answers of a table of queries for one operator.
 
     Args:
-        operator: gemm, attention, moe, conv, norm, softmax, embedding or elementwise.
+        operator: gemm, attention, moe, or a name of `kernel_op`.
         table: Columns of fields by name; None and empty text mean "not given".
 
     Returns:
@@ -142,6 +143,14 @@ gemm_table, attention_table, moe_table, conv_table = (
 )
 norm_table, softmax_table, embedding_table, elementwise_table = (
     partial(kernel_columns, operator) for operator in operator_queries.ROWS
+)
+sort_table, scan_table, reduce_table, histogram_table, filter_table, join_table = (
+    partial(kernel_columns, operator)
+    for operator in ("sort", "scan", "reduce", "histogram", "filter", "join")
+)
+group_by_table, spmv_table, stencil_table, fft_table, solve_table = (
+    partial(kernel_columns, operator)
+    for operator in ("group_by", "spmv", "stencil", "fft", "solve")
 )
 
 
@@ -183,7 +192,7 @@ def _decided(priced: operator_queries.PricedQueries) -> dict[str, Any]:
     """Return the fields of the first question that follow from others."""
     inputs = priced.inputs[0]
     decided: dict[str, Any] = {
-        name: format_of(getattr(inputs, name)).name
+        name: format_of(getattr(inputs, name), arithmetic=True).name
         for name in ("format", "kv_format")
         if hasattr(inputs, name)
         and not (

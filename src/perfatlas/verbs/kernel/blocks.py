@@ -9,7 +9,7 @@ from perfatlas.machines import device_peak
 from perfatlas.quantities import counted
 from perfatlas.report import charts, pages
 from perfatlas.report.text import label_of, printed_results, share_text
-from perfatlas.scenario.resolution import format_of
+from perfatlas.scenario.resolution import format_of, half_format
 from perfatlas.verbs.kernel.answer import kernel_columns
 from perfatlas.verbs.kernel.metrics import TILE
 
@@ -23,6 +23,12 @@ SIZES: Final[Mapping[tuple[str, str | None], str]] = {  # what a curve varies, b
     ("attention", "decode"): "batch",
     ("moe", None): "tokens",
     **{(name, None): "tokens" for name in ("norm", "softmax", "embedding", "elementwise")},
+    **{(name, None): "rows" for name in ("sort", "scan", "reduce", "histogram", "filter", "join")},
+    ("group_by", None): "rows",
+    ("spmv", None): "nonzeros",
+    ("stencil", None): "width",
+    ("fft", None): "batch",
+    ("solve", None): "batch",
 }
 WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
 
@@ -47,7 +53,9 @@ def _by_size(answer: Mapping[str, Any]) -> list[pages.Section]:
     rows = [dict(zip(found, one, strict=True)) for one in cells]
     rows = [row for row in rows if row["error_code"] is None]
     device = resolve_system(scenario["system"]).device
-    name = format_of(scenario.get("format") or "bf16").name
+    name = format_of(
+        scenario.get("format") or half_format(scenario["system"]), arithmetic=True
+    ).name
     groups = {
         f"other {label_of(size)}": [
             _point(row, f"{row[size]:,}") for row in rows if row[size] != asked
@@ -71,7 +79,7 @@ def _by_size(answer: Mapping[str, Any]) -> list[pages.Section]:
 def _point(row: Mapping[str, Any], name: str, *, ends: bool = False) -> dict[str, Any]:
     """Return an operator as a point of a roofline."""
     kept = ("time_s", "flop", *(("time_s_low", "time_s_high") if ends else ()))
-    moved = row["cold_bytes"] + row["activation_bytes"]
+    moved = row.get("input_output_bytes") or row["cold_bytes"] + row["activation_bytes"]
     return {"name": name, "memory_bytes": moved} | {name: row[name] for name in kept}
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perfatlas.commands.output import Answering, command_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 gemm, attention, moe = (
     command_of(
@@ -15,16 +20,22 @@ gemm, attention, moe = (
     for operator in ("gemm", "attention", "moe")
 )
 
-conv, norm, softmax, embedding, elementwise = (
-    command_of(
-        Answering(
-            command=f"kernel op {operator}",
-            function="kernel_op",
-            argument=operator,
-            first="time_s",
-        )
+
+def _operator(name: str) -> Callable[..., int]:
+    command = f"kernel op {name}"
+    return command_of(
+        Answering(command=command, function="kernel_op", argument=name, first="time_s")
     )
-    for operator in ("conv", "norm", "softmax", "embedding", "elementwise")
+
+
+conv, norm, softmax, embedding, elementwise = map(
+    _operator, ("conv", "norm", "softmax", "embedding", "elementwise")
+)
+sort, scan, reduce, histogram, op_filter, join = map(
+    _operator, ("sort", "scan", "reduce", "histogram", "filter", "join")
+)
+group_by, spmv, stencil, fft, solve = map(
+    _operator, ("group_by", "spmv", "stencil", "fft", "solve")
 )
 
 design_attention, design_gemm = (

@@ -47,7 +47,7 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="kernel op",
-            help="Time of a convolution, norm, softmax, embedding or elementwise operator.",
+            help="Time of one operator: of networks, of analytics or of scientific computing.",
         ),
         Command(
             name="kernel op conv",
@@ -78,6 +78,33 @@ DECLARATION: Final = Declaration(
                     *("elementwise", "elementwise activation"),
                     "an activation, rotary embedding, quantization or sampling",
                 ),
+            )
+        ),
+        *(
+            Command(
+                name=f"kernel op {name}",
+                help=f"Time of {text}.",
+                run="command:op_filter" if name == "filter" else f"command:{name}",
+                example=f"kernel op {name} --system h200_sxm {words}",
+                table=f"answer:{name}_table",
+                lists=True,
+                page="blocks:operator_page",
+            )
+            for name, words, text in (
+                ("sort", "--rows 100M --value-bytes 4", "a radix or merge sort"),
+                ("scan", "--rows 100M", "a prefix sum"),
+                ("reduce", "--rows 100M", "a reduction to one value"),
+                ("histogram", "--rows 100M", "a histogram"),
+                ("filter", "--rows 100M --selectivity 0.1", "a filter of values"),
+                ("join", "--rows 100M --build-rows 10M", "an inner hash join of two tables"),
+                ("group_by", "--rows 100M --groups 1000", "a hash aggregation"),
+                (
+                    *("spmv", "--rows 16M --nonzeros 200M"),
+                    "a sparse matrix-vector product, in CSR",
+                ),
+                ("stencil", "--width 512 --height 512 --depth 512", "a star stencil on a grid"),
+                ("fft", "--width 1024 --batch 100K", "Fourier transforms of up to 3 dimensions"),
+                ("solve", "--n 64 --batch 100K", "LU or Cholesky solutions of many systems"),
             )
         ),
         Command(

@@ -7,6 +7,20 @@ from typing import Final
 from perfatlas.vocabulary import fields
 
 PRICED: Final = (fields.KernelChoice, fields.TierChoice, fields.ClockChoice, fields.PowerLimit)
+CALLED: Final = (fields.TierChoice, fields.ClockChoice, fields.PowerLimit)
+LIBRARIES: Final[dict[str, tuple[type, ...]]] = {
+    "sort": (fields.SortShape,),
+    "scan": (fields.ValueShape,),
+    "reduce": (fields.ValueShape,),
+    "histogram": (fields.ValueShape, fields.HistogramShape),
+    "filter": (fields.ValueShape, fields.FilterShape),
+    "join": (fields.JoinShape,),
+    "group_by": (fields.GroupByShape,),
+    "spmv": (fields.SpmvShape,),
+    "stencil": (fields.GridShape, fields.StencilShape),
+    "fft": (fields.GridShape, fields.FftShape),
+    "solve": (fields.SolveShape,),
+}
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "kernel gemm": (fields.SystemChoice, fields.GemmShape, fields.MeasuredProduct, *PRICED),
     "kernel attention": (
@@ -27,6 +41,10 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         fields.RowShape,
         *PRICED,
     ),
+    **{
+        f"kernel op {name}": (fields.SystemChoice, *shapes, *CALLED)
+        for name, shapes in LIBRARIES.items()
+    },
     "kernel moe": (fields.SystemChoice, fields.MoeShape, *PRICED),
     "kernel design attention": (
         fields.SystemChoice,

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
         JobFailures, JobOnFleet, MeasuredStep, ResilientJob, SparePool,
     )
     from perfatlas.vocabulary.fields.job_power import ClusterPower, JobPower, SitePowerFields
+    from perfatlas.vocabulary.fields.libraries import (
+        FftShape, FilterShape, GridShape, GroupByShape, HistogramShape, JoinShape, SolveShape,
+        SortShape, SpmvShape, StencilShape, ValueShape,
+    )
     from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst, RankBalance
     from perfatlas.vocabulary.fields.name_lists import Names, read_names
     from perfatlas.vocabulary.fields.numbers import MAX_COUNT, MAX_S, Number

@@ -49,6 +49,9 @@ class GemmParameters(NamedTuple):
     wave_smoothing: float  # 0: whole waves; 1: a partial wave costs its fraction
     quantize_passes: float  # multiples of the activation's bytes at full memory bandwidth
     tile_policy: float  # 0: the library selects the best tile; else a row of TILE_POLICIES (chosen)
+    # least clocks of a block per element of the inner dimension: a step of its loop waits for loads
+    # and for the previous product
+    overhead_depth_cycles: float
 
 
 # Output tiles that a library selects from (rows, columns), and its split-k factors.
@@ -198,11 +201,12 @@ def _tile_s(
     exact = blocks / sms
     waves = (1.0 - smoothing) * np.ceil(exact) + smoothing * max(exact, 1.0)
     wave_s = parameters.overhead_wave_cycles / silicon.clock
+    loop_s = parameters.overhead_depth_cycles * shape.k / split / silicon.clock
     compute_s = 2.0 * rows * columns * depth_s / parameters.efficiency_compute
     fed_bytes = min(rows, group_rows) * shape.input_bytes_per_element
     fed_bytes += min(columns, shape.n) * shape.weight_bytes_per_element
     feed_s = fed_bytes * depth_s / parameters.feed_bytes_per_flop
-    return waves * (max(compute_s, feed_s) + wave_s), waves * wave_s
+    return waves * (max(compute_s, feed_s, loop_s) + wave_s), waves * wave_s
 
 
 @part
@@ -220,7 +224,13 @@ def _row_tiles(group_rows: float, rows: float, uneven: float) -> float:
 
 def _key(operator: operators.Gemm) -> declarations.CalibrationKey:
     """Return the calibration key; static quantization is a separate streaming pass, like a norm."""
-    return "gemm", declarations.fitted_formats(operator.format)
+    return "gemm", declarations.fitted_formats(operator.kernel_format or operator.format)
+
+
+def _stand_in(operator: operators.Gemm) -> declarations.StandIn | None:
+    lent = operator.kernel_format
+    note = f"products in {operator.format} have the parameters of the engine's kernels in {lent}"
+    return declarations.StandIn("", note) if lent else None
 
 
 def _columns(operator: operators.Gemm) -> declarations.Columns:
@@ -238,6 +248,7 @@ DECLARATIONS: Final = (
         kind=operators.Gemm,
         calibration_key=_key,
         shape_columns=_columns,
+        stand_in=_stand_in,
         shapes={
             "gemm": declarations.KernelShape(
                 axes=(

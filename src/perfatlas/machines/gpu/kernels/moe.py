@@ -24,6 +24,8 @@ from perfatlas.operators import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.machines.gpu.devices import SiliconRow
     from perfatlas.operators import FloatArray
 
@@ -368,6 +370,14 @@ def _key(operator: operators.GroupedGemm) -> declarations.CalibrationKey:
     return "moe", declarations.fitted_formats(operator.format)
 
 
+def _apart(operator: operators.GroupedGemm) -> tuple[str, NDArray[np.bool_]]:
+    """Return where no ranks share the experts, for which vLLM has other kernels on Hopper.
+
+    Source: kernel_source of the measured tables of vLLM 0.24.
+    """
+    return "@tp", np.asarray(operator.ep) == 1.0
+
+
 def _columns(operator: operators.GroupedGemm) -> declarations.Columns:
     """Return the shape of the tokens that a rank holds.
 
@@ -401,6 +411,7 @@ DECLARATIONS: Final = (
         kind=operators.GroupedGemm,
         calibration_key=_key,
         shape_columns=_columns,
+        apart=_apart,
         shapes={
             "moe": declarations.KernelShape(
                 axes=(

@@ -44,11 +44,16 @@ class Matches:
         self._stamps = {
             device.name: calibrations.user_file_stamp(device.name) for device in devices.devices
         }
-        self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
+        self._known: dict[tuple[str, tuple[str, ...], StandIn | None, str], IntArray] = {}
 
-    def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
-        """Return the position of the best match of every candidate, -1 if there is none (C,)."""
-        key = (operator, formats, lent)
+    def column(
+        self, operator: str, formats: tuple[str, ...], lent: StandIn | None, ending: str = ""
+    ) -> IntArray:
+        """Return the position of the best match of every candidate, -1 if there is none (C,).
+
+        `ending` is that of the family, of which no other family stands for the kernels.
+        """
+        key = (operator, formats, lent, ending)
         if key not in self._known:
             indexes = [self._find(device, *key) for device in self.devices.devices]
             self._known[key] = np.array(indexes, np.int64)[self.devices.index_C]
@@ -61,18 +66,30 @@ class Matches:
         rows_GC = np.empty((len(operators), self.devices.index_C.size), np.int64)
         for index, (operator, formats) in enumerate(zip(operators, formats_G, strict=True)):
             rows_GC[index] = self.column(name, formats, shapes.stand_in(operator))
+            ending, some_C = shapes.apart(operator) or ("", np.False_)
+            if some_C.any() and calibrations.release_calibrations(self.family + ending):
+                apart_C = self.column(name, formats, None, ending)
+                rows_GC[index] = np.where(some_C & (apart_C >= 0), apart_C, rows_GC[index])
         return rows_GC
 
     def _find(
-        self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
+        self,
+        device: Device,
+        operator: str,
+        formats: tuple[str, ...],
+        lent: StandIn | None,
+        ending: str,
     ) -> int:
-        family = lent.family if lent else self.family
+        family = ((lent and lent.family) or self.family) + ending
         stamp = self._stamps[device.name]
-        candidates = [
-            calibrations.find_calibration_at(device, (operator, family, name), stamp)
-            for name in formats
-        ]
-        matches = [match for match in candidates if match is not None]
+        if operator == calibrations.LIBRARY:
+            candidates = [calibrations.library_match(device, name) for name in formats]
+        else:
+            candidates = [
+                calibrations.find_calibration_at(device, (operator, family, name), stamp)
+                for name in formats
+            ]
+        matches = [m for m in candidates if m and m.calibration.family.endswith(ending)]
         if not matches:
             return -1
         chosen = next((m for m in matches if m.own_kernels), matches[0])

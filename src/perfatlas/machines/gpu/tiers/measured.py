@@ -98,7 +98,7 @@ def residuals_of(match: CalibrationMatch) -> Residuals:
         cell.parameters[n] for n in shapes.physics_model(cell.operator).parameter_names
     )
     return _residuals(
-        (cell.device, cell.operator, base_family(cell.family), cell.format), match.table, parameters
+        (cell.device, cell.operator, cell.family, cell.format), match.table, parameters
     )
 
 

@@ -1,0 +1,59 @@
+"""Kernels known to be predicted badly: how rows become questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from validation.kernels.errors import FILE, question_of, validate_kernel_errors
+from validation.runs.shared_data import missing_data, shared_folder
+
+ROW = {
+    "topic": "moe_fp8",
+    "kernel": "fused_moe triton (both GEMMs, one layer)",
+    "engine": "vLLM",
+    "model": "Qwen3-30B-A3B",
+    "gpu": "H100 SXM",
+    "E": "32 of 256",
+    "topk": "8",
+    "N": "768",
+    "hidden": "2048",
+    "M": "16",
+    "dtype": "fp8 per-tensor",
+    "setting": "tuned",
+    "metric": "time",
+    "value": "164.64",
+    "unit": "us",
+    "notes": "",
+}
+
+
+def test_experts_of_a_rank_are_asked_with_its_share_of_the_choices() -> None:
+    kind, fields = question_of(ROW)
+    assert kind == "moe"
+    assert fields == {
+        "system": "h100_sxm",
+        "format": "fp8_static",
+        "kernel_family": "vllm",
+        "tokens": 16,
+        "hidden": 2048,
+        "intermediate": 768,
+        "experts": 32,
+        "top_k": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "changed", [{"gpu": "TPU v7x"}, {"unit": "tok/s"}, {"hidden": ""}, {"setting": "", "dtype": ""}]
+)
+def test_rows_without_a_question_state_why(changed: dict[str, str]) -> None:
+    assert isinstance(question_of(ROW | changed), str)
+
+
+@pytest.mark.study
+@pytest.mark.skipif(
+    not (shared_folder() / FILE).is_file(), reason=missing_data(shared_folder() / FILE)
+)
+def test_topics_keep_their_errors() -> None:
+    bias = {row["topic"]: row["bias"] for row in validate_kernel_errors()["topics"]}
+    assert set(bias) == {"moe_fp8", "block_fp8", "mxfp4", "tensorrt"}
+    assert all(abs(value) < 0.5 for value in bias.values())
