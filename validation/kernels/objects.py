@@ -84,16 +84,16 @@ def object_errors(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         )
         key = (row["kernel"], kind.name, chip.target, *row["design"].items())
         if key not in compiled:
-            compiled[key] = tune.compiled_kernel_of(question, row["design"], chip)
+            compiled[key] = tune.compile_designs(question, [row["design"]], chip)[0][0].kernel
         designed = tune.demands_of(question, row["design"], chip)
         loss = tune.compiler_loss(compiled[key], designed, device)
         found.append(
             {
                 **row,
                 "family": tune.family_of(compiled[key]),
-                "design_error": math.log(loss.design_s / row["measured_s"]),
-                "error": math.log(loss.compiled_s / row["measured_s"]),
-                "causes": loss.causes,
+                "design_error": math.log(loss["design_time_s"] / row["measured_s"]),
+                "error": math.log(loss["compiled_time_s"] / row["measured_s"]),
+                "causes": loss["compiler_loss_from"],
             }
         )
     return found

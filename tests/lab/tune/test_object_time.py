@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,16 +107,18 @@ def test_vetoes() -> None:
 def test_the_loss_of_a_compiler_has_its_cause() -> None:
     three_blocks = tune.Launch(grid=396, trips=(64,))  # of each SM
     design = counted_demand(GEMM, CHIP, three_blocks)
-    assert tune.compiler_loss(GEMM, [design], H100).ratio == 1.0
-    late = replace(GEMM, instructions=GEMM.main_loop)  # no copy ahead of the loop
-    loss = tune.compiler_loss(late, [design], H100)
-    assert loss.ratio > 1.0
-    assert loss.causes == ("fewer loads ahead than the stages of the design",)
-    heavy = tune.compiler_loss(replace(GEMM, registers=255), [design], H100)
-    assert heavy.causes[0].startswith("lower occupancy")
+
+    def loss(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - facts of a kernel
+        return tune.compiler_loss(replace(GEMM, **changes), [design], H100)
+
+    assert loss()["compiler_loss"] == 1.0
+    late = loss(instructions=GEMM.main_loop)  # no copy ahead of the loop
+    assert late["compiler_loss"] > 1.0
+    assert late["compiler_loss_from"] == "fewer loads ahead than the stages of the design"
+    assert loss(registers=255)["compiler_loss_from"].startswith("lower occupancy")
     assert GEMM.main_loop is not None
-    spilled = replace(GEMM, main_loop=replace(GEMM.main_loop, local_loads=3))
-    assert "3 loads and stores of spilled" in tune.compiler_loss(spilled, [design], H100).causes[0]
+    spilled = loss(main_loop=replace(GEMM.main_loop, local_loads=3))
+    assert spilled["compiler_loss_from"].startswith("3 loads and stores of spilled registers")
 
 
 def test_designs_of_the_registry_by_shape() -> None:

@@ -6,7 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.lab.tune.chip import Chip, chip_of, constants, target_of
-    from perfatlas.lab.tune.compiled import compiled_kernel_of
+    from perfatlas.lab.tune.compiled import compile_designs
     from perfatlas.lab.tune.defaults import vllm_experts
     from perfatlas.lab.tune.kernels import Question, demands_of
     from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured

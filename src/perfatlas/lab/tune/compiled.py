@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
-from perfatlas.lab.static import Kernel, TritonRequest, compile_triton, disassembled
+from perfatlas.lab.static import TritonRequest, compile_triton, disassembled
 from perfatlas.lab.tune.designs import CompiledDesign
 from perfatlas.lab.tune.kernels import Question, compiled_kernel
-from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,23 +61,3 @@ def compile_designs(
             )
         )
     return made, found[0].versions if found else {}
-
-
-def compiled_kernel_of(question: Question, design: Mapping[str, int], chip: Chip) -> Kernel:
-    """Return one design as Triton compiles it, with its instructions.
-
-    Args:
-        question: The kernel.
-        design: Its tile and options.
-        chip: Where.
-
-    Raises:
-        MissingDependencyError: Triton is not installed.
-        UnsupportedError: The design does not compile.
-    """
-    made = compile_designs(question, [design], chip)[0][0]
-    if made.kernel is None:
-        raise UnsupportedError(
-            f"{question.kernel} does not compile for {chip.target}: {made.problem}"
-        )
-    return made.kernel

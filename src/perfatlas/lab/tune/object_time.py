@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -54,20 +54,6 @@ NOT_STATED: Final = (
     "bytes of device memory are not in the code: the time is that of hits in L2, and the upper end"
     " of its interval that of misses; set --bytes"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompilerLoss:
-    """What a compiler made of a design, in time."""
-
-    design_s: float
-    compiled_s: float
-    causes: tuple[str, ...]  # the costliest first
-
-    @property
-    def ratio(self) -> float:
-        """Time as compiled over time as designed."""
-        return self.compiled_s / self.design_s
 
 
 def time_compiled(
@@ -205,10 +191,10 @@ def as_compiled(kernel: Kernel, design: loop.Demand, chip: Chip) -> loop.Demand:
     return replace(counts, **{name: getattr(design, name) for name in kept})
 
 
-def compiler_loss(kernel: Kernel, designed: Sequence[loop.Demand], device: Device) -> CompilerLoss:
-    """Return the time of a compiled design beside that of the design, and what differs.
-
-    A cause is what alone makes the design more than 2% slower, and spills of the main loop.
+def compiler_loss(
+    kernel: Kernel, designed: Sequence[loop.Demand], device: Device
+) -> dict[str, Any]:
+    """Return the time of a compiled design beside that of the design, and what alone costs 2%.
 
     Args:
         kernel: The compiled design, with its instructions.
@@ -238,4 +224,9 @@ def compiler_loss(kernel: Kernel, designed: Sequence[loop.Demand], device: Devic
     main = kernel.main_loop or Instructions()
     if spills := main.local_loads + main.local_stores:
         causes.insert(0, f"{spills} loads and stores of spilled registers in the main loop")
-    return CompilerLoss(design_s=design_s, compiled_s=compiled_s, causes=tuple(causes))
+    return {
+        "design_time_s": design_s,
+        "compiled_time_s": compiled_s,
+        "compiler_loss": compiled_s / design_s,
+        "compiler_loss_from": "; ".join(causes) or None,
+    }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.tune.designs import CompiledDesign
 
+LOSS: Final = ("compiled_time_s", "compiler_loss", "compiler_loss_from")  # of compilers
 COMPILED: Final = 24  # designs that are compiled, so that 16 are left
 
 
@@ -65,7 +66,7 @@ class Tuning:
             time_s = float(self.priced.times.time_s_D[place])
             width = half_width(self.question.kernel)
             made, timed = self.compiled.get(place), self.measured.get(place)
-            loss = None
+            loss: dict[str, Any] = {}
             if made and made.kernel and made.kernel.instructions:
                 designed = [demand.at(place) for demand in self.priced.demands]
                 loss = compiler_loss(made.kernel, designed, self.question.device)
@@ -80,9 +81,7 @@ class Tuning:
                     "blocks_per_sm": int(self.priced.times.blocks_per_sm_D[place]),
                     **relief(self.priced, place, self.chip),
                     "registers": made.registers if made else None,
-                    "compiled_time_s": loss.compiled_s if loss else None,
-                    "compiler_loss": loss.ratio if loss else None,
-                    "compiler_loss_from": "; ".join(loss.causes) or None if loss else None,
+                    **{name: loss.get(name) for name in LOSS},
                     "measured_s": timed.time_s if timed and math.isfinite(timed.time_s) else None,
                     "problem": (timed.problem if timed else "") or None,
                 }

@@ -98,12 +98,7 @@ def add_times(found: Sequence[Inspection], ask: TimeQuestion, own: LabKernel | N
             row.update(times)
             row["warnings"] += warnings
             if designed:
-                loss = tune.compiler_loss(kernel, designed, device)
-                row.update(
-                    design_time_s=loss.design_s,
-                    compiler_loss=loss.ratio,
-                    compiler_loss_from=list(loss.causes),
-                )
+                row.update(tune.compiler_loss(kernel, designed, device))
 
 
 def time_facts(row: Mapping[str, Any]) -> dict[str, str]:
@@ -119,7 +114,7 @@ def time_facts(row: Mapping[str, Any]) -> dict[str, str]:
         ),
     }
     if "design_time_s" in row:
-        causes = "; ".join(row["compiler_loss_from"]) or "no single cause"
+        causes = row["compiler_loss_from"] or "no single cause"
         why = f": {causes}" if row["compiler_loss"] > 1.0 else ""
         facts["design"] = (
             f"{_time(row['design_time_s'])}; as compiled {row['compiler_loss']:.2f} times that{why}"
