@@ -42,7 +42,8 @@ def test_every_name_is_listed_on_one_line(
 def test_a_field_shows_what_is_declared_of_it_for_each_meaning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    serving, training = _results(capsys, "fields", "tp")["definitions"]
+    serving, tuned, training = _results(capsys, "fields", "tp")["definitions"]
+    assert tuned["commands"] == ["kernel tune"]
     assert "estimate" in serving["commands"]
     assert training["commands"] == ["search training", "train"]
     assert "tensor_parallel_size" in serving["in_other_tools"]

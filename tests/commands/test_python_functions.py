@@ -37,7 +37,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_command_is_a_function() -> None:
     for name, (_, command) in commands().items():
         if command.run and name.split()[0] not in WITHOUT:
-            function = "kernel_op" if name.startswith("kernel op ") else name.replace(" ", "_")
+            forms = ("kernel op", "kernel tune")
+            found = next((form for form in forms if name.startswith(form)), name)
+            function = found.replace(" ", "_")
             assert OTHER_NAMES.get(name, function) in perfatlas.__all__, name
 
 

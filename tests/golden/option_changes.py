@@ -259,8 +259,10 @@ def _alone(
 
 
 def _function(verb: str) -> Callable[..., Any]:
-    if verb.startswith("kernel op "):
-        return partial(perfatlas.kernel_op, verb.rpartition(" ")[2])
+    for form in ("kernel op ", "kernel tune "):
+        if verb.startswith(form):
+            function_of: Callable[..., Any] = getattr(perfatlas, form.strip().replace(" ", "_"))
+            return partial(function_of, verb.removeprefix(form))
     function: Callable[..., Any] = getattr(perfatlas, verb.replace(" ", "_"))
     return function
 

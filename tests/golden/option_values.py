@@ -260,6 +260,7 @@ _OPERATORS: Final = {
         *("op embedding", "op elementwise"),
         *(f"op {name}" for name in LIBRARIES),
         *("design gemm", "design attention"),
+        *(f"tune {name}" for name in ("gemm", "grouped_gemm", "attention")),
     )
 }
 _OTHERS: Final[Mapping[str, Values]] = {

@@ -40,11 +40,12 @@ class Question:
 
     @property
     def verb(self) -> str:
-        """The first word, two where a verb has sub-verbs, or three of `kernel design` and `op`."""
+        """The first word, two where a verb has sub-verbs, or three of `kernel` with kernels."""
         words = self.commands[0]
         groups = ("kernel", "fleet", "goodput", "catalog", "search")
         paired = len(words) > 1 and words[0] in groups and not words[1].startswith("-")
-        return " ".join(words[: 3 if words[1:2] in (("design",), ("op",)) else 2 if paired else 1])
+        deep = words[1:2] in (("design",), ("op",), ("tune",)) and not words[2].startswith("-")
+        return " ".join(words[: 3 if deep else 2 if paired else 1])
 
 
 def has_silicon() -> bool:
