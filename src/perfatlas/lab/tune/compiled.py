@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from perfatlas.lab.static import TritonRequest, compile_triton, disassembled
@@ -46,12 +47,14 @@ def compile_designs(
             )
         )
     found = compile_triton(requests)
+    with ThreadPoolExecutor() as pool:  # of processes of nvdisasm
+        disassemblies = list(pool.map(lambda one: disassembled(one, []), found))
     made = []
-    for one in found:
+    for one, kernels in zip(found, disassemblies, strict=True):
         if one.problem or not one.kernels:
             made.append(CompiledDesign(problem=one.problem or "nothing was compiled"))
             continue
-        kernel_facts = disassembled(one, [])[0]
+        kernel_facts = kernels[0]
         made.append(
             CompiledDesign(
                 registers=kernel_facts.registers,

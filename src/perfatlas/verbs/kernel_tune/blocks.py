@@ -89,8 +89,8 @@ def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.
     columns |= {
         "time": lambda row: _time(row["time_s"]),
         "measured": lambda row: _time(row["measured_s"]),
-        "compiler loss": lambda row: _loss(row["compiler_loss"]),
         "limiting unit": "limiting_unit",
+        "compiler loss": lambda row: _loss(row["compiler_loss"]),
     }
     if not any(row["measured_s"] for row in rows):
         del columns["measured"]
