@@ -5,8 +5,8 @@ Shape legend: D designs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -45,6 +45,18 @@ class Demand:
     shared_bytes_D: Array  # of a block
     links_s_D: Array | None = None  # Time of the links to other GPUs [s]
     fixed_s: Array | float = 0.0  # Launches and other kernels [s]
+    filled_D: Array | None = None  # Share of the rows of a tile that are there; by default all
+
+    def at(self, design: int) -> Demand:
+        """Return the demand of one design."""
+
+        def one(value: Any) -> Any:  # noqa: ANN401 - a column, columns by unit, or a number
+            if isinstance(value, dict):
+                return {name: one(part) for name, part in value.items()}
+            return value[design : design + 1] if isinstance(value, np.ndarray) else value
+
+        columns = {field.name: one(getattr(self, field.name)) for field in fields(self)}
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +88,14 @@ def blocks_per_sm(demand: Demand, chip: Chip) -> Array:
     return blocks_D
 
 
+def pace_of(demand: Demand, chip: Chip) -> Array:
+    """Return the cycles of a step of a block alone: dependent instructions, and loads (D)."""
+    power, latency = chip.loop["overlap_power"], chip.loop["latency_s"] * chip.clock_hz
+    loads_D = (latency + demand.unit_cycles_D[L2]) / np.maximum(demand.ahead_D, 0.5)
+    pace_D: Array = (demand.chain_cycles_D**power + loads_D**power) ** (1 / power)
+    return pace_D
+
+
 def times_of(demand: Demand, chip: Chip) -> Times:
     """Return the times of designs.
 
@@ -96,13 +116,10 @@ def times_of(demand: Demand, chip: Chip) -> Times:
     tiles_D, steps_D = demand.tiles_D, demand.steps_D
     most_D = np.ceil(tiles_D / chip.sm_count)  # tiles of the busiest SM
     rounds_D = np.ceil(tiles_D / (chip.sm_count * blocks_D))  # tiles that follow each other
-    latency = loop["latency_s"] * chip.clock_hz
-    loads_D = (latency + demand.unit_cycles_D[L2]) / np.maximum(demand.ahead_D, 0.5)
-    pace_D = (demand.chain_cycles_D**power + loads_D**power) ** (1 / power)
     store_D = demand.store_bytes_D / loop["store_bytes_per_cycle"]
     busy = {unit: most_D * steps_D * cycles_D for unit, cycles_D in demand.unit_cycles_D.items()}
     throughput_D = np.maximum.reduce(list(busy.values())) + most_D * store_D
-    serial_D = rounds_D * (demand.tile_cycles_D + steps_D * pace_D)
+    serial_D = rounds_D * (demand.tile_cycles_D + steps_D * pace_of(demand, chip))
     memory_s_D = demand.memory_bytes_D / (chip.memory_bytes_per_s * loop["memory_efficiency"])
     sm_s_D = np.maximum(throughput_D, serial_D) / chip.clock_hz
     links_s_D = np.zeros_like(sm_s_D) if demand.links_s_D is None else demand.links_s_D

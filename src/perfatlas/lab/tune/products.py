@@ -137,6 +137,7 @@ class Product:
             registers_D=registers_D,
             shared_bytes_D=buffers_D * written_D,
             fixed_s=self.fixed_s + np.where(splits_D > 1, c["launch_s"], 0.0),
+            filled_D=filled_D / rows_D,
         )
 
     def rules(self, designs: Designs, chip: Chip) -> dict[str, NDArray[np.bool_]]:

@@ -18,6 +18,7 @@ from perfatlas.lab.tune.designs import Designs
 from perfatlas.lab.tune.kernels import KERNELS, SOURCE_FORMATS, Question
 from perfatlas.lab.tune.measured import CAREFUL, GpuTimes, MeasuredTime, deadline
 from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
+from perfatlas.lab.tune.object_time import compiler_loss
 from perfatlas.lab.tune.selection import KEPT, Selection, relief, select
 from perfatlas.lab.tune.work import PricedDesigns, Work, price_designs, price_these
 from perfatlas.quantities import InfeasibleError, UnsupportedError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.tune.designs import CompiledDesign
 
+LOSS: Final = ("compiled_time_s", "compiler_loss", "compiler_loss_from")  # of compilers
 COMPILED: Final = 24  # designs that are compiled, so that 16 are left
 
 
@@ -64,6 +66,10 @@ class Tuning:
             time_s = float(self.priced.times.time_s_D[place])
             width = half_width(self.question.kernel)
             made, timed = self.compiled.get(place), self.measured.get(place)
+            loss: dict[str, Any] = {}
+            if made and made.kernel and made.kernel.instructions:
+                designed = [demand.at(place) for demand in self.priced.demands]
+                loss = compiler_loss(made.kernel, designed, self.question.device)
             found.append(
                 {
                     "rank": rank,
@@ -75,6 +81,7 @@ class Tuning:
                     "blocks_per_sm": int(self.priced.times.blocks_per_sm_D[place]),
                     **relief(self.priced, place, self.chip),
                     "registers": made.registers if made else None,
+                    **{name: loss.get(name) for name in LOSS},
                     "measured_s": timed.time_s if timed and math.isfinite(timed.time_s) else None,
                     "problem": (timed.problem if timed else "") or None,
                 }
