@@ -45,6 +45,8 @@ class Demand:
     shared_bytes_D: Array  # of a block
     links_s_D: Array | None = None  # Time of the links to other GPUs [s]
     fixed_s: Array | float = 0.0  # Launches and other kernels [s]
+    # Whether copies and products are asynchronous, and hide each other in full (TMA with wgmma)
+    hides_loads_D: NDArray[np.bool_] | None = None
     filled_D: Array | None = None  # Share of the rows of a tile that are there; by default all
 
     def at(self, design: int) -> Demand:
@@ -93,7 +95,9 @@ def pace_of(demand: Demand, chip: Chip) -> Array:
     power, latency = chip.loop["overlap_power"], chip.loop["latency_s"] * chip.clock_hz
     loads_D = (latency + demand.unit_cycles_D[L2]) / np.maximum(demand.ahead_D, 0.5)
     pace_D: Array = (demand.chain_cycles_D**power + loads_D**power) ** (1 / power)
-    return pace_D
+    if demand.hides_loads_D is None:
+        return pace_D
+    return np.where(demand.hides_loads_D, np.maximum(demand.chain_cycles_D, loads_D), pace_D)
 
 
 def times_of(demand: Demand, chip: Chip) -> Times:

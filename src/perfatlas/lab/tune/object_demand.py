@@ -144,13 +144,13 @@ def counted_demand(
     copy_rate = c["tensor_copy_bytes"] if chip.asynchronous_rows else chip.l2_bytes
     from_l2 = loaded / chip.l2_bytes + copied / copy_rate
 
-    few_warps = WARPGROUP / min(warps, WARPGROUP)
+    few_warps, special = WARPGROUP / min(warps, WARPGROUP), work.get("special", 0)
     power, waits = c["overlap_power"], c["sync_cycles"] + c["warp_cycles"] * warps
     if not main.mma:
         chain = c["sync_cycles"] * work.get("barrier", 0) + vector * few_warps
     elif not own:  # operands pass registers before each product
         chain = waits + (shared / 2 + vector + tensor) * few_warps
-    elif work.get("special"):  # exponentials between products; groups of warps take turns
+    elif special:  # exponentials between products; groups of warps take turns
         together = (tensor**power + vector**power) ** (1 / power)
         chain = waits + (together if kernel.setmaxnreg else tensor + vector) * few_warps
     else:  # asynchronous instructions run while their block waits at barriers
@@ -179,6 +179,7 @@ def counted_demand(
         threads_D=np.array([float(kernel.threads)]),
         registers_D=np.array([float(kernel.registers or 1)]),
         shared_bytes_D=np.array([float(kernel.shared_memory_bytes or 0)]),
+        hides_loads_D=np.array([own and copied > 0 and by_threads == 0 and not special]),
         fixed_s=c["launch_s"],
     )
 

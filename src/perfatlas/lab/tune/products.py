@@ -136,6 +136,7 @@ class Product:
             threads_D=warps_D * chip.lanes,
             registers_D=registers_D,
             shared_bytes_D=buffers_D * written_D,
+            hides_loads_D=own_D & self.tensor_copies,
             fixed_s=self.fixed_s + np.where(splits_D > 1, c["launch_s"], 0.0),
             filled_D=filled_D / rows_D,
         )
