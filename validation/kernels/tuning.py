@@ -192,7 +192,12 @@ def measured_layers() -> list[dict[str, Any]]:
 
     Rows without a known tile are left out: older defaults, launch-bound rows (their note says so).
     """
-    names = {"H100 SXM": "h100_sxm", "H200": "h200_sxm", "H20-3e": "h20", "B200": "b200_sxm"}
+    names = {
+        "H100 SXM": "h100_sxm",
+        "H200": "h200_sxm",
+        "H20-3e": "h20{device.memory.bandwidth=4.8TB/s}",
+        "B200": "b200_sxm",
+    }
     names |= {"A100 PCIe": "a100_pcie"}
     found = []
     for row in read_table(shared_folder() / TIMES):
@@ -395,7 +400,7 @@ def exhaustive_scores() -> list[dict[str, Any]]:
 
     Kernels without tensor cores, which no loop model of perfatlas describes: the mean of ln(time /
     best) of the other devices takes the place of predicted times. `searched` measures designs one
-    after the other, as `kernel tune --budget-s` does.
+    after the other, as `kernel tune --budget-s` does, with a wider spread.
     """
     tables: dict[tuple[str, str], dict[str, float]] = {}
     for row in read_table(shared_folder() / TABLE):

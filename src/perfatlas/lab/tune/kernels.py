@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.lab.kernels import LabKernel, lab_kernel, splits_of
+from perfatlas.lab.kernels import LabKernel, key_splits, lab_kernel, splits_of
 from perfatlas.lab.kernels.registry import Config
 from perfatlas.lab.tune.attention import AttentionPart
 from perfatlas.lab.tune.defaults import vllm_experts
@@ -66,7 +66,7 @@ def _gemm_work(question: Question, chip: Chip) -> Work:
         k=shape["k"],
         element_bytes=kind.activation_bytes,
         block_scaled=kind.name == BLOCK,
-        tensor_copies=kind.name != BLOCK,
+        persistent=kind.name != BLOCK,
         fixed_s=chip.loop["launch_s"],
     )
     return Work(kernel="gemm", parts=(part,))
@@ -143,7 +143,7 @@ def shipped_design(question: Question, target: str, source: str = "") -> dict[st
     if question.kernel != "norm":
         sizes["stages"] = config.stages
     if question.kernel == "attention" and question.shape["q_len"] == 1:
-        sizes["splits"] = 1
+        sizes["splits"] = 1  # decided at launch
     return sizes
 
 
@@ -151,7 +151,7 @@ def _shipped(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str
     design = shipped_design(question, chip.target)
     if design is None:
         return None, "none: perfatlas ships no tile for it"
-    return design, "the tile that perfatlas ships"
+    return design, "the kernel of perfatlas; frameworks run libraries"
 
 
 def _expert_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str]:
@@ -176,6 +176,16 @@ def _gemm_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None
         shape = question.shape
         tiles = -(-shape["m"] // sizes["bm"]) * -(-shape["n"] // sizes["bn"])
         sizes["splits"] = splits_of(chip.sm_count, tiles, -(-shape["k"] // sizes["bk"]))
+        sizes["bn"] //= 2 if sizes["splits"] > 1 else 1
+    return sizes, name
+
+
+def _attention_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str]:
+    sizes, name = _shipped(question, chip)
+    if sizes is not None and "splits" in sizes:  # as its launch divides the keys
+        shape = question.shape
+        groups = shape["batch"] * shape["num_kv_heads"]
+        sizes["splits"] = key_splits(chip.sm_count, groups, shape["kv_len"], sizes["bn"])
     return sizes, name
 
 
@@ -197,10 +207,13 @@ def _gemm_launches(question: Question) -> list[dict[str, Any]]:
 def _expert_launches(question: Question) -> list[dict[str, Any]]:
     shape, kind = question.shape, question.number_format
     width = shape["intermediate"] // shape["moe_tp"]
-    experts, top_k = shape["experts"] // shape["ep"], max(shape["top_k"] // shape["ep"], 1)
+    experts = shape["experts"] // shape["ep"]
+    top_k = min(shape["top_k"], experts)
+    pairs = shape["tokens"] * shape["top_k"] / shape["ep"]  # on this rank
+    tokens = max(1, round(pairs / top_k))
     common = {"experts": experts} | ({"block": 128} if kind.name == BLOCK else {})
-    up = {"tokens": shape["tokens"], "top_k": top_k, "n": 2 * width, "k": shape["hidden"]}
-    down = {"tokens": shape["tokens"] * top_k, "top_k": 1, "n": shape["hidden"], "k": width}
+    up = {"tokens": tokens, "top_k": top_k, "n": 2 * width, "k": shape["hidden"]}
+    down = {"tokens": tokens * top_k, "top_k": 1, "n": shape["hidden"], "k": width}
     return [common | up, common | down]
 
 
@@ -253,7 +266,7 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
         work=_attention_work,
         source=_attention_source,
         tile=_attention_tile,
-        default=_shipped,
+        default=_attention_default,
         sizes=("bm", "bn", "", "", "", "roles"),
         launches=_attention_launches,
         table_key="kv_len",
@@ -300,8 +313,9 @@ def compiled_kernel(question: Question, design: Mapping[str, int], target: str) 
         stages=design.get("stages", 1),
     )
     error = row.errors.get(kind, max(row.errors.values()))
-    # products of fp8 are bf16
+    # products of fp8 are bf16, those of parts of K fp32
     outputs = {"c": "*bf16"} if kind == "fp8" and "c" in row.arguments else {}
+    outputs |= {"c": "*fp32"} if row.name == "gemm" and design["splits"] > 1 else {}
     return replace(
         row,
         errors={kind: error},

@@ -5,6 +5,7 @@ Shape legend: D designs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,9 +45,12 @@ class Demand:
     registers_D: Array  # of a thread
     shared_bytes_D: Array  # of a block
     links_s_D: Array | None = None  # Time of the links to other GPUs [s]
+    most_blocks: float = math.inf  # of an SM, of persistent kernels
     fixed_s: Array | float = 0.0  # Launches and other kernels [s]
     # Whether copies and products are asynchronous, and hide each other in full (TMA with wgmma)
     hides_loads_D: NDArray[np.bool_] | None = None
+    # Whether a block alternates between units, so that blocks of an SM wait for each other
+    alternates: bool = False
     filled_D: Array | None = None  # Share of the rows of a tile that are there; by default all
 
     def at(self, design: int) -> Demand:
@@ -84,7 +88,7 @@ def blocks_per_sm(demand: Demand, chip: Chip) -> Array:
         chip.registers // (registers_D * warps_D * chip.lanes),
         chip.shared_bytes // np.maximum(shared_D, 1),
         chip.max_warps // warps_D,
-        np.full_like(warps_D, chip.max_blocks),
+        np.full_like(warps_D, min(chip.max_blocks, demand.most_blocks)),
     )
     blocks_D: Array = np.minimum.reduce(limits)
     return blocks_D
@@ -126,6 +130,8 @@ def times_of(demand: Demand, chip: Chip) -> Times:
     serial_D = rounds_D * (demand.tile_cycles_D + steps_D * pace_of(demand, chip))
     memory_s_D = demand.memory_bytes_D / (chip.memory_bytes_per_s * loop["memory_efficiency"])
     sm_s_D = np.maximum(throughput_D, serial_D) / chip.clock_hz
+    if demand.alternates:
+        sm_s_D = (throughput_D**power + serial_D**power) ** (1 / power) / chip.clock_hz
     links_s_D = np.zeros_like(sm_s_D) if demand.links_s_D is None else demand.links_s_D
     together_D = sm_s_D**power + memory_s_D**power + links_s_D**power
     time_s_D = together_D ** (1 / power) + demand.fixed_s

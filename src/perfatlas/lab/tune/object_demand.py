@@ -180,6 +180,7 @@ def counted_demand(
         registers_D=np.array([float(kernel.registers or 1)]),
         shared_bytes_D=np.array([float(kernel.shared_memory_bytes or 0)]),
         hides_loads_D=np.array([own and copied > 0 and by_threads == 0 and not special]),
+        alternates=bool(special) and bool(main.mma) and steps > 1,
         fixed_s=c["launch_s"],
     )
 
