@@ -57,18 +57,20 @@ def constants() -> dict[str, float]:
 
 
 @cache
-def rank_error(kernel: str) -> dict[str, float] | None:
+def rank_error(kernel: str, target: str) -> dict[str, float] | None:
     """Return the standard deviations of ln(time) between designs: of tiles, and within one.
 
     None for a kernel whose ranks were not scored.
 
     Args:
         kernel: As `kernel tune` names it.
+        target: Such as sm_90.
     """
-    table = shipped_table(DATA)["rank_error"]
-    if kernel not in table:
+    row = shipped_table(DATA)["rank_error"].get(kernel)
+    if row is None:
         return None
-    return {name: float(row["value"]) for name, row in table[kernel].items()}
+    tile = row["tile_gfx" if target.startswith("gfx") else "tile"]
+    return {"tile": float(tile["value"]), "within": float(row["within"]["value"])}
 
 
 def target_of(device: Device) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.lab.tune.chip import rank_error
 from perfatlas.lab.tune.designs import OPTIONS, Designs
 from perfatlas.lab.tune.loop import FIXED, LATENCY, LINKS, MEMORY, times_of
 
@@ -57,7 +56,10 @@ class Selection:
 
 
 def select(
-    kernel: str, priced: PricedDesigns, default: Mapping[str, int] | None, keep: int = KEPT
+    priced: PricedDesigns,
+    default: Mapping[str, int] | None,
+    error: Mapping[str, float] | None,
+    keep: int = KEPT,
 ) -> Selection:
     """Return the designs that are worth measuring.
 
@@ -66,9 +68,9 @@ def select(
     of their lists as often as predicted.
 
     Args:
-        kernel: As `kernel tune` names it.
         priced: All designs.
         default: What the framework would take.
+        error: Deviations of ln(time), of tiles and within one; None where they are not known.
         keep: Most designs.
     """
     time_s_D = priced.times.time_s_D
@@ -91,12 +93,12 @@ def select(
     ranked = sorted(kept, key=lambda design: float(time_s_D[design]))
     near = float(np.mean(time_s_D[order] <= 1.05 * time_s_D[order[0]]))
     gain = 1.0 if place is None else float(time_s_D[place] / time_s_D[ranked[0]])
-    expected = _expected(kernel, time_s_D, order, class_D, ranked, place, keep)
+    expected = _expected(error, time_s_D, order, class_D, ranked, place, keep)
     return Selection(kept=ranked, default=place, gain=gain, legal=len(order), near=near, **expected)
 
 
 def _expected(
-    kernel: str,
+    error: Mapping[str, float] | None,
     time_s_D: NDArray[np.float64],
     order: NDArray[np.int64],
     class_D: NDArray[np.int64],
@@ -105,7 +107,6 @@ def _expected(
     keep: int,
 ) -> dict[str, Any]:
     """Return what measuring no more than kept designs is expected to lose, and the gain."""
-    error = rank_error(kernel)
     if error is None:
         unknown = ("best_kept", "gain_low", "gain_high", "measured_gain")
         return {"regret": {}, **dict.fromkeys(unknown)}

@@ -141,7 +141,8 @@ def tune(
         )
     compiled: dict[int, CompiledDesign] = {}
     versions: Mapping[str, str] = {}
-    selection = select(question.kernel, priced, default, keep)
+    error = rank_error(question.kernel, chip.target)
+    selection = select(priced, default, error, keep)
     for _ in range(ROUNDS if compiles and can_compile() else 0):
         new = [place for place in selection.kept if place not in compiled]
         if not new:
@@ -152,7 +153,7 @@ def tune(
         priced = price_these(work, chip, priced.designs, compiled)
         if not priced.legal_D.any():
             break
-        selection = select(question.kernel, priced, default, keep)
+        selection = select(priced, default, error, keep)
     if compiled and all(made.problem for made in compiled.values()):
         problem = next(iter(compiled.values())).problem
         raise InfeasibleError(
@@ -161,7 +162,8 @@ def tune(
         )
     measured: dict[int, MeasuredTime] = {}
     if timer is not None and budget_s is not None:
-        measured = _measured(timer, priced, selection, budget_s)
+        spread = (error or UNRANKED)["tile"]
+        measured = _measured(timer, priced, selection, budget_s, spread)
         selection = replace(selection, kept=list(dict.fromkeys([*measured, *selection.kept])))
     return Tuning(
         question=question,
@@ -178,7 +180,7 @@ def tune(
 
 
 def _measured(
-    timer: GpuTimes, priced: PricedDesigns, selection: Selection, budget_s: float
+    timer: GpuTimes, priced: PricedDesigns, selection: Selection, budget_s: float, spread: float
 ) -> dict[int, MeasuredTime]:
     """Return the times of designs that were measured within a budget.
 
@@ -195,7 +197,7 @@ def _measured(
     search = MeasuredSearch(
         log_time_D=np.log(priced.times.time_s_D),
         sizes_DS=sizes_DS,
-        spread=(rank_error(timer.question.kernel) or UNRANKED)["tile"],
+        spread=spread,
     )
     first = [selection.default] if selection.default is not None else []
     first += [place for place in selection.kept if place not in first]
