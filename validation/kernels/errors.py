@@ -107,27 +107,28 @@ def validate_kernel_errors() -> dict[str, list[Row]]:
     """Return the errors of known weak kernels by topic and setting.
 
     Returns:
-        `topics`, `sources`, `settings`: errors by topic, by source, and by what was compared, the
-        bias as mean ln(predicted/measured); topics without the rows of `apart`;
-        `apart`: errors of rows that chose a rule or a question, or are marked as bound by launches;
-        `batches`: errors of whole networks by GPU, format and batch;
+        `topics`, `sources`, `settings`, `batches`: errors by topic, by source, by what was
+        compared, and of whole networks by batch, the bias as mean ln(predicted/measured);
+        `apart`: errors of the rows in none of these, which chose a rule or a question, or are
+        marked as bound by launches;
         `rows`: every row with its prediction, or the reason why it has none; `unanswered`: the
         counts of those reasons.
     """
     rows = [_scored(row) for row in read_table(shared_folder() / FILE)]
     known = [row for row in rows if not row["reason"]]
+    scored = [row for row in known if not row["apart"]]
     reasons = {row["reason"]: 0 for row in rows if row["reason"]}
     for row in rows:
         if row["reason"]:
             reasons[row["reason"]] += 1
     return {
-        "topics": _grouped([row for row in known if not row["apart"]], "topic"),
+        "topics": _grouped(scored, "topic"),
         "apart": _grouped([row for row in known if row["apart"]], "topic", "apart"),
         "batches": _grouped(
-            [row for row in known if row["kind"] == "network"], "system", "format", "batch"
+            [row for row in scored if row["kind"] == "network"], "system", "format", "batch"
         ),
-        "sources": _grouped(known, "topic", "kind", "source"),
-        "settings": _grouped(known, "topic", "kind", "system", "case"),
+        "sources": _grouped(scored, "topic", "kind", "source"),
+        "settings": _grouped(scored, "topic", "kind", "system", "case"),
         "unanswered": [{"reason": reason, "rows": count} for reason, count in reasons.items()],
         "rows": rows,
     }

@@ -24,9 +24,9 @@ COLUMNS: Final = {
     "unanswered": {"reason": "not asked", "rows": "rows"},
 }
 TITLES: Final = {
-    "topics": "by topic, without rows that are scored apart",
-    "apart": "rows that chose a rule or what is asked for them, and launches",
-    "batches": "networks by batch, with rows that chose a rule",
+    "topics": "by topic",
+    "apart": "in no other table: rows that chose a rule or what is asked for them, and launches",
+    "batches": "networks by batch",
     "sources": "by source",
     "settings": "by setting",
     "unanswered": "rows without a prediction",
