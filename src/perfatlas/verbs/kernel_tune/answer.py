@@ -214,7 +214,11 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
         found.append(tuning)
         library_s = _library_s(inputs.system, question)
         shapes.append({**_shape_row(case.name, tuning, library_s), "count": case.count})
-    left += [f"{case.name}: no kernel" for case in cases if case.operator not in OF_MODELS]
+    left += [
+        f"{case.name} ({case.operator.replace('_', ' ')}): no kernel"
+        for case in cases
+        if case.operator not in OF_MODELS
+    ]
     if not any(one.question.kernel in PRODUCTS for one in found):
         raise UnsupportedError(
             f"kernel tune has no kernels for the products of {inputs.model} in {inputs.format} on"
