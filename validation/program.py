@@ -138,6 +138,12 @@ COMMANDS: Final = (
         needs=TABLES,
     ),
     Command(
+        name="objects",
+        help="Times of compiled kernels, from their instructions, against measured ones.",
+        run="kernels.objects_command:objects",
+        needs="Triton",
+    ),
+    Command(
         name="plans",
         help="The predicted best of published serving deployments against the measured best.",
         run="commands.command:plans",

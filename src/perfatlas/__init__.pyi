@@ -5676,6 +5676,13 @@ def kernel_inspect(
     threads: int | None = None,
     shared_memory_bytes: int | None = None,
     against: str | Path | None = None,
+    time: bool = False,
+    system: str | None = None,
+    grid: int | None = None,
+    trips: str | None = None,
+    shape: str | None = None,
+    bytes: int | None = None,
+    flop: float | None = None,
     reproducer: str | Path | None = None,
 ) -> CommandAnswer:
     """Return what `perfatlas kernel inspect --json` prints.
@@ -5692,6 +5699,15 @@ def kernel_inspect(
         threads: Threads per block, for the occupancy of files that do not state them.
         shared_memory_bytes: Dynamic shared memory per block [bytes], for the occupancy.
         against: Another file whose kernels are shown beside these.
+        time: Add the time on a system, from the instructions.
+        system: System whose GPU runs the kernel.
+        grid: Blocks of the launch.
+        trips: Iterations of the main loop, after those of the loops around it, outermost first,
+            such as 4,64.
+        shape: Sizes of a kernel of perfatlas, such as m=4096,n=4096,k=4096, instead of grid and
+            trips: adds the time of its design, and what the compiler loses.
+        bytes: Bytes that the launch moves to and from device memory [bytes].
+        flop: FLOP of the launch, where its matrix instructions do not state their shape (tcgen05).
         reproducer: Folder to write source, PTX, cubin, commands and versions into.
     """
 

@@ -17,6 +17,12 @@ def test_kernels_and_collectives_take_lists() -> None:
     assert {"kernel gemm", "kernel attention", "collective"} <= set(LISTING)
 
 
+def _twice(number: str) -> str:
+    """Return twice a number, such as 100M."""
+    digits = number.rstrip("KMG")
+    return f"{2 * int(digits)}{number.removeprefix(digits)}"
+
+
 @pytest.mark.parametrize("command", LISTING)
 def test_a_row_of_a_list_is_the_answer_to_its_values(
     command: str, capsys: pytest.CaptureFixture[str]
@@ -26,7 +32,7 @@ def test_a_row_of_a_list_is_the_answer_to_its_values(
     numbers = [n for n, f in verb_fields(command).items() if f.number and f.type is int]
     flag = next(each for name in numbers if (each := f"--{name.replace('_', '-')}") in flags)
     place = flags[flag] + 1
-    values = [words[place], str(2 * int(words[place]))]
+    values = [words[place], _twice(words[place])]
     answers = []
     for value in (*values, ",".join(values)):
         assert main([*words[:place], value, *words[place + 1 :]]) == 0

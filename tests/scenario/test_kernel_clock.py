@@ -60,4 +60,6 @@ def test_a_product_at_the_power_limit_says_what_it_takes_when_repeated() -> None
     assert warned(**large)
     assert not warned(**large | {"m": 16})  # memory bandwidth limits it
     assert not warned(**large, input_distribution="zeros")
-    assert not warned(**large | {"system": "a100_sxm"})  # not measured
+    for system in ("a100_sxm", "h100_pcie", "h100_nvl", "h800_sxm"):  # not measured
+        assert not warned(**large | {"system": system})
+    assert not warned(**large, format="fp16")

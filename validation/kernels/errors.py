@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,7 +37,7 @@ SYSTEMS: Final = {
     "T4": "t4",
     "Hopper": "h100_sxm",
     "Hopper, GPU not stated": "h100_sxm",
-    "not stated (H100 or B200)": "h100_sxm",  # 2.5 TB/s of weights in bf16 at one row
+    "not stated (H100 or B200)": "h100_sxm",  # by its own rows: see CHOSEN
 }
 FORMATS: Final = {
     "bf16": "bf16",
@@ -65,7 +66,36 @@ SETTINGS: Final = {
 }
 FAMILIES: Final = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}
 TIMES: Final = {"us": 1e-6, "ms": 1e-3, "TFLOP/s": 1e12}
-BENCHMARK_HIDDEN: Final = 2048  # E128 N768 on L40S: 870 us at 128 tokens leaves no wider model
+BENCHMARK_HIDDEN: Final = 2048  # E128 N768 on L40S, by its own rows: see CHOSEN
+# Rows that chose a rule or parameter that predicts them, or what is asked for them: their source,
+# the values of columns (any where a column is not named), and what they chose.
+CHOSEN: Final[Sequence[tuple[str, Mapping[str, Sequence[str]], str]]] = (
+    ("vllm-project/vllm #53710", {}, "hidden size asked: 870 us at 128 tokens fit no wider model"),
+    ("vllm-project/vllm #17126", {}, "GPU asked: one row in bf16 reads weights at 2.5 TB/s"),
+    ("NVIDIA/TensorRT-LLM #935", {}, "parameters of int8 products of TensorRT"),
+    (
+        "NVIDIA/TensorRT demo/BERT README@007c3470",
+        {"model": ["BERT-Base"], "N": ["128"], "gpu": ["A100 40GB"], "M": ["1", "128"]},
+        "parameters of int8 products of TensorRT, and 6.2 us between its kernels",
+    ),
+    (
+        "vllm-project/vllm #24700",
+        {"setting": ["old default"], "M": ["256", "512", "1024", "1536", "2048", "3072", "4096"]},
+        "loop of vLLM's default tiles of 16-bit experts",
+    ),
+    (
+        "vllm-project/vllm #24700",
+        {"setting": ["new default (4 warps, 3 stages)"], "M": ["16", "64"]},
+        "tables of vLLM's fp8 experts that are left out of its fit",
+    ),
+    (
+        "vllm-project/vllm #45142",
+        {"M": ["96", "128", "256", "512"]},
+        "upper limit of vLLM's untuned experts",
+    ),
+)
+LAUNCHES: Final = "launches: marked in the file"
+BATCHES: Final = {1: "1", 16: "2 to 16", 128: "32 to 128"}  # Names by their largest batch
 FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Answer], str]]] = {
     "moe": (kernel_moe, "time_s"),
     "gemm": (kernel_gemm, "time_s"),
@@ -77,21 +107,28 @@ def validate_kernel_errors() -> dict[str, list[Row]]:
     """Return the errors of known weak kernels by topic and setting.
 
     Returns:
-        `topics`, `sources`, `settings`: errors by topic, by source, and by what was compared, the
-        bias as mean ln(predicted/measured);
+        `topics`, `sources`, `settings`, `batches`: errors by topic, by source, by what was
+        compared, and of whole networks by batch, the bias as mean ln(predicted/measured);
+        `apart`: errors of the rows in none of these, which chose a rule or a question, or are
+        marked as bound by launches;
         `rows`: every row with its prediction, or the reason why it has none; `unanswered`: the
         counts of those reasons.
     """
     rows = [_scored(row) for row in read_table(shared_folder() / FILE)]
     known = [row for row in rows if not row["reason"]]
+    scored = [row for row in known if not row["apart"]]
     reasons = {row["reason"]: 0 for row in rows if row["reason"]}
     for row in rows:
         if row["reason"]:
             reasons[row["reason"]] += 1
     return {
-        "topics": _grouped(known, "topic"),
-        "sources": _grouped(known, "topic", "kind", "source"),
-        "settings": _grouped(known, "topic", "kind", "system", "case"),
+        "topics": _grouped(scored, "topic"),
+        "apart": _grouped([row for row in known if row["apart"]], "topic", "apart"),
+        "batches": _grouped(
+            [row for row in scored if row["kind"] == "network"], "system", "format", "batch"
+        ),
+        "sources": _grouped(scored, "topic", "kind", "source"),
+        "settings": _grouped(scored, "topic", "kind", "system", "case"),
         "unanswered": [{"reason": reason, "rows": count} for reason, count in reasons.items()],
         "rows": rows,
     }
@@ -108,6 +145,7 @@ def _scored(row: Mapping[str, str]) -> Row:
             part for part in (row["model"], row["N"], row["hidden"], row["setting"]) if part
         ),
         "m": row["M"],
+        "apart": scored_apart(row),
         "reason": asked if isinstance(asked, str) else "",
     }
     if isinstance(asked, str):
@@ -124,6 +162,10 @@ def _scored(row: Mapping[str, str]) -> Row:
     low_s, high_s = (results[f"{metric}_{limit}"] for limit in ("low", "high"))
     return shared | {
         "kind": kind,
+        "format": fields["format"],
+        "batch": next(
+            (BATCHES[most] for most in BATCHES if fields.get("batch", most + 1) <= most), ""
+        ),
         "measured_s": measured_s,
         "predicted_s": results[metric],
         "error": results[metric] / measured_s - 1.0,
@@ -133,6 +175,24 @@ def _scored(row: Mapping[str, str]) -> Row:
     }
 
 
+def scored_apart(row: Mapping[str, str]) -> str:
+    """Return why a row is scored apart from the others, or "".
+
+    Launches are those that the notes of the file mark, up to a number of rows; no row is chosen by
+    its measured time.
+
+    Args:
+        row: A row of `kernel_errors_measured.csv`.
+    """
+    marked = re.search(r"at M<=(\d+): launch bound", row["notes"])
+    if marked and int(row["M"]) <= int(marked[1]):
+        return LAUNCHES
+    for source, columns, chosen in CHOSEN:
+        if row["source"] == source and all(row[name] in some for name, some in columns.items()):
+            return chosen
+    return ""
+
+
 def question_of(row: Mapping[str, str]) -> tuple[str, dict[str, Any]] | str:
     """Return what to ask for a row, as kind and fields, or why it is not asked.
 
@@ -140,8 +200,6 @@ def question_of(row: Mapping[str, str]) -> tuple[str, dict[str, Any]] | str:
         row: A row of `kernel_errors_measured.csv`.
     """
     system = SYSTEMS.get(row["gpu"])
-    if "launch bound" in row["notes"] and float(row["value"]) < 190.0:
-        return "bound by eager launches"
     if row["unit"] not in TIMES or row["metric"] not in {"time", "mean latency", "rate"}:
         return "not a time"
     if system is None:

@@ -17,12 +17,16 @@ SCORE: Final = {
 }
 COLUMNS: Final = {
     "topics": {"topic": "topic", **SCORE},
+    "apart": {"topic": "topic", "apart": "chose", **SCORE},
+    "batches": {"system": "GPU", "format": "format", "batch": "batch", **SCORE},
     "sources": {"topic": "topic", "kind": "", "source": "source", **SCORE},
     "settings": {"topic": "topic", "system": "GPU", "case": "case", **SCORE},
     "unanswered": {"reason": "not asked", "rows": "rows"},
 }
 TITLES: Final = {
     "topics": "by topic",
+    "apart": "in no other table: rows that chose a rule or what is asked for them, and launches",
+    "batches": "networks by batch",
     "sources": "by source",
     "settings": "by setting",
     "unanswered": "rows without a prediction",

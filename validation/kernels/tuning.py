@@ -192,7 +192,12 @@ def measured_layers() -> list[dict[str, Any]]:
 
     Rows without a known tile are left out: older defaults, launch-bound rows (their note says so).
     """
-    names = {"H100 SXM": "h100_sxm", "H200": "h200_sxm", "H20-3e": "h20", "B200": "b200_sxm"}
+    names = {
+        "H100 SXM": "h100_sxm",
+        "H200": "h200_sxm",
+        "H20-3e": "h20{device.memory.bandwidth=4.8TB/s}",
+        "B200": "b200_sxm",
+    }
     names |= {"A100 PCIe": "a100_pcie"}
     found = []
     for row in read_table(shared_folder() / TIMES):
@@ -259,7 +264,8 @@ def fit_loop(
     """
     from scipy.optimize import minimize
 
-    start = tune.constants()
+    chip = _chip(choices[0].device, "bf16")
+    start = dict(chip.loop) if chip else tune.constants()
 
     def loss(logs: NDArray[np.float64]) -> float:
         loop = start | dict(zip(names, np.exp(logs).tolist(), strict=True))
@@ -314,6 +320,37 @@ def fit_rank_error(choices: Sequence[Choice]) -> dict[str, float]:
                 total += math.log(0.9 * hits + 0.1 / count)
             best = max(best, (total, {"tile": tile, "within": within}), key=lambda pair: pair[0])
     return best[1]
+
+
+# Constants that are fitted; the others are stated in data/tuning.toml
+OF_LOOPS: Final = (
+    *("sync_cycles", "warp_cycles", "latency_s", "tile_cycles", "l2_efficiency", "row_bytes"),
+    "overlap_power",
+)
+OF_NVIDIA: Final = (
+    *("conversions_per_cycle", "promotion", "memory_efficiency", "store_bytes_per_cycle"),
+)
+FEWEST: Final = 160  # shipped designs of a fit, spread over all
+
+
+def fitted_constants() -> list[dict[str, Any]]:
+    """Return constants of main loops fitted again, by vendor, and errors between designs."""
+    choices = shipped_choices()
+    layers = [row for row in measured_layers() if (row["device"], row["source"]) in ANCHORS]
+    nvidia = [one for one in choices if one.device in ("a100_sxm", "h100_sxm")]
+    half = [
+        one for one in choices if one.device == "mi300x" and (one.experts + one.intermediate) % 3
+    ]
+    found = {
+        "nvidia": fit_loop((*OF_LOOPS, *OF_NVIDIA), nvidia[:: len(nvidia) // FEWEST], layers),
+        "amd": fit_loop(OF_LOOPS, half[:: max(1, len(half) // FEWEST)], []),
+        "rank error": fit_rank_error(nvidia[:: len(nvidia) // FEWEST]),
+    }
+    return [
+        {"of": of, "constant": name, "value": value}
+        for of, values in found.items()
+        for name, value in values.items()
+    ]
 
 
 WINNERS: Final = {"gemm_bf16": "bf16", "gemm_fp8_block": "fp8_block", "gemm_rowwise": "fp8_static"}
@@ -395,7 +432,7 @@ def exhaustive_scores() -> list[dict[str, Any]]:
 
     Kernels without tensor cores, which no loop model of perfatlas describes: the mean of ln(time /
     best) of the other devices takes the place of predicted times. `searched` measures designs one
-    after the other, as `kernel tune --budget-s` does.
+    after the other, as `kernel tune --budget-s` does, with a wider spread.
     """
     tables: dict[tuple[str, str], dict[str, float]] = {}
     for row in read_table(shared_folder() / TABLE):

@@ -10,6 +10,7 @@ from validation.runs.shared_data import missing_data, shared_folder
 from validation.scoring import print_results
 
 COLUMNS: Final = {
+    "constants": {"of": "fitted to", "constant": "constant", "value": "value"},
     "choices": {
         "device": "device",
         "format": "format",
@@ -59,6 +60,7 @@ COLUMNS: Final = {
     },
 }
 TITLES: Final = {
+    "constants": "constants of main loops",
     "choices": "configurations that vLLM and SGLang ship, by predicted time",
     "layers": "measured layers of experts in Triton",
     "own": "kernels of perfatlas on one H100, of no fit",
@@ -67,16 +69,18 @@ TITLES: Final = {
 }
 
 
-def tuning(*, json: Annotated[bool, SWITCH] = False) -> int:
+def tuning(*, fit: Annotated[bool, SWITCH] = False, json: Annotated[bool, SWITCH] = False) -> int:
     """Score the tuner of kernels on devices left out of its fit.
 
     Args:
+        fit: Fit the constants of data/tuning.toml again, and print them; takes minutes.
         json: Print one JSON object.
     """
-    from validation.kernels.tuning import TABLE, validate_tuning
+    from validation.kernels.tuning import TABLE, fitted_constants, validate_tuning
 
     path = shared_folder() / TABLE
     if not path.is_file():
         raise InvalidSpecError(missing_data(path))
-    results: dict[str, Any] = validate_tuning()
-    return print_results("tuning", results, COLUMNS, TITLES, json=json)
+    results: dict[str, Any] = {"constants": fitted_constants()} if fit else validate_tuning()
+    columns = {part: shown for part, shown in COLUMNS.items() if part in results}
+    return print_results("tuning", results, columns, TITLES, json=json)

@@ -19,12 +19,16 @@ import numpy as np
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
+from perfatlas.lab import tune
 from perfatlas.lab.kernels import designed_time_s, lab_kernel, lab_kernels, over_budget
 from perfatlas.lab.kernels.casts import rounded
 from perfatlas.lab.kernels.registry import Config
 from perfatlas.lab.static import compile_triton, run_tool
 from perfatlas.lab.static.kernel import Compiled
+from perfatlas.lab.tune import loop
+from perfatlas.lab.tune.object_time import as_compiled
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_design_gemm
 
@@ -119,19 +123,22 @@ def test_designs_are_those_of_kernel_design() -> None:
     assert designed_time_s("gemm", {**shape, "m": 8}, "bf16", device) is None
     assert designed_time_s("decode_attention", {}, "bf16", device) is None
     experts = {"tokens": 4096, "experts": 32, "top_k": 8, "n": 4096, "k": 7168}
-    asked = kernel_design_gemm(
-        system="h100_sxm",
-        m=1024,
-        n=4096,
-        k=7168,
-        groups=32,
-        format="fp8_block",
-        tile_m=128,
-        tile_n=128,
-        tile_k=128,
-        stages=3,
-    )
-    assert designed_time_s("grouped_gemm", experts, "fp8_block", device) == asked.results["time_s"]
+    # 24 pairs among 32 experts: an expert that is chosen has one row
+    for tokens, rows in ((4096, 1024), (3, 1)):
+        asked = kernel_design_gemm(
+            system="h100_sxm",
+            m=rows,
+            n=4096,
+            k=7168,
+            groups=32,
+            format="fp8_block",
+            tile_m=128,
+            tile_n=128,
+            tile_k=128,
+            stages=3,
+        )
+        time_s = designed_time_s("grouped_gemm", experts | {"tokens": tokens}, "fp8_block", device)
+        assert time_s == asked.results["time_s"]
     assert designed_time_s("gemm", shape, "bf16", resolve_system("mi300x").device) is None
 
 
@@ -222,3 +229,45 @@ def test_casts_are_those_of_torch(target: str) -> None:
     found = rounded(values.numpy(), "fp32", target)
     assert (found == expected.numpy().view(found.dtype)).all()
     assert rounded(np.array([1000.0, np.nan], np.float32), "fp32", "fp8e4nv").tolist() == [126, 127]
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("rows", "kind"), [(16, "HMMA.16816.F32"), (64, "QGMMA.64x128x32.F32.E4M3.E4M3")]
+)
+def test_compiled_products_ask_for_what_their_design_does(rows: int, kind: str) -> None:
+    """fp8 tiles of 16 rows are converted to 16 bits; 64 rows have instructions of fp8."""
+    sizes = {"bm": rows, "bn": 128, "bk": 128, "group": 1, "warps": 4, "stages": 3}
+    shape = {"tokens": 16, "hidden": 4096, "intermediate": 192, "experts": 128, "top_k": 8}
+    question = tune.Question(
+        kernel="grouped_gemm",
+        device=resolve_system("h200_sxm").device,
+        number_format=get_format("fp8_static"),
+        shape=shape | {"ep": 1, "moe_tp": 1},
+    )
+    chip = tune.chip_of(question.device, question.number_format)
+    kernel = tune.compile_designs(question, [sizes], chip)[0][0].kernel
+    assert kernel is not None
+    assert kernel.main_loop is not None, "nvdisasm is inside Triton"
+    assert list(kernel.main_loop.mma) == [kind]
+    design = tune.demands_of(question, sizes, chip)[0]
+    counted = as_compiled(kernel, design, chip)
+    for unit in (loop.TENSOR, loop.VECTOR):
+        assert counted.unit_cycles_D[unit] == pytest.approx(design.unit_cycles_D[unit])
+    assert counted.unit_cycles_D[loop.SHARED] == pytest.approx(
+        design.unit_cycles_D[loop.SHARED], rel=0.15
+    )
+    assert counted.ahead_D == design.ahead_D
+
+
+@needs_triton
+def test_time_of_a_kernel_with_fewer_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["kernel", "inspect", "gemm", "--time", "--system", "h100_sxm", "--json"]
+    shape = ["--shape", "m=4096,n=4096,k=4096"]
+    assert main([*words, *shape, "--num-stages", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    assert found["compiler_loss"] > 1.2
+    assert found["compiler_loss_from"].startswith("fewer loads ahead")
+    assert found["time_s"] == pytest.approx(found["compiler_loss"] * found["design_time_s"])
+    assert main([*words, "--shape", "m=4096,n=4096"]) == 3
+    assert "lacks k" in capsys.readouterr().err

@@ -101,8 +101,14 @@ def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
         return "gemm", sizes("m", "n", "k"), operator.format, "torch"
     if isinstance(operator, Attention):
         names = ("batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
-        if operator.q_len[0] == 1:
-            return "decode_attention", sizes(*names), operator.format, "sdpa"
+        shape, window = sizes(*names), float(operator.window[0])
+        is_windowed = 0.0 < window < shape["kv_len"]
+        if operator.q_len[0] == 1:  # over the keys in the window
+            shape["kv_len"] = window if is_windowed else shape["kv_len"]
+            return "decode_attention", shape, operator.format, "sdpa"
+        if is_windowed:
+            shape = {**sizes(*names, "q_len"), "window": window}
+            return "windowed_attention", shape, operator.format, "sdpa"
         return "prefill_attention", sizes(*names, "q_len"), operator.format, "sdpa"
     if isinstance(operator, GroupedGemm):
         shape = sizes("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")

@@ -6,7 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.lab.kernels.registry import (
-        LabKernel, inspect_kernel, lab_kernel, lab_kernels, over_budget, splits_of,
+        LabKernel, inspect_kernel, key_splits, lab_kernel, lab_kernels, over_budget, splits_of,
     )
     from perfatlas.lab.kernels.design import designed_time_s
 else:

@@ -64,7 +64,8 @@ def _work(
 ) -> machines.AttentionWork | machines.GemmWork:
     if operator in ("gemm", "grouped_gemm"):
         groups = shape.get("experts", 1)
-        rows = shape["m"] if groups == 1 else shape["tokens"] * shape["top_k"] // groups
+        # of few pairs, some experts have one row and the others none
+        rows = shape["m"] if groups == 1 else -(-shape["tokens"] * shape["top_k"] // groups)
         return machines.GemmWork(
             m=rows,
             n=shape["n"],

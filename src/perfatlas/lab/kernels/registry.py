@@ -37,6 +37,7 @@ FNUZ_TARGETS: Final = ("gfx942",)
 
 MIN_STEPS: Final = 8  # of the main loop in a split
 MAX_SPLITS: Final = 16
+MAX_KEY_SPLITS: Final = 64
 
 
 def splits_of(programs: int, tiles: int, steps: int) -> int:
@@ -48,6 +49,18 @@ def splits_of(programs: int, tiles: int, steps: int) -> int:
         steps: Iterations of the main loop of a tile.
     """
     return max(1, min(programs // tiles, steps // MIN_STEPS, MAX_SPLITS))
+
+
+def key_splits(programs: int, groups: int, keys: int, block: int) -> int:
+    """Return the splits of the keys in decode: as many as fill the device, each with some blocks.
+
+    Args:
+        programs: Streaming multiprocessors.
+        groups: Sequences times KV heads.
+        keys: Keys of the longest sequence.
+        block: Keys of a block.
+    """
+    return max(1, min(2 * programs // groups, -(-keys // (4 * block)), MAX_KEY_SPLITS))
 
 
 def inspect_kernel(kernel: LabKernel, compilation: Compilation) -> Inspection:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.lab.static.kernel import Kernel
-from perfatlas.lab.static.program import Dialect, Line, with_program
+from perfatlas.lab.static.kernel import Kernel, Line
+from perfatlas.lab.static.program import Dialect, with_program
+from perfatlas.lab.static.work import amd_work
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ AMDGCN: Final = Dialect(
     local_loads="scratch_load",
     local_stores="scratch_store",
     stem=lambda name: ENCODING.sub("", name),
+    work=amd_work,
 )
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from perfatlas.lab.static.kernel import Instructions, Kernel
-    from perfatlas.lab.static.program import Line
+    from perfatlas.lab.static.kernel import Instructions, Kernel, Line
 
 # Matrix instructions that read block scales.
 SCALED: Final = ("UTCOMMA", "UTCQMMA", "OMMA", "QMMA.SF", "v_mfma_scale", "v_mfma_ld_scale")
@@ -101,6 +100,7 @@ class Inspection:
     """Facts of the kernels of a file as rows, and what compilers made of it."""
 
     rows: list[dict[str, Any]]
+    kernels: list[Kernel]  # of the rows
     compiled: dict[str, Compiled]
     notes: list[str]
 
@@ -141,12 +141,13 @@ def inspect(path: Path, compilation: Compilation) -> Inspection:
     kernels = []
     for products in compiled.values():
         chosen = _chosen(products.kernels, compilation.function, path)
-        disassembled = _disassembled(chosen, products, notes)
-        kernels += [_launched(kernel, compilation) for kernel in disassembled]
+        full = disassembled(products, notes, chosen)
+        kernels += [_launched(kernel, compilation) for kernel in full]
     if kernels and all(kernel.registers is None for kernel in kernels):
         notes.append("PTX shows no registers, spills or occupancy: ptxas decides them")
     return Inspection(
         rows=[kernel_row(kernel, path.name) for kernel in kernels],
+        kernels=kernels,
         compiled=compiled,
         notes=list(dict.fromkeys(notes)),
     )
@@ -225,8 +226,17 @@ def _chosen(kernels: Sequence[Kernel], function: str | None, path: Path) -> list
     )
 
 
-def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str]) -> list[Kernel]:
-    """Return the kernels with their instructions, where the tool for it is there."""
+def disassembled(
+    products: Compiled, notes: list[str], chosen: Sequence[Kernel] | None = None
+) -> list[Kernel]:
+    """Return kernels with their instructions, where the tool for it is there.
+
+    Args:
+        products: What one compilation made.
+        notes: Where it is added that instructions are not known.
+        chosen: The wanted kernels, by default all.
+    """
+    kernels = products.kernels if chosen is None else chosen
     tool = find_nvdisasm() if products.cubins else None
     if tool is None:
         notes += [NO_TOOL] if products.cubins else []

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     Counts = Mapping[str, int]
+
+
+class Line(NamedTuple):
+    """An instruction: whether it has a condition, its operation, operands, labels before it."""
+
+    conditional: bool
+    operation: str
+    operands: str
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +29,8 @@ class Instructions:
     mma: Counts = field(default_factory=dict)  # matrix instructions, with shape and types
     local_loads: int = 0  # from local memory, where spills are
     local_stores: int = 0
+    # by kind: bytes of a thread of loads and stores, of a block of tensor copies; else instructions
+    work: Counts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +51,7 @@ class Kernel:
     instructions: Instructions | None = None
     main_loop: Instructions | None = None
     loops: tuple[Instructions, ...] | None = None  # the largest first
+    around: Instructions | None = None  # the loop next around the main loop; None without one
     tma: int | None = None  # copies of tensors
     setmaxnreg: int | None = None  # instructions that move registers between warps
     asks_specialization: bool = False  # the source asks for warp specialization,

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from perfatlas.lab.static.kernel import Instructions
+from perfatlas.lab.static.work import LOADS, NARROW, NARROW_BYTES
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Sequence
 
-    from perfatlas.lab.static.kernel import Kernel
-
-
-class Line(NamedTuple):
-    """An instruction: whether it has a condition, its operation, operands, labels before it."""
-
-    conditional: bool
-    operation: str
-    operands: str
-    labels: tuple[str, ...]
+    from perfatlas.lab.static.kernel import Kernel, Line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +26,7 @@ class Dialect:
     local_loads: str
     local_stores: str
     stem: Callable[[str], str]  # the operation without modifiers
+    work: Callable[[Sequence[Line], int], tuple[str, int] | None]  # kind and amount of a line
     mma_name: Callable[[str], str] = str
     padding: str = ""
 
@@ -48,17 +41,25 @@ def with_program(kernel: Kernel, lines: Sequence[Line], dialect: Dialect) -> Ker
     with_mma = [loop for loop in loops if loop & matrix]
     inner = [loop for loop in with_mma if not any(other < loop for other in with_mma)]
     main = max(inner or loops, key=lambda loop: (len(loop & matrix), len(loop)), default=None)
-    counted = [_counted([lines[index] for index in sorted(loop)], dialect) for loop in loops]
+    counted = [_counted(lines, sorted(loop), dialect) for loop in loops]
+    around = [loop for loop in loops if main and main < loop]
     return replace(
         kernel,
-        instructions=_counted(lines, dialect),
+        instructions=_counted(lines, range(len(lines)), dialect),
         main_loop=counted[loops.index(main)] if main else None,
         loops=tuple(counted),
+        around=counted[loops.index(around[-1])] if around else None,
     )
 
 
-def _counted(lines: Iterable[Line], dialect: Dialect) -> Instructions:
-    names = [line.operation for line in lines]
+def _counted(lines: Sequence[Line], places: Iterable[int], dialect: Dialect) -> Instructions:
+    names, work = [], Counter[str]()
+    for place in places:
+        names.append(lines[place].operation)
+        if found := dialect.work(lines, place):
+            work[found[0]] += found[1]
+            if found[0] in LOADS and found[1] < NARROW_BYTES:
+                work[NARROW] += found[1]
     mix = Counter(map(dialect.stem, names))
     mix.pop(dialect.padding, None)
     mma = Counter(dialect.mma_name(name) for name in names if dialect.mma.match(name))
@@ -68,6 +69,7 @@ def _counted(lines: Iterable[Line], dialect: Dialect) -> Instructions:
         mma=dict(mma.most_common()),
         local_loads=sum(name.startswith(dialect.local_loads) for name in names),
         local_stores=sum(name.startswith(dialect.local_stores) for name in names),
+        work=dict(work),
     )
 
 

@@ -7,8 +7,9 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from perfatlas.lab.static.kernel import Kernel
-from perfatlas.lab.static.program import Dialect, Line, with_program
+from perfatlas.lab.static.kernel import Kernel, Line
+from perfatlas.lab.static.program import Dialect, with_program
+from perfatlas.lab.static.work import ptx_work
 from perfatlas.quantities import InvalidSpecError, printable
 
 ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
@@ -30,6 +31,7 @@ PTX: Final = Dialect(
     local_loads="ld.local",
     local_stores="st.local",
     stem=lambda name: name.partition(".")[0],
+    work=ptx_work,
     mma_name=lambda name: MODIFIERS.sub("", name),
 )
 

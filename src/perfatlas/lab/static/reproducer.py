@@ -10,14 +10,19 @@ from perfatlas.quantities import InvalidSpecError, printable
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from perfatlas.lab.static.kernel import Compiled
 
 
 def write_reproducer(
-    folder: Path, source: Path, compiled: Mapping[str, Compiled], *, command: str
+    folder: Path,
+    source: Path,
+    compiled: Mapping[str, Compiled],
+    *,
+    command: str,
+    notes: Sequence[str] = (),
 ) -> list[Path]:
     """Write source, PTX, cubin, commands and versions into a folder; return the files.
 
@@ -26,6 +31,7 @@ def write_reproducer(
         source: The inspected file.
         compiled: Products by target.
         command: The command of perfatlas that inspects it.
+        notes: Lines on what is wrong with it; without them no file of notes is written.
 
     Raises:
         InvalidSpecError: The folder cannot be created or written.
@@ -59,7 +65,10 @@ def write_reproducer(
     versions |= {"perfatlas": __version__, "platform": platform.platform()}
     versions.setdefault("python", platform.python_version())
     lines = [f"{name} {value}" for name, value in sorted(versions.items())]
-    for name, rows in (("commands.txt", commands), ("versions.txt", lines)):
+    texts = {"commands.txt": commands, "versions.txt": lines, "notes.txt": notes}
+    for name, rows in texts.items():
+        if not rows:
+            continue
         write_atomic(folder / name, ("\n".join(rows) + "\n").encode())
         written.append(folder / name)
     return written

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.lab.static.program import Dialect, Line, with_program
+from perfatlas.lab.static.kernel import Line
+from perfatlas.lab.static.program import Dialect, with_program
 from perfatlas.lab.static.tools import run_tool
+from perfatlas.lab.static.work import sass_work
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ SASS: Final = Dialect(
     local_loads="LDL",
     local_stores="STL",
     stem=lambda name: name.partition(".")[0],
+    work=sass_work,
     padding="NOP",
 )
 

@@ -59,8 +59,7 @@ class AttentionPart:
         ones_D = np.ones(len(designs))
         splits_D = designs.columns.get("splits", ones_D)
         if self.decode:
-            group_D = np.ceil(self.heads / self.kv_heads / rows_D)
-            tiles_D = self.batch * self.kv_heads * group_D * splits_D
+            tiles_D = self.batch * self.kv_heads * splits_D
             keys_D = self.kv_len / splits_D
         else:
             high_D = np.ceil(self.q_len / rows_D)
@@ -101,7 +100,7 @@ class AttentionPart:
                 loop.L2: loaded_D / chip.l2_bytes,
             },
             chain_cycles_D=c["sync_cycles"] + c["warp_cycles"] * warps_D + alone_D * few_warps_D,
-            ahead_D=stages_D - 1,
+            ahead_D=np.minimum(stages_D - 1, 1) if self.decode else stages_D - 1,
             tile_cycles_D=c["tile_cycles"] * ones_D,
             store_bytes_D=rows_D * dim * width,
             memory_bytes_D=memory + partial_D / c["partial_rate"],
@@ -111,7 +110,10 @@ class AttentionPart:
                 (needed_D * working_D + COPYING_REGISTERS * WARPGROUP) / (working_D + WARPGROUP),
                 needed_D,
             ),
-            shared_bytes_D=buffers_D * loaded_D + rows_D * dim * width,
+            # gathered pages are not staged further ahead; roles hand over queries and outputs
+            shared_bytes_D=(1.0 if self.decode else buffers_D) * loaded_D
+            + rows_D * dim * width * np.where(roles_D > 0, 2.0, 1.0),
+            alternates=not self.decode,
             fixed_s=self.fixed_s + np.where(splits_D > 1, c["launch_s"], 0.0),
         )
 
@@ -124,7 +126,12 @@ class AttentionPart:
         """Return, by reason, which designs cannot compute it (D)."""
         if self.decode:
             parts_D = np.ceil(self.kv_len / designs["splits"])
-            return {"parts shorter than a block of keys": parts_D < designs["bn"]}
+            return {
+                "fewer rows than the queries that share keys": (
+                    designs["bm"] < self.heads / self.kv_heads
+                ),
+                "parts shorter than a block of keys": parts_D < designs["bn"],
+            }
         return {
             f"spills: more than {chip.thread_registers} registers of a thread that multiplies": (
                 self._registers(designs, chip) > chip.thread_registers

@@ -57,9 +57,20 @@ def constants() -> dict[str, float]:
 
 
 @cache
-def rank_error() -> dict[str, float]:
-    """Return the standard deviations of ln(time) between designs: of tiles, and within one."""
-    return {name: float(row["value"]) for name, row in shipped_table(DATA)["rank_error"].items()}
+def rank_error(kernel: str, target: str) -> dict[str, float] | None:
+    """Return the standard deviations of ln(time) between designs: of tiles, and within one.
+
+    None for a kernel whose ranks were not scored.
+
+    Args:
+        kernel: As `kernel tune` names it.
+        target: Such as sm_90.
+    """
+    row = shipped_table(DATA)["rank_error"].get(kernel)
+    if row is None:
+        return None
+    tile = row["tile_gfx" if target.startswith("gfx") else "tile"]
+    return {"tile": float(tile["value"]), "within": float(row["within"]["value"])}
 
 
 def target_of(device: Device) -> str:
@@ -87,12 +98,11 @@ def target_of(device: Device) -> str:
             f" {device.architecture}; use a GPU of these"
         )
     shared = device.number("shared_memory_bytes")
-    nearest = min(rows, key=lambda row: abs(_limits(row["target"]).shared_bytes - shared))
+    shared_of = {
+        row["target"]: getattr(limits_of(row["target"]), "shared_bytes", 0) for row in rows
+    }
+    nearest = min(rows, key=lambda row: abs(shared_of[row["target"]] - shared))
     return str(nearest["target"])
-
-
-def _limits(target: str) -> Any:  # noqa: ANN401 - TargetLimits, which the table has for all targets
-    return limits_of(target)
 
 
 def chip_of(device: Device, number_format: Format, loop: dict[str, float] | None = None) -> Chip:
@@ -108,7 +118,8 @@ def chip_of(device: Device, number_format: Format, loop: dict[str, float] | None
     """
     target = target_of(device)
     row = next(row for row in shipped_table(DATA)["architecture"] if row["target"] == target)
-    limits, loop = _limits(target), (loop or constants()) | row.get("loop", {})
+    limits: Any = limits_of(target)  # which the table has for all targets
+    loop = loop or constants() | row.get("loop", {})
     peaks = device.peak_flop_per_s
     name = number_format.tensor_peak
     if name not in peaks and not number_format.substitute_peak:
@@ -116,8 +127,14 @@ def chip_of(device: Device, number_format: Format, loop: dict[str, float] | None
             f"{device.name} has no {name} tensor cores; use one of {', '.join(peaks)}"
         )
     peak = peaks.get(name) or peaks[number_format.substitute_peak]
+    half = peaks.get("bf16") or peaks.get("fp16")
+    if not half:
+        raise UnsupportedError(
+            f"{device.name} has no peak of bf16 or fp16, which kernels of tensor cores need; set"
+            " device.peak.bf16, or use kernel gemm"
+        )
     per_cycle, rows = device.number("flop_per_clock_per_sm"), row["asynchronous_rows"]
-    own = per_cycle * peak / peaks["bf16"]
+    own = per_cycle * peak / half
     return Chip(
         name=device.name,
         target=target,

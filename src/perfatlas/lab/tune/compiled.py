@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from perfatlas.lab.static import TritonRequest, compile_triton
+from perfatlas.lab.static import TritonRequest, compile_triton, disassembled
 from perfatlas.lab.tune.designs import CompiledDesign
 from perfatlas.lab.tune.kernels import Question, compiled_kernel
 
@@ -46,17 +47,20 @@ def compile_designs(
             )
         )
     found = compile_triton(requests)
+    with ThreadPoolExecutor() as pool:  # of processes of nvdisasm
+        disassemblies = list(pool.map(lambda one: disassembled(one, []), found))
     made = []
-    for one in found:
+    for one, kernels in zip(found, disassemblies, strict=True):
         if one.problem or not one.kernels:
             made.append(CompiledDesign(problem=one.problem or "nothing was compiled"))
             continue
-        kernel_facts = one.kernels[0]
+        kernel_facts = kernels[0]
         made.append(
             CompiledDesign(
                 registers=kernel_facts.registers,
                 spilled_bytes=kernel_facts.spills_bytes or 0,
                 shared_bytes=kernel_facts.shared_memory_bytes,
+                kernel=kernel_facts,
             )
         )
     return made, found[0].versions if found else {}

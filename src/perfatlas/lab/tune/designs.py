@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.lab.static import Kernel
     from perfatlas.lab.tune.chip import Chip
     from perfatlas.lab.tune.loop import Array, Demand
 
@@ -60,6 +61,7 @@ class CompiledDesign:
     spilled_bytes: int = 0  # of a thread
     shared_bytes: int | None = None  # of a block
     problem: str = ""  # Why it does not compile
+    kernel: Kernel | None = None  # With its instructions, where nvdisasm is there
 
 
 def space_of(kernel: str, target: str, also: Sequence[Mapping[str, int]] = ()) -> Designs:

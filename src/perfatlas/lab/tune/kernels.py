@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.kernels import LabKernel, lab_kernel, splits_of
+import numpy as np
+
+from perfatlas.lab.kernels import LabKernel, key_splits, lab_kernel, splits_of
 from perfatlas.lab.kernels.registry import Config
 from perfatlas.lab.tune.attention import AttentionPart
 from perfatlas.lab.tune.defaults import vllm_experts
+from perfatlas.lab.tune.designs import Designs
 from perfatlas.lab.tune.products import Product
 from perfatlas.lab.tune.streaming import NormPart, ReducePart
 from perfatlas.lab.tune.work import Work, expert_layer
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.formats import Format
     from perfatlas.hardware import Device
     from perfatlas.lab.tune.chip import Chip
+    from perfatlas.lab.tune.loop import Demand
 
 BLOCK: Final = "fp8_block"
 # Formats of kernels of the registry by those of products
@@ -47,6 +51,7 @@ class TunedKernel:
     tile: Callable[[Mapping[str, int], Question], tuple[Any, ...]]
     # What the framework takes, and who that is
     default: Callable[[Question, Chip], tuple[dict[str, int] | None, str]]
+    sizes: tuple[str, ...]  # of a design, by their place in the constants of the source
     # Shapes of its launches, as runs of the registry are given them
     launches: Callable[[Question], list[dict[str, Any]]]
     table_key: str  # Size that a launch table is looked up by
@@ -61,7 +66,7 @@ def _gemm_work(question: Question, chip: Chip) -> Work:
         k=shape["k"],
         element_bytes=kind.activation_bytes,
         block_scaled=kind.name == BLOCK,
-        tensor_copies=kind.name != BLOCK,
+        persistent=kind.name != BLOCK,
         fixed_s=chip.loop["launch_s"],
     )
     return Work(kernel="gemm", parts=(part,))
@@ -121,28 +126,32 @@ def _reduce_work(question: Question, chip: Chip) -> Work:
     return Work(kernel="all_reduce", parts=(part,))
 
 
-def _shipped(
-    names: tuple[str, ...],
-) -> Callable[[Question, Chip], tuple[dict[str, int] | None, str]]:
-    """Return the default that a kernel of the registry ships with, from its constants by name."""
+def shipped_design(question: Question, target: str, source: str = "") -> dict[str, int] | None:
+    """Return the design that a kernel of the registry ships with; None if it has no tile there.
 
-    def default(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str]:
-        kernel = KERNELS[question.kernel]
-        config = lab_kernel(kernel.source(question)).configs.get(chip.target)
-        if config is None:
-            return None, "none: perfatlas ships no tile for it"
-        sizes = dict(zip(names, config.tile, strict=False))
-        sizes.pop("", None)
-        sizes |= {"warps": config.warps}
-        if question.kernel != "norm":
-            sizes["stages"] = config.stages
-        if question.kernel == "attention" and question.shape["q_len"] == 1:
-            sizes["splits"] = 1
-        elif question.kernel == "attention":
-            sizes["roles"] = config.tile[5]
-        return sizes, "the tile that perfatlas ships"
+    Args:
+        question: The kernel.
+        target: Such as sm_90.
+        source: Name in the registry, by default that of the format of the question.
+    """
+    kernel = KERNELS[question.kernel]
+    config = lab_kernel(source or kernel.source(question)).configs.get(target)
+    if config is None:
+        return None
+    sizes = dict(zip(kernel.sizes, config.tile, strict=False)) | {"warps": config.warps}
+    sizes.pop("", None)
+    if question.kernel != "norm":
+        sizes["stages"] = config.stages
+    if question.kernel == "attention" and question.shape["q_len"] == 1:
+        sizes["splits"] = 1  # decided at launch
+    return sizes
 
-    return default
+
+def _shipped(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str]:
+    design = shipped_design(question, chip.target)
+    if design is None:
+        return None, "none: perfatlas ships no tile for it"
+    return design, "the kernel of perfatlas; frameworks run libraries"
 
 
 def _expert_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str]:
@@ -162,11 +171,21 @@ def _gemm_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None
         # w8a8_triton_block_scaled_mm of vLLM 0.32 without a file
         tile = {"bm": 64, "bn": 128, "bk": 128, "group": 32, "splits": 1, "warps": 4, "stages": 2}
         return tile, "vLLM 0.32 without a file for the shape"
-    sizes, name = _shipped(("bm", "bn", "bk", "group", "splits", ""))(question, chip)
+    sizes, name = _shipped(question, chip)
     if sizes is not None:  # its launch splits K where tiles are few
         shape = question.shape
         tiles = -(-shape["m"] // sizes["bm"]) * -(-shape["n"] // sizes["bn"])
         sizes["splits"] = splits_of(chip.sm_count, tiles, -(-shape["k"] // sizes["bk"]))
+        sizes["bn"] //= 2 if sizes["splits"] > 1 else 1
+    return sizes, name
+
+
+def _attention_default(question: Question, chip: Chip) -> tuple[dict[str, int] | None, str]:
+    sizes, name = _shipped(question, chip)
+    if sizes is not None and "splits" in sizes:  # as its launch divides the keys
+        shape = question.shape
+        groups = shape["batch"] * shape["num_kv_heads"]
+        sizes["splits"] = key_splits(chip.sm_count, groups, shape["kv_len"], sizes["bn"])
     return sizes, name
 
 
@@ -188,10 +207,13 @@ def _gemm_launches(question: Question) -> list[dict[str, Any]]:
 def _expert_launches(question: Question) -> list[dict[str, Any]]:
     shape, kind = question.shape, question.number_format
     width = shape["intermediate"] // shape["moe_tp"]
-    experts, top_k = shape["experts"] // shape["ep"], max(shape["top_k"] // shape["ep"], 1)
+    experts = shape["experts"] // shape["ep"]
+    top_k = min(shape["top_k"], experts)
+    pairs = shape["tokens"] * shape["top_k"] / shape["ep"]  # on this rank
+    tokens = max(1, round(pairs / top_k))
     common = {"experts": experts} | ({"block": 128} if kind.name == BLOCK else {})
-    up = {"tokens": shape["tokens"], "top_k": top_k, "n": 2 * width, "k": shape["hidden"]}
-    down = {"tokens": shape["tokens"] * top_k, "top_k": 1, "n": shape["hidden"], "k": width}
+    up = {"tokens": tokens, "top_k": top_k, "n": 2 * width, "k": shape["hidden"]}
+    down = {"tokens": tokens * top_k, "top_k": 1, "n": shape["hidden"], "k": width}
     return [common | up, common | down]
 
 
@@ -222,6 +244,7 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
         ),
         tile=_gemm_tile,
         default=_gemm_default,
+        sizes=("bm", "bn", "bk", "group", "splits"),
         launches=_gemm_launches,
         table_key="m",
     ),
@@ -235,6 +258,7 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
             128 if question.number_format.name == BLOCK else 0,
         ),
         default=_expert_default,
+        sizes=("bm", "bn", "bk", "group"),
         launches=_expert_launches,
         table_key="tokens",
     ),
@@ -242,7 +266,8 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
         work=_attention_work,
         source=_attention_source,
         tile=_attention_tile,
-        default=_shipped(("bm", "bn")),
+        default=_attention_default,
+        sizes=("bm", "bn", "", "", "", "roles"),
         launches=_attention_launches,
         table_key="kv_len",
     ),
@@ -250,7 +275,8 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
         work=_norm_work,
         source=lambda _: "rms_norm",
         tile=lambda design, question: (design["bm"], _power(question.shape["width"])),
-        default=_shipped(("bm", "")),
+        default=_shipped,
+        sizes=("bm",),
         launches=lambda question: [{name: question.shape[name] for name in ("tokens", "width")}],
         table_key="tokens",
     ),
@@ -259,6 +285,7 @@ KERNELS: Final[Mapping[str, TunedKernel]] = {
         source=lambda _: "all_reduce_norm",
         tile=lambda _, question: (_power(question.shape["width"]), question.shape["ranks"], 7),
         default=lambda _question, _chip: (None, "the library of the engine"),
+        sizes=(),
         launches=lambda _: [],  # one GPU has no peers
         table_key="tokens",
     ),
@@ -286,11 +313,25 @@ def compiled_kernel(question: Question, design: Mapping[str, int], target: str) 
         stages=design.get("stages", 1),
     )
     error = row.errors.get(kind, max(row.errors.values()))
-    # products of fp8 are bf16
+    # products of fp8 are bf16, those of parts of K fp32
     outputs = {"c": "*bf16"} if kind == "fp8" and "c" in row.arguments else {}
+    outputs |= {"c": "*fp32"} if row.name == "gemm" and design["splits"] > 1 else {}
     return replace(
         row,
         errors={kind: error},
         arguments={**row.arguments, **outputs},
         configs={target: config},
     )
+
+
+def demands_of(question: Question, design: Mapping[str, int], chip: Chip) -> list[Demand]:
+    """Return what each launch of one design asks of a chip.
+
+    Args:
+        question: The kernel.
+        design: Its tile and options.
+        chip: Where.
+    """
+    designs = Designs(columns={name: np.array([float(size)]) for name, size in design.items()})
+    parts = KERNELS[question.kernel].work(question, chip).parts
+    return [part.demand(designs, chip) for part in parts]

@@ -5,8 +5,9 @@ Shape legend: D designs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -44,7 +45,24 @@ class Demand:
     registers_D: Array  # of a thread
     shared_bytes_D: Array  # of a block
     links_s_D: Array | None = None  # Time of the links to other GPUs [s]
+    most_blocks: float = math.inf  # of an SM, of persistent kernels
     fixed_s: Array | float = 0.0  # Launches and other kernels [s]
+    # Whether copies and products are asynchronous, and hide each other in full (TMA with wgmma)
+    hides_loads_D: NDArray[np.bool_] | None = None
+    # Whether a block alternates between units, so that blocks of an SM wait for each other
+    alternates: bool = False
+    filled_D: Array | None = None  # Share of the rows of a tile that are there; by default all
+
+    def at(self, design: int) -> Demand:
+        """Return the demand of one design."""
+
+        def one(value: Any) -> Any:  # noqa: ANN401 - a column, columns by unit, or a number
+            if isinstance(value, dict):
+                return {name: one(part) for name, part in value.items()}
+            return value[design : design + 1] if isinstance(value, np.ndarray) else value
+
+        columns = {field.name: one(getattr(self, field.name)) for field in fields(self)}
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +88,20 @@ def blocks_per_sm(demand: Demand, chip: Chip) -> Array:
         chip.registers // (registers_D * warps_D * chip.lanes),
         chip.shared_bytes // np.maximum(shared_D, 1),
         chip.max_warps // warps_D,
-        np.full_like(warps_D, chip.max_blocks),
+        np.full_like(warps_D, min(chip.max_blocks, demand.most_blocks)),
     )
     blocks_D: Array = np.minimum.reduce(limits)
     return blocks_D
+
+
+def pace_of(demand: Demand, chip: Chip) -> Array:
+    """Return the cycles of a step of a block alone: dependent instructions, and loads (D)."""
+    power, latency = chip.loop["overlap_power"], chip.loop["latency_s"] * chip.clock_hz
+    loads_D = (latency + demand.unit_cycles_D[L2]) / np.maximum(demand.ahead_D, 0.5)
+    pace_D: Array = (demand.chain_cycles_D**power + loads_D**power) ** (1 / power)
+    if demand.hides_loads_D is None:
+        return pace_D
+    return np.where(demand.hides_loads_D, np.maximum(demand.chain_cycles_D, loads_D), pace_D)
 
 
 def times_of(demand: Demand, chip: Chip) -> Times:
@@ -96,15 +124,14 @@ def times_of(demand: Demand, chip: Chip) -> Times:
     tiles_D, steps_D = demand.tiles_D, demand.steps_D
     most_D = np.ceil(tiles_D / chip.sm_count)  # tiles of the busiest SM
     rounds_D = np.ceil(tiles_D / (chip.sm_count * blocks_D))  # tiles that follow each other
-    latency = loop["latency_s"] * chip.clock_hz
-    loads_D = (latency + demand.unit_cycles_D[L2]) / np.maximum(demand.ahead_D, 0.5)
-    pace_D = (demand.chain_cycles_D**power + loads_D**power) ** (1 / power)
     store_D = demand.store_bytes_D / loop["store_bytes_per_cycle"]
     busy = {unit: most_D * steps_D * cycles_D for unit, cycles_D in demand.unit_cycles_D.items()}
     throughput_D = np.maximum.reduce(list(busy.values())) + most_D * store_D
-    serial_D = rounds_D * (demand.tile_cycles_D + steps_D * pace_D)
+    serial_D = rounds_D * (demand.tile_cycles_D + steps_D * pace_of(demand, chip))
     memory_s_D = demand.memory_bytes_D / (chip.memory_bytes_per_s * loop["memory_efficiency"])
     sm_s_D = np.maximum(throughput_D, serial_D) / chip.clock_hz
+    if demand.alternates:
+        sm_s_D = (throughput_D**power + serial_D**power) ** (1 / power) / chip.clock_hz
     links_s_D = np.zeros_like(sm_s_D) if demand.links_s_D is None else demand.links_s_D
     together_D = sm_s_D**power + memory_s_D**power + links_s_D**power
     time_s_D = together_D ** (1 / power) + demand.fixed_s

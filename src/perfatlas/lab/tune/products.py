@@ -38,7 +38,8 @@ class Product:
     element_bytes: float  # of both operands
     output_bytes: float = 2.0
     block_scaled: bool = False  # Partial sums of 128 are scaled and added in registers
-    tensor_copies: bool = False  # Whether tiles are copied by tensor descriptors (TMA)
+    # Whether tiles are copied by tensor descriptors, by persistent blocks, one on each SM
+    persistent: bool = False
     routed: bool = False  # Rows choose their group at random; otherwise groups are equal
     fixed_s: float = 0.0  # Launch and other kernels
 
@@ -89,7 +90,7 @@ class Product:
             promoted_D = rows_D * columns_D * np.ceil(depth_D / BLOCK) / LANES * c["promotion"]
         moved_D = (filled_D + columns_D) * depth_D * width
         loaded_D = (moved_D + (filled_D + columns_D) * c["row_bytes"]) / chip.l2_bytes
-        if self.tensor_copies and chip.asynchronous_rows:
+        if self.persistent and chip.asynchronous_rows:
             loaded_D = moved_D / c["tensor_copy_bytes"]
         few_warps_D = 4 / np.minimum(warps_D, 4)
         # asynchronous instructions run while their block waits at barriers
@@ -115,6 +116,9 @@ class Product:
         if chip.lanes > LANES / 4:  # waves of AMD GPUs hold operands of a step on their way
             loads_D = written_D / 4 / (chip.lanes * warps_D)
             registers_D = 48 + held_D * (1 + self.block_scaled) + loads_D
+        staged_D = np.zeros(len(designs))
+        if self.persistent and chip.asynchronous_rows:  # of the output, or of its parts
+            staged_D = area_D * np.where(splits_D > 1, 4.0, self.output_bytes)
         buffers_D = np.where(own_D, stages_D, np.maximum(stages_D - 1, 1))
         partial_D = np.where(splits_D > 1, 8.0 * splits_D * self.rows * self.n, 0.0)
         return loop.Demand(
@@ -135,8 +139,11 @@ class Product:
             + partial_D / c["partial_rate"],
             threads_D=warps_D * chip.lanes,
             registers_D=registers_D,
-            shared_bytes_D=buffers_D * written_D,
+            shared_bytes_D=buffers_D * written_D + staged_D,
+            hides_loads_D=own_D & self.persistent,
+            most_blocks=1.0 if self.persistent else math.inf,
             fixed_s=self.fixed_s + np.where(splits_D > 1, c["launch_s"], 0.0),
+            filled_D=filled_D / rows_D,
         )
 
     def rules(self, designs: Designs, chip: Chip) -> dict[str, NDArray[np.bool_]]:

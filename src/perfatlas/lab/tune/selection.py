@@ -5,12 +5,12 @@ Shape legend: D designs; C classes of designs with the same tile; R draws.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.lab.tune.chip import rank_error
 from perfatlas.lab.tune.designs import OPTIONS, Designs
 from perfatlas.lab.tune.loop import FIXED, LATENCY, LINKS, MEMORY, times_of
 
@@ -41,21 +41,26 @@ class Selection:
     regret: Mapping[
         int, float
     ]  # Expected time over that of the best, minus 1, of the first 1, 8, 16
-    best_kept: float  # Probability that the best design has a tile that is kept
+    best_kept: float | None  # Probability that the best design has a tile that is kept
     gain: float  # Expected gain of the first design over the default: ratio of times
-    gain_low: float
-    gain_high: float
+    gain_low: float | None
+    gain_high: float | None
     legal: int
     near: float  # Share of legal designs within 5% of the first
-    measured_gain: float  # Expected time of the default over that of the best of the first 8
+    measured_gain: float | None  # Expected time of the default over that of the best of the first 8
 
     @property
     def is_flat(self) -> bool:
         """Whether the expected gain is too small to tune."""
-        return self.default is not None and self.measured_gain < 1.0 + FLAT
+        return self.measured_gain is not None and self.measured_gain < 1.0 + FLAT
 
 
-def select(priced: PricedDesigns, default: Mapping[str, int] | None, keep: int = KEPT) -> Selection:
+def select(
+    priced: PricedDesigns,
+    default: Mapping[str, int] | None,
+    error: Mapping[str, float] | None,
+    keep: int = KEPT,
+) -> Selection:
     """Return the designs that are worth measuring.
 
     Errors of predicted times are shared by designs of one tile: for each draw of them, the regret
@@ -65,6 +70,7 @@ def select(priced: PricedDesigns, default: Mapping[str, int] | None, keep: int =
     Args:
         priced: All designs.
         default: What the framework would take.
+        error: Deviations of ln(time), of tiles and within one; None where they are not known.
         keep: Most designs.
     """
     time_s_D = priced.times.time_s_D
@@ -85,7 +91,25 @@ def select(priced: PricedDesigns, default: Mapping[str, int] | None, keep: int =
             own.append(options)
             kept.append(design)
     ranked = sorted(kept, key=lambda design: float(time_s_D[design]))
-    error = rank_error()
+    near = float(np.mean(time_s_D[order] <= 1.05 * time_s_D[order[0]]))
+    gain = 1.0 if place is None else float(time_s_D[place] / time_s_D[ranked[0]])
+    expected = _expected(error, time_s_D, order, class_D, ranked, place, keep)
+    return Selection(kept=ranked, default=place, gain=gain, legal=len(order), near=near, **expected)
+
+
+def _expected(
+    error: Mapping[str, float] | None,
+    time_s_D: NDArray[np.float64],
+    order: NDArray[np.int64],
+    class_D: NDArray[np.int64],
+    ranked: list[int],
+    default: int | None,
+    keep: int,
+) -> dict[str, Any]:
+    """Return what measuring no more than kept designs is expected to lose, and the gain."""
+    if error is None:
+        unknown = ("best_kept", "gain_low", "gain_high", "measured_gain")
+        return {"regret": {}, **dict.fromkeys(unknown)}
     drawn = np.random.default_rng(0)
     logs_D = np.log(time_s_D[order])
     classes, of_class = np.unique(class_D[order], return_inverse=True)
@@ -102,26 +126,21 @@ def select(priced: PricedDesigns, default: Mapping[str, int] | None, keep: int =
     }
     kept_classes = np.isin(classes, class_D[ranked])
     best_kept = float(np.mean(kept_classes[of_class[true_RD.argmin(1)]]))
-    gain = low = high = measured_gain = 1.0
-    if place is not None:
-        few_R = true_RD[:, [*columns[:FEW], at[place]]].min(1)
-        measured_gain = float(np.mean(np.exp(true_RD[:, at[place]] - few_R)))
-        ratio = float(time_s_D[place] / time_s_D[ranked[0]])
-        same = class_D[place] == class_D[ranked[0]]
-        spread = Z90 * np.sqrt(2.0) * (error["within"] if same else error["tile"])
-        gain, low, high = ratio, ratio * float(np.exp(-spread)), ratio * float(np.exp(spread))
-    return Selection(
-        kept=ranked,
-        default=place,
-        regret=lost,
-        best_kept=best_kept,
-        gain=gain,
-        gain_low=low,
-        gain_high=high,
-        measured_gain=measured_gain,
-        legal=len(order),
-        near=float(np.mean(time_s_D[order] <= 1.05 * time_s_D[order[0]])),
-    )
+    low = high = measured_gain = None
+    if default is not None:
+        few_R = true_RD[:, [*columns[:FEW], at[default]]].min(1)
+        measured_gain = float(np.mean(np.exp(true_RD[:, at[default]] - few_R)))
+        same = class_D[default] == class_D[ranked[0]]
+        spread = Z90 * math.sqrt(2.0) * (error["within"] if same else error["tile"])
+        ratio = float(time_s_D[default] / time_s_D[ranked[0]])
+        low, high = ratio * math.exp(-spread), ratio * math.exp(spread)
+    return {
+        "regret": lost,
+        "best_kept": best_kept,
+        "gain_low": low,
+        "gain_high": high,
+        "measured_gain": measured_gain,
+    }
 
 
 def tile_classes(designs: Designs) -> NDArray[np.int64]:

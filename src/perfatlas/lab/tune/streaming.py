@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 2.0  # bytes of an element
 NORM_FP32: Final = 8.0  # operations of an element: two sums, square, scale, weight, conversions
-VECTOR_BYTES: Final = 16.0  # of the load of a thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +61,8 @@ class NormPart:
 
     def rules(self, designs: Designs, chip: Chip) -> dict[str, NDArray[np.bool_]]:
         """Return, by reason, which designs cannot compute it (D)."""
-        rows_D = designs["bm"] * self.width * WIDTH
-        few_D = rows_D < VECTOR_BYTES * chip.lanes * designs["warps"] / 2
-        return {
-            "more rows than there are": designs["bm"] >= 2 * self.tokens,
-            "threads without 8 bytes to load": few_D & (designs["warps"] > 1),
-        }
+        del chip
+        return {"more rows than there are": designs["bm"] >= 2 * self.tokens}
 
 
 @dataclass(frozen=True, kw_only=True)

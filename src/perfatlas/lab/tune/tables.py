@@ -8,13 +8,14 @@ from perfatlas.files import shipped_table
 from perfatlas.lab.kernels import lab_kernel
 from perfatlas.lab.tune.chip import DATA
 from perfatlas.lab.tune.kernels import BLOCK, KERNELS
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.lab.tune.tuner import Tuning
 
-# Names of the configurations of vLLM and SGLang
+# Names of the configurations of vLLM
 ENGINE_NAMES: Final = {
     "bm": "BLOCK_SIZE_M",
     "bn": "BLOCK_SIZE_N",
@@ -28,11 +29,15 @@ ENGINE_NAMES: Final = {
 def launch_table(tunings: Sequence[Tuning]) -> dict[str, dict[str, Any]]:
     """Return the launch tables of tunings of one kernel, by name of their file.
 
-    Experts have the files that vLLM and SGLang look up, one for each number of experts and width:
-    the configuration of the nearest number of tokens is taken.
+    Experts have the files that vLLM looks up, one for each number of experts and width: the
+    configuration of the nearest number of tokens is taken. Devices that it does not know, and
+    changed ones, have their name in the catalog.
 
     Args:
         tunings: Shapes of one kernel.
+
+    Raises:
+        InvalidSpecError: Two shapes have one entry.
 
     Source:
         vLLM 0.32.0, get_config_file_name in vllm/model_executor/layers/fused_moe/fused_moe.py.
@@ -50,11 +55,17 @@ def launch_table(tunings: Sequence[Tuning]) -> dict[str, dict[str, Any]]:
         experts = shape["experts"] // shape["ep"]
         width = shape["intermediate"] // shape["moe_tp"]
         words = [f"E={experts}", f"N={width}"]
-        words.append(f"device_name={devices.get(one.chip.name, one.chip.name)}")
+        same = "" if question.device.overridden else devices.get(one.chip.name, "")
+        words.append(f"device_name={same or one.chip.name}")
         words += [] if kind.activation_bytes > 1.0 else ["dtype=fp8_w8a8"]
         words += ["block_shape=[128,128]"] if kind.name == BLOCK else []
         config = {ENGINE_NAMES[name]: value for name, value in design.items()}
-        tables.setdefault(f"{','.join(words)}.json", {})[key] = config
+        table = tables.setdefault(f"{','.join(words)}.json", {})
+        if table.setdefault(key, config) != config:
+            raise InvalidSpecError(
+                f"{key} tokens have two configurations in {','.join(words)}.json, whose name has no"
+                " hidden size; write a folder for each"
+            )
     return tables
 
 

@@ -18,8 +18,9 @@ from perfatlas.lab.tune.designs import Designs
 from perfatlas.lab.tune.kernels import KERNELS, SOURCE_FORMATS, Question
 from perfatlas.lab.tune.measured import CAREFUL, GpuTimes, MeasuredTime, deadline
 from perfatlas.lab.tune.measured_search import MeasuredSearch, search_measured
+from perfatlas.lab.tune.object_time import compiler_loss
 from perfatlas.lab.tune.selection import KEPT, Selection, relief, select
-from perfatlas.lab.tune.work import PricedDesigns, Work, price_designs, price_these
+from perfatlas.lab.tune.work import PricedDesigns, price_designs, price_these
 from perfatlas.quantities import InfeasibleError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.tune.designs import CompiledDesign
 
-COMPILED: Final = 24  # designs that are compiled, so that 16 are left
+LOSS: Final = ("compiled_time_s", "compiler_loss", "compiler_loss_from")  # of compilers
+UNRANKED: Final = {"tile": 0.2}  # spread of a kernel whose ranks were not scored
+ROUNDS: Final = 3  # of compilation: designs that follow rejected ones are compiled too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +67,10 @@ class Tuning:
             time_s = float(self.priced.times.time_s_D[place])
             width = half_width(self.question.kernel)
             made, timed = self.compiled.get(place), self.measured.get(place)
+            loss: dict[str, Any] = {}
+            if made and made.kernel and made.kernel.instructions:
+                designed = [demand.at(place) for demand in self.priced.demands]
+                loss = compiler_loss(made.kernel, designed, self.question.device)
             found.append(
                 {
                     "rank": rank,
@@ -75,6 +82,7 @@ class Tuning:
                     "blocks_per_sm": int(self.priced.times.blocks_per_sm_D[place]),
                     **relief(self.priced, place, self.chip),
                     "registers": made.registers if made else None,
+                    **{name: loss.get(name) for name in LOSS},
                     "measured_s": timed.time_s if timed and math.isfinite(timed.time_s) else None,
                     "problem": (timed.problem if timed else "") or None,
                 }
@@ -133,16 +141,29 @@ def tune(
         )
     compiled: dict[int, CompiledDesign] = {}
     versions: Mapping[str, str] = {}
-    if compiles and can_compile():
-        first = select(priced, default, COMPILED)
-        designs = [priced.designs.row(place) for place in first.kept]
+    error = rank_error(question.kernel, chip.target)
+    selection = select(priced, default, error, keep)
+    for _ in range(ROUNDS if compiles and can_compile() else 0):
+        new = [place for place in selection.kept if place not in compiled]
+        if not new:
+            break
+        designs = [priced.designs.row(place) for place in new]
         made, versions = compile_designs(question, designs, chip)
-        compiled = dict(zip(first.kept, made, strict=True))
-        priced = _as_compiled(work, chip, priced, compiled)
-    selection = select(priced, default, keep)
+        compiled |= dict(zip(new, made, strict=True))
+        priced = price_these(work, chip, priced.designs, compiled)
+        if not priced.legal_D.any():
+            break
+        selection = select(priced, default, error, keep)
+    if compiled and all(made.problem for made in compiled.values()):
+        problem = next(iter(compiled.values())).problem
+        raise InfeasibleError(
+            f"none of {len(compiled)} designs of {question.kernel} compiles for {chip.target}:"
+            f" {problem}"
+        )
     measured: dict[int, MeasuredTime] = {}
     if timer is not None and budget_s is not None:
-        measured = _measured(timer, priced, selection, budget_s)
+        spread = (error or UNRANKED)["tile"]
+        measured = _measured(timer, priced, selection, budget_s, spread)
         selection = replace(selection, kept=list(dict.fromkeys([*measured, *selection.kept])))
     return Tuning(
         question=question,
@@ -158,35 +179,8 @@ def tune(
     )
 
 
-def _as_compiled(
-    work: Work, chip: Chip, priced: PricedDesigns, compiled: Mapping[int, CompiledDesign]
-) -> PricedDesigns:
-    """Return designs with the registers and shared memory that the compiler gave them.
-
-    Designs that spill, do not compile, or do not fit are illegal, and so are those that were not
-    compiled: they are slower by the model.
-    """
-    places = np.array(list(compiled))
-    reasons = dict(priced.rejected)
-    again = price_these(work, chip, priced.designs.at(places), list(compiled.values()))
-    time_s_D = np.full(len(priced.designs), np.inf)
-    time_s_D[places] = again.times.time_s_D
-    blocks_D = priced.times.blocks_per_sm_D.copy()
-    blocks_D[places] = again.times.blocks_per_sm_D
-    for made in compiled.values():
-        if made.problem:
-            reasons["does not compile"] = reasons.get("does not compile", 0) + 1
-        elif made.spilled_bytes:
-            reasons["spills as compiled"] = reasons.get("spills as compiled", 0) + 1
-    legal_D = np.isfinite(time_s_D)
-    if not legal_D.any():
-        return replace(priced, rejected=reasons)
-    times = replace(priced.times, time_s_D=time_s_D, blocks_per_sm_D=blocks_D)
-    return replace(priced, times=times, legal_D=legal_D, rejected=reasons)
-
-
 def _measured(
-    timer: GpuTimes, priced: PricedDesigns, selection: Selection, budget_s: float
+    timer: GpuTimes, priced: PricedDesigns, selection: Selection, budget_s: float, spread: float
 ) -> dict[int, MeasuredTime]:
     """Return the times of designs that were measured within a budget.
 
@@ -201,7 +195,9 @@ def _measured(
 
     sizes_DS = np.stack([np.log2(1.0 + column) for column in priced.designs.columns.values()], 1)
     search = MeasuredSearch(
-        log_time_D=np.log(priced.times.time_s_D), sizes_DS=sizes_DS, spread=rank_error()["tile"]
+        log_time_D=np.log(priced.times.time_s_D),
+        sizes_DS=sizes_DS,
+        spread=spread,
     )
     first = [selection.default] if selection.default is not None else []
     first += [place for place in selection.kept if place not in first]

@@ -55,13 +55,13 @@ class PricedDesigns:
     legal_D: NDArray[np.bool_]
 
 
-def _with_facts(demand: Demand, compiled: Sequence[CompiledDesign]) -> Demand:
+def _with_facts(demand: Demand, compiled: Mapping[int, CompiledDesign]) -> Demand:
     """Return a demand with the registers and shared memory of compiled designs."""
     registers_D, shared_D = demand.registers_D.copy(), np.array(demand.shared_bytes_D, float)
-    for design, one in enumerate(compiled):
-        registers_D[design] = one.registers or registers_D[design]
+    for place, one in compiled.items():
+        registers_D[place] = one.registers or registers_D[place]
         if one.shared_bytes is not None:
-            shared_D[design] = one.shared_bytes
+            shared_D[place] = one.shared_bytes
     return replace(demand, registers_D=registers_D, shared_bytes_D=shared_D)
 
 
@@ -108,7 +108,7 @@ def price_designs(work: Work, chip: Chip, also: Sequence[Mapping[str, int]] = ()
 
 
 def price_these(
-    work: Work, chip: Chip, designs: Designs, compiled: Sequence[CompiledDesign] | None = None
+    work: Work, chip: Chip, designs: Designs, compiled: Mapping[int, CompiledDesign] | None = None
 ) -> PricedDesigns:
     """Return the time of designs.
 
@@ -116,18 +116,23 @@ def price_these(
         work: What is computed.
         chip: Where.
         designs: Its designs.
-        compiled: What a compiler made of each; by default their needs are estimated.
+        compiled: What a compiler made of some, by their place; needs of others are estimated.
     """
     demands = tuple(part.demand(designs, chip) for part in work.parts)
     broken: dict[str, NDArray[np.bool_]] = {}
     for part, demand in zip(work.parts, demands, strict=True):
         broken = broken_rules(designs, demand, chip, dict(part.rules(designs, chip))) | broken
-    if compiled is not None:
-        spills_D = np.array([bool(one.problem or one.spilled_bytes) for one in compiled])
-        broken = {"spills, or does not compile": spills_D}
+    if compiled:
+        places = np.array(list(compiled))
+        spills_D, is_compiled_D = np.zeros((2, len(designs)), bool)
+        is_compiled_D[places] = True
+        spills_D[places] = [bool(one.problem or one.spilled_bytes) for one in compiled.values()]
+        broken = {reason: mask_D & ~is_compiled_D for reason, mask_D in broken.items()}
+        broken["spills, or does not compile"] = spills_D
         demands = tuple(_with_facts(demand, compiled) for demand in demands)
         for demand in demands:
-            broken["does not fit as compiled"] = blocks_per_sm(demand, chip) < 1
+            small_D = is_compiled_D & ~spills_D & (blocks_per_sm(demand, chip) < 1)
+            broken["does not fit as compiled"] = small_D
     illegal_D = reduce(np.logical_or, broken.values(), np.zeros(len(designs), bool))
     each = [times_of(demand, chip) for demand in demands]
     time_s_D = np.sum([times.time_s_D for times in each], axis=0)

@@ -55,6 +55,7 @@ SHARED_HEADS: Final[tuple[Rule[Columns], ...]] = (
 )
 
 
+HEAD_DIMS: Final = (16, 32, 64, 128, 256)  # of kernels that are tuned
 SHARED_EXPERTS: Final[tuple[Rule[Columns], ...]] = (
     Rule(
         lambda c: c.numbers("top_k") > c.numbers("experts"),
@@ -274,6 +275,12 @@ class AttentionTuneInputs(
             lambda c: c.equals("kind", "mla") | c.equals("direction", "backward"),
             "kernel tune attention tunes the forward pass of attention with heads of its own",
             "set kind = gqa and direction = forward, or use kernel design attention",
+            UnsupportedError,
+        ),
+        Rule(
+            lambda c: ~np.isin(c.numbers("head_dim"), HEAD_DIMS),
+            "head_dim = {head_dim}: the kernels have heads of 16 to 256 columns, powers of two",
+            "use kernel attention",
             UnsupportedError,
         ),
         *SHARED_HEADS,

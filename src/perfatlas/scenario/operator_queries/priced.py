@@ -296,21 +296,20 @@ class PricedQueries:
 
     def _sustained(self, c: int) -> str:
         """Return what a product at the power limit takes for longer than in the tables, or ""."""
-        data, device, inputs = shipped_table(_SUSTAINED), self.system.device, self.inputs[c]
-        ratios = data["formats"].get(self.operator.compute_format)
-        fits = isinstance(inputs, GemmInputs) and device.architecture == data["architecture"]
+        inputs = self.inputs[c]
+        measured = shipped_table(_SUSTAINED).get(self.system.device.name, {})
+        repeated = measured.get(self.operator.compute_format)
         changed = inputs.power_cap_w is not None or inputs.clock_ratio != 1.0
-        if not fits or ratios is None or changed or inputs.input_distribution == energy.ZEROS:
+        zeros = inputs.input_distribution == energy.ZEROS
+        if not isinstance(inputs, GemmInputs) or repeated is None or changed or zeros:
             return ""
         energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
         power = energy.power_columns(self.devices, limits_w(self.inputs))
         at_limit = power.on_w[c] + energy_j / self.prices.time_s_CO[c, 0] >= power.cap_w[c]
-        low, high = data["clock_ghz"]
         return (
-            f"this product reaches the power limit: repeated for a second with random values, such"
-            f" products took {ratios[0]:.2f} (H100) and {ratios[1]:.2f} times (H200) as long as"
-            f" predicted in the median, at {low:g} to {high:g} GHz; the measured tables have runs"
-            " of milliseconds"
+            "this product reaches the power limit: repeated for 0.3 s with random values, such"
+            f" products took {repeated['time_ratio']:.2f} times as long as predicted in the median,"
+            f" at {repeated['clock_ghz']:g} GHz; the measured tables have runs of milliseconds"
             if at_limit
             else ""
         )

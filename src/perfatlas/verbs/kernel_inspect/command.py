@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cyclopts import Parameter
-
-from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, Count, File, changed_flags
+from perfatlas.commands.flags import File  # noqa: TC001 - read when the command is built
 from perfatlas.commands.output import answer_function, envelope, notice_if_slow, print_json
 from perfatlas.quantities import InvalidSpecError, counted, format_quantity, printable
 from perfatlas.report.text import (
@@ -18,6 +15,8 @@ from perfatlas.report.text import (
     print_rows,
     typeset,
 )
+from perfatlas.verbs.kernel_inspect import timing
+from perfatlas.verbs.kernel_inspect.flags import InspectFlags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,45 +31,6 @@ if TYPE_CHECKING:
 
 COMMAND: Final = "kernel inspect"
 OPTIONS: Final = ("num_warps", "num_stages")  # of Triton
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class InspectFlags:
-    """What a kernel is compiled for and compared with, and how the answer is written.
-
-    Args:
-        target: Target to compile for, such as sm_90 or gfx942; repeat it to compare targets. A
-            kernel of perfatlas is compiled for all of its targets by default.
-        function: The only kernel to inspect; a part of its name is enough.
-        num_warps: Warps per block of a Triton kernel, instead of those its file states.
-        num_stages: Pipeline stages of a Triton kernel, instead of those its file states.
-        threads: Threads per block, for the occupancy of files that do not state them.
-        shared_memory_bytes: Dynamic shared memory per block [bytes], for the occupancy.
-        against: Another file whose kernels are shown beside these.
-        reproducer: Folder to write source, PTX, cubin, commands and versions into.
-        verbose: Print all kernels and all instructions.
-        json: Print one JSON object.
-    """
-
-    target: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None
-    function: str | None = None
-    num_warps: Count | None = None
-    num_stages: Count | None = None
-    threads: Count | None = None
-    shared_memory_bytes: Count | None = None
-    against: File | None = None
-    reproducer: File | None = None
-    verbose: Annotated[bool, SWITCH] = False
-    json: Annotated[bool, SWITCH] = False
-
-    def given(self) -> dict[str, Any]:
-        """Return the flags that are set, without those of the output."""
-        return {
-            name: str(value) if isinstance(value, File) else value
-            for name, value in changed_flags(self).items()
-            if name not in ("verbose", "json")
-        }
 
 
 def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
@@ -92,18 +52,24 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
     flags = flags or InspectFlags()
     files = [file] if flags.against is None else [file, flags.against]
     _check_flags(flags, files)
+    ask = timing.asked(flags, own=_own_kernel(file) is not None) if flags.time else None
     if file.suffix == ".py":
         sys.stderr.write(printable(f"perfatlas: running {file} to compile its kernels\n"))
     given = flags.given()
     command = reproduce_line(f"{COMMAND} {file}", given)
     with notice_if_slow("compiling and disassembling"):
         found = [_inspected(one, flags) for one in files]
+        if ask is not None:
+            timing.add_times(found, ask, _own_kernel(file))
     rows = [row for inspection in found for row in inspection.rows]
     warnings = [note for inspection in found for note in inspection.notes] + _warnings(rows)
     written = []
     if flags.reproducer is not None:
         source = own.path if (own := _own_kernel(file)) else file
-        written = write_reproducer(flags.reproducer, source, found[0].compiled, command=command)
+        notes = timing.notes(rows) if ask else []
+        written = write_reproducer(
+            flags.reproducer, source, found[0].compiled, command=command, notes=notes
+        )
     if flags.json:
         results = {**rows[0], "kernels": rows, "reproducer": [str(one) for one in written]}
         scenario = {"file": str(file), **given}
@@ -132,7 +98,13 @@ def _check_flags(flags: InspectFlags, files: list[File]) -> None:
         "shared_memory_bytes": (0, None),
         "num_warps": (1, None),
         "num_stages": (1, None),
+        "grid": (1, None),
+        "bytes": (0, None),
+        "flop": (0, None),
     }
+    timed = ("system", "grid", "trips", "shape", "bytes", "flop")
+    if not flags.time and (unused := [name for name in timed if getattr(flags, name) is not None]):
+        raise InvalidSpecError(f"--{unused[0]} applies only to --time; add --time, or leave it out")
     for name, (least, most) in bounds.items():
         value, flag = getattr(flags, name), f"--{name.replace('_', '-')}"
         if value is None:
@@ -159,10 +131,13 @@ def _own_kernel(file: File) -> LabKernel | None:
 
 def _inspected(file: File, flags: InspectFlags) -> Inspection:
     from perfatlas.lab.kernels import inspect_kernel
-    from perfatlas.lab.static import Compilation, inspect as inspect_file
+    from perfatlas.lab.static import SOURCES, Compilation, inspect as inspect_file
 
+    targets = flags.target or []
+    if flags.system and not targets and (file.suffix in SOURCES or _own_kernel(file)):
+        targets = [timing.target_of_system(flags.system)]
     asked = Compilation(
-        targets=tuple(dict.fromkeys(flags.target or ())),
+        targets=tuple(dict.fromkeys(targets)),
         function=flags.function,
         options={name: value for name in OPTIONS if (value := getattr(flags, name)) is not None},
         threads=flags.threads,
@@ -244,6 +219,7 @@ def _facts(row: Row, *, verbose: bool) -> dict[str, str]:
         "main loop": loop,
         "loops": _loops(row["loops"], verbose=verbose),
         "instructions": _mix(everything, verbose=True) if verbose and everything else brief,
+        **(timing.time_facts(row) if "time_s" in row else {}),
     }
 
 
@@ -251,7 +227,9 @@ def _measured(records: Sequence[Row]) -> str:
     """Return the time of each case on a GPU, and the share of the speed of a library."""
     texts = []
     for one in records:
-        share = f", {one['library_s'] / one['time_s']:.2f} of {one['library']}" * ("library" in one)
+        share = ""
+        if "library" in one:
+            share = f", {one['library_s'] / one['time_s']:.2f} of {one['library']}"
         texts.append(typeset(f"{one['case']}: {format_quantity(one['time_s'], 's')}{share}"))
     earlier = "not measured; an earlier source: " * any(one.get("earlier") for one in records)
     return earlier + "; ".join(texts) or "not measured"

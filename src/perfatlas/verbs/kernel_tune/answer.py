@@ -12,7 +12,8 @@ from perfatlas.declarations import verb_fields
 from perfatlas.hardware import resolve_system
 from perfatlas.lab import tune
 from perfatlas.lab.harness import layer_cases
-from perfatlas.quantities import PerfatlasError, UsageError, resolve_name
+from perfatlas.networks import resolve_model
+from perfatlas.quantities import PerfatlasError, UnsupportedError, UsageError, resolve_name
 from perfatlas.scenario import operator_queries as queries
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of
@@ -31,6 +32,7 @@ INPUTS: Final[Mapping[str, type[Any]]] = {
 }
 MOST_SHAPES: Final = 256
 FIRST: Final = 1
+PRODUCTS: Final = ("gemm", "grouped_gemm")
 # Names of answers for those of designs
 NAMES: Final = {"bm": "tile_m", "bn": "tile_n", "bk": "tile_k"}
 # Kernels for the operators of a model
@@ -171,10 +173,21 @@ def _priced_s(operator: str, asked: Mapping[str, Any]) -> float | None:
 
 
 def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
-    """Return the kernels of a prefill and a decode step of a model."""
+    """Return the kernels of a prefill and a decode step of a model.
+
+    Raises:
+        UnsupportedError: No kernel of the model can be tuned, or it is no language model.
+    """
     inputs = queries.ModelTuneInputs.ask(dict(fields))
     device = resolve_system(inputs.system).device
     number_format = format_of(inputs.format)
+    tune.chip_of(device, number_format)  # refused before any kernel
+    network = resolve_model(inputs.model).network
+    if not network.decodes:
+        raise UnsupportedError(
+            f"kernel tune --model tunes language models, and {inputs.model} has no decode step; use"
+            " kernel tune gemm with the sizes of its products"
+        )
     cases = layer_cases(
         inputs.model,
         number_format=number_format.name,
@@ -188,7 +201,7 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
         kernel = OF_MODELS[case.operator]
         shape = dict(case.shape) | ({"ep": 1, "moe_tp": 1} if kernel == "grouped_gemm" else {})
         if kernel == "attention":
-            shape = {"q_len": 1, **shape, "causal": True}
+            shape = {"q_len": 1, **shape, "causal": bool(getattr(case.priced, "causal", True))}
         question = tune.Question(
             kernel=kernel, device=device, number_format=format_of(case.format), shape=shape
         )
@@ -201,20 +214,28 @@ def _tuned_model(command: str, fields: Mapping[str, Any]) -> Tuned:
         found.append(tuning)
         library_s = _library_s(inputs.system, question)
         shapes.append({**_shape_row(case.name, tuning, library_s), "count": case.count})
-    left += [f"{case.name}: no kernel" for case in cases if case.operator not in OF_MODELS]
+    left += [
+        f"{case.name} ({case.operator.replace('_', ' ')}): no kernel"
+        for case in cases
+        if case.operator not in OF_MODELS
+    ]
+    if not any(one.question.kernel in PRODUCTS for one in found):
+        raise UnsupportedError(
+            f"kernel tune has no kernels for the products of {inputs.model} in {inputs.format} on"
+            f" {inputs.system}: {left[0]}"
+        )
     results: dict[str, Any] = {
         "time_s": sum(row["count"] * row["time_s"] for row in shapes),
         "default_time_s": sum(
             row["count"] * (row["default_time_s"] or row["time_s"]) for row in shapes
         ),
     }
-    results["gain"] = results["default_time_s"] / results["time_s"] if shapes else None
+    results["gain"] = results["default_time_s"] / results["time_s"]
     names = [row["shape"] for row in shapes]
-    results |= {"shapes": shapes, "designs": _designs(zip(names, found, strict=True), several=True)}
-    results["rejected_designs"] = _rejected(found)
+    designs = _designs(zip(names, found, strict=True), several=True)
+    results |= {"shapes": shapes, "designs": designs, "rejected_designs": _rejected(found)}
     scenario = complete_scenario(verb_fields(command), inputs)
-    answer = _answer(command, scenario, results, found, left)
-    return Tuned(answer=answer, tunings=found)
+    return Tuned(answer=_answer(command, scenario, results, found, left), tunings=found)
 
 
 def _text(inputs: Any, lists: Mapping[str, Any]) -> str:  # noqa: ANN401 - inputs of a kernel
@@ -263,11 +284,15 @@ def _shape_row(shape: str, tuning: tune.Tuning, library_s: float | None) -> dict
 def _advice(tuning: tune.Tuning, default: Mapping[str, Any] | None, *, measured: bool) -> str:
     if measured:
         return "measured: take the first design"
-    if default is None:
-        return "measure the first 8 designs: there is no default of this kernel"
+    if tuning.question.kernel == "all_reduce":
+        return "price only: kernel tune measures on one GPU"
+    if tuning.selection.legal == FIRST:
+        return "nothing to tune: one design can be launched"
+    if default is None or tuning.selection.measured_gain is None:
+        return "measure the first 8 designs, with the libraries"
     if tuning.selection.is_flat:
         return "do not tune: measuring 8 designs is expected to gain less than 3%"
-    if tuning.selection.gain_low > 1.0:
+    if (tuning.selection.gain_low or 0.0) > 1.0:
         return "take the first design, and measure the first 8"
     return "measure the first 8 designs and the default"
 
@@ -326,7 +351,7 @@ def _answer(
         names = ", ".join(sorted(wide))
         warnings.append(
             f"not validated: no times of {names} by tile are published; the interval is assumed,"
-            " and ranks are those of the model of experts"
+            " and their order was not scored"
         )
     return Answer(
         command=command,

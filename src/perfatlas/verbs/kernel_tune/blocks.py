@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 VALUES: Final = ("time_s", "default_time_s", "gain", "library_time_s", "expected_regret")
 FIRST: Final = 8  # designs of a brief answer
+LOSS: Final = 1.02
 TITLES: Final = {  # of sizes of designs
     "tile_m": "m",
     "tile_n": "n",
@@ -89,9 +90,12 @@ def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.
         "time": lambda row: _time(row["time_s"]),
         "measured": lambda row: _time(row["measured_s"]),
         "limiting unit": "limiting_unit",
+        "compiler loss": lambda row: _loss(row["compiler_loss"]),
     }
     if not any(row["measured_s"] for row in rows):
         del columns["measured"]
+    if not any(_loss(row["compiler_loss"]) for row in rows):
+        del columns["compiler loss"]
     texts = ("shape", "rank", "limiting unit")
     full = pages.Table.of(rows, columns, texts)
     bars = [
@@ -107,6 +111,11 @@ def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.
         pages.Section(blocks=[first], on="brief"),
         pages.Section(blocks=[full], on="terminal", is_detail=True),
     ]
+
+
+def _loss(ratio: float | None) -> str:
+    """Return the time of a design as compiled over that as designed, where it is longer."""
+    return f"{ratio:.2f}x" if ratio and ratio > LOSS else ""
 
 
 def _size(name: str, row: Mapping[str, Any]) -> str:

@@ -76,6 +76,18 @@ ROWS: Final = (
     ("default", "d", FLAG, "default", "Whether it is the default."),
     ("blocks_per_sm", "d", COUNT, "blocks per SM", "Blocks that an SM holds."),
     ("registers", "d", COUNT, "registers", "Registers of a thread; null if it is not compiled."),
+    (
+        *("compiled_time_s", "d", TIME, "time as compiled"),
+        "Predicted time from its instructions; null if it is not compiled, or nvdisasm is missing.",
+    ),
+    (
+        *("compiler_loss", "d", RATIO, "compiler loss"),
+        "Time as compiled over that of the design, before it is compiled.",
+    ),
+    (
+        *("compiler_loss_from", "d", TEXT, "compiler loss from"),
+        "What the compiler made slower; null where nothing alone costs 2%.",
+    ),
     ("problem", "d", TEXT, "problem", "Why its measurement failed; null if it did not."),
 )
 HOLDERS: Final = {"a": "", "m": "", "d": "designs.", "s": "shapes."}

@@ -18,15 +18,17 @@ ANSWER: Final = "answer.json"
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that is a file.
+    """Make a folder before anything is computed.
 
     Raises:
-        UsageError: It is no folder.
+        UsageError: It is a file, or cannot be made.
     """
-    if folder.exists() and not folder.is_dir():
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
         raise UsageError(
-            f"--output {folder} is a file, and kernel tune writes a folder; name another"
-        )
+            f"--output {folder} is no folder that can be written: {problem.strerror}; name another"
+        ) from problem
 
 
 def write_folder(folder: Path, found: Tuned) -> list[Path]:
@@ -37,7 +39,6 @@ def write_folder(folder: Path, found: Tuned) -> list[Path]:
         files |= launch_table(group)
         for name, text in source_text(group).items():
             files[name] = text
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, content in files.items():
         path = folder / name

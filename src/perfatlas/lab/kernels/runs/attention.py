@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.lab.kernels.registry import key_splits
 from perfatlas.lab.kernels.runs import run
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 LOG2_E: Final = 1.0 / math.log(2.0)
 FEW_SPLITS: Final = 3  # in the interpreter
-MAX_SPLITS: Final = 64
 
 
 def _forward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
@@ -179,6 +179,7 @@ def _decode_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str,
         "q": run.random(fmt, device, len(paged["lengths"]), shape["num_heads"], shape["head_dim"]),
         "k": run.random(fmt, device, *cache),
         "v": run.random(fmt, device, *cache),
+        "splits": shape.get("splits"),
         **paged,
     }
 
@@ -199,8 +200,7 @@ def _splits(inputs: run.Tensors, groups: int, keys: int) -> int:
     q, most = inputs["q"], int(inputs["lengths"].max())
     if q.device.type == "cpu":
         return FEW_SPLITS
-    idle = run.programs(q.device, 1 << 30) * 2 // (len(q) * groups)
-    return max(1, min(idle, run.blocks(most, 4 * keys), MAX_SPLITS))
+    return key_splits(run.programs(q.device, 1 << 30), len(q) * groups, most, keys)
 
 
 def _parts(inputs: run.Tensors, splits: int, dim: int) -> tuple[Tensor, Tensor]:
@@ -230,7 +230,7 @@ def _decode(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, 
     (batch, heads, dim), (_, page, kv_heads, _) = q.shape, caches[0].shape
     out = run.poisoned(q.dtype, q.device, *q.shape)
     tile = (*config.tile[:2], dim, page)
-    splits = _splits(inputs, kv_heads, tile[1])
+    splits = inputs["splits"] or _splits(inputs, kv_heads, tile[1])
     parts, tables = _parts(inputs, splits, dim), (inputs["table"], inputs["lengths"])
     sizes = (heads, kv_heads, inputs["table"].shape[1], LOG2_E / math.sqrt(dim))
     grid = (batch, kv_heads, splits)

@@ -46,7 +46,8 @@ def _gemm(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, An
     programs, steps = run.programs(a.device, 1 << 30), run.blocks(k, config.tile[2])
     splits = inputs["splits"] or splits_of(programs, tiles, steps)
     tile = (*config.tile[:4], splits, config.tile[5])
-    if splits > 1:  # parts are in fp32: twice the shared memory of a tile of the output
+    # parts are in fp32: twice the shared memory of a tile of the output
+    if splits > 1 and not inputs["splits"]:
         tile = (tile[0], tile[1] // 2, *tile[2:])
     out = run.poisoned(_output(a), a.device, m, n)
     parts = out if splits == 1 else run.poisoned(torch.float32, a.device, splits, m, n)
