@@ -184,3 +184,9 @@ def test_calls_outside_the_published_ones_are_uncertain(
 def test_calls_inside_the_published_ones_have_no_warning_of_their_size() -> None:
     answer = perfatlas.kernel_op("stencil", system="h200_sxm", width=2**27)
     assert not any("extrapolated" in warning for warning in answer.warnings)
+
+
+def test_plans_say_which_calls_are_extrapolated() -> None:
+    plan = perfatlas.estimate(model="examples/query_plan.toml", system="h200_sxm")
+    told = [text for text in plan.warnings if "extrapolated" in text]
+    assert any("group_by_1: libcudf groupby max: published calls have" in text for text in told)

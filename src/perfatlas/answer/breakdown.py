@@ -19,7 +19,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.tiers import tier_name, tier_names
 from perfatlas.engines import SUPPORT, operator_class, operator_spreads
 from perfatlas.hardware import cited_sources
-from perfatlas.measurements.calibrations import USER_PROTOCOL, relatives_of
+from perfatlas.measurements.calibrations import RANGED, USER_PROTOCOL, outside_rows, relatives_of
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, with_fields
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
 from perfatlas.step import StepCost, assumes_losses
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.engines import OperatorSpread
     from perfatlas.hardware import Device, System
     from perfatlas.measurements.calibrations import Calibration, CalibrationMatch
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import FloatArray, IntArray, LibraryKernel
     from perfatlas.pricing import PricedOperators
     from perfatlas.step import SharedSteps
 
@@ -158,6 +158,16 @@ def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationM
                 match = cost.prices.matches[position]
                 matches.setdefault(match.calibration.id, match)
     return list(matches.values())
+
+
+def extrapolated_note(operator: LibraryKernel, match: CalibrationMatch, candidate: int) -> str:
+    """Return in which sizes a call of a library lies outside the published ones, "" if in none."""
+    sizes = {
+        name: float(np.broadcast_to(getattr(operator, name), operator.count.shape)[candidate])
+        for name in RANGED
+    }
+    outside = outside_rows(match, sizes)
+    return outside and f"{match.calibration.data_version}: {outside}; the time is extrapolated"
 
 
 def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, Any], ...]:

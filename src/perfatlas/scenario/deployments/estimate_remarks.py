@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas import answer, inference, parallelism
+from perfatlas.operators import LibraryKernel
 from perfatlas.quantities import remarks, significant, two_digits
 from perfatlas.scenario.deployments import candidate_remarks
 from perfatlas.scenario.deployments.candidate_remarks import Remarked, TwoPools
@@ -136,6 +137,23 @@ def _not_validated(r: Remarked) -> Remarks:
     return True, [note for note in notes if NOT_VALIDATED in note]
 
 
+def _extrapolated_calls(r: Remarked) -> Remarks:
+    """Return the calls of libraries in sizes outside the published ones."""
+
+    def notes(c: int) -> list[str]:
+        found = []
+        for cost, steps_C in r.steps:
+            at = int(steps_C[c])
+            for o, operator in enumerate(cost.operators):
+                place = int(cost.prices.match_CO[at, o])
+                if isinstance(operator, LibraryKernel) and place >= 0:
+                    note = answer.extrapolated_note(operator, cost.prices.matches[place], at)
+                    found += [f"{operator.name}: {note}"] if note else []
+        return found
+
+    return any(isinstance(o, LibraryKernel) for cost, _ in r.steps for o in cost.operators), notes
+
+
 def _smaller_batches(r: Remarked) -> Remarks:
     """Return batches below those of the services that a machine is fitted to."""
 
@@ -195,6 +213,7 @@ STEPS: Final[tuple[Remark, ...]] = (
     _of_other_vendors,
     _not_validated,
     _smaller_batches,
+    _extrapolated_calls,
     *RAISED,
 )
 

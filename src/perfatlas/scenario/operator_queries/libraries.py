@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.measurements.calibrations import EXTRAPOLATED, RANGED, outside_rows
+from perfatlas import answer
+from perfatlas.measurements.calibrations import EXTRAPOLATED
 from perfatlas.operators import LibraryKernel, library_kernel, with_fields
 from perfatlas.quantities import InfeasibleError, Rule, UnsupportedError
 from perfatlas.scenario.fields import InputFields, number_columns
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.fields import Columns
@@ -158,18 +158,11 @@ def library_columns(name: str, inputs: Sequence[LibraryInputs]) -> LibraryKernel
     return library_kernel(name, size, choice, plain_format=half_format(inputs[0].system))
 
 
-def extrapolation(operator: LibraryKernel, match: CalibrationMatch, c: int) -> str:
-    """Return in which size a call lies outside the published ones, or ""."""
-    sizes = {name: float(np.ravel(getattr(operator, name))[c]) for name in RANGED}
-    outside = outside_rows(match, sizes)
-    return outside and f"{match.calibration.data_version}: {outside}; the time is extrapolated"
-
-
 def widened(prices: PricedOperators, operator: LibraryKernel) -> PricedOperators:
     """Return prices with wider intervals for calls outside the published ones."""
     matches = [prices.matches[m] if m >= 0 else None for m in prices.match_CO[:, 0].tolist()]
     outside_C = [
-        match is not None and bool(extrapolation(operator, match, c))
+        match is not None and bool(answer.extrapolated_note(operator, match, c))
         for c, match in enumerate(matches)
     ]
     factor_CO = np.where(outside_C, EXTRAPOLATED, 1.0)[:, None]

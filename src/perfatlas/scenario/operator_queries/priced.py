@@ -266,7 +266,7 @@ class PricedQueries:
             texts += filter(None, [answer.other_vendors_note([match.foreign_device])])
             if isinstance(self.operator, LibraryKernel):
                 texts += match.notes
-                texts += filter(None, [libraries.extrapolation(self.operator, match, c)])
+                texts += filter(None, [answer.extrapolated_note(self.operator, match, c)])
             if inputs.clock_ratio > 1.0 and (clock := self._clock(c)).too_high()[0]:
                 texts.append(clock.note(0))
             texts += filter(None, [self._sustained(c)])
