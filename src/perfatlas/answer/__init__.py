@@ -7,8 +7,8 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.answer.breakdown import (
         bound_codes, breakdown_rows, calibration_rows, extrapolated_note, laboratory_spread,
-        match_versions, on_any_machine, price_columns, single_evidence, single_row, step_bounds, tier_codes,
-        tier_of, used_matches,
+        match_versions, on_any_machine, price_columns, single_evidence, single_row, step_bounds,
+        tier_codes, tier_of, used_matches,
     )
     from perfatlas.answer.evidence import (
         FORMULA, engine_assumptions, held_prompts_note, interval_remark, merged_evidence, plan_note,
