@@ -86,8 +86,8 @@ OF_IMAGES: Final = (
 )
 OF_COPIES: Final = (
     "every GPU holds all embedding tables, whose lookups are one operator each; attention_dp"
-    " divides them over GPUs. DLRM-DCNv2 of MLPerf is 47% off in the median on H100 NVL and 29% on"
-    " H100 PCIe, 21% too slow to 96% too fast (python -m validation networks)"
+    " divides them over GPUs. DLRM-DCNv2 of MLPerf is 88% off in the median on H100 NVL and 35% on"
+    " H100 PCIe, 6% too slow to 150% too fast (python -m validation networks)"
 )
 OF_INT8: Final = (
     "int8 is priced by a kernel of language models on A100: published convolutional networks in"
