@@ -36,7 +36,9 @@ ROW = {
 
 
 def test_experts_of_a_rank_are_asked_with_its_share_of_the_choices() -> None:
-    kind, fields = question_of(ROW)
+    question = question_of(ROW)
+    assert not isinstance(question, str)
+    kind, fields = question
     assert kind == "moe"
     assert fields == {
         "system": "h100_sxm",

@@ -21,7 +21,9 @@ from perfatlas.quantities import UnsupportedError
 
 SILICON = SiliconRow(peak=50e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50e6)
 PARAMETERS = LibraryParameters(2e-6, 0.8, 0.5, 1.0, 0.0, 4.0, 0.0, 32.0)
-NOTHING = LibraryShape(*[0.0] * 7, np.inf)
+NOTHING = LibraryShape(
+    **dict.fromkeys(LibraryShape._fields, 0.0) | {"tiles": np.inf}  # none
+)
 
 
 def price(shape: LibraryShape, parameters: LibraryParameters = PARAMETERS) -> tuple[Any, int]:
