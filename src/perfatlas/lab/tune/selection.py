@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.lab.tune.designs import OPTIONS, Designs
-from perfatlas.lab.tune.loop import FIXED, LATENCY, LINKS, MEMORY, times_of
+from perfatlas.lab.tune.loop import FIXED, LATENCY, LINKS, MEMORY, TENSOR, times_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.lab.tune.chip import Chip
+    from perfatlas.lab.tune.loop import Times
     from perfatlas.lab.tune.work import PricedDesigns
 
 KEPT: Final = 16
@@ -27,6 +28,7 @@ FEW: Final = 8
 OF_A_CLASS: Final = 2  # designs of one tile among those that are kept
 FLAT: Final = 0.03  # gain over the default below which tuning is not worth it
 DRAWS: Final = 512
+PEAK: Final = 0.84  # time at peak rates over that at those which main loops reach (tuning.toml)
 Z90: Final = 1.645
 # Sizes in which designs of one tile differ
 WITHIN: Final = ("group", "warps", "stages")
@@ -93,13 +95,13 @@ def select(
     ranked = sorted(kept, key=lambda design: float(time_s_D[design]))
     near = float(np.mean(time_s_D[order] <= 1.05 * time_s_D[order[0]]))
     gain = 1.0 if place is None else float(time_s_D[place] / time_s_D[ranked[0]])
-    expected = _expected(error, time_s_D, order, class_D, ranked, place, keep)
+    expected = _expected(error, priced.times, order, class_D, ranked, place, keep)
     return Selection(kept=ranked, default=place, gain=gain, legal=len(order), near=near, **expected)
 
 
 def _expected(
     error: Mapping[str, float] | None,
-    time_s_D: NDArray[np.float64],
+    times: Times,
     order: NDArray[np.int64],
     class_D: NDArray[np.int64],
     ranked: list[int],
@@ -110,12 +112,13 @@ def _expected(
     if error is None:
         unknown = ("best_kept", "gain_low", "gain_high", "measured_gain")
         return {"regret": {}, **dict.fromkeys(unknown)}
-    drawn = np.random.default_rng(0)
+    drawn, time_s_D = np.random.default_rng(0), times.time_s_D
     logs_D = np.log(time_s_D[order])
     classes, of_class = np.unique(class_D[order], return_inverse=True)
     tiles_RC = drawn.normal(0.0, error["tile"], (DRAWS, len(classes)))
     true_RD = logs_D + tiles_RC[:, of_class]
     true_RD = true_RD + drawn.normal(0.0, error["within"], true_RD.shape)
+    true_RD = np.maximum(true_RD, np.log(_floor_s(times)[order]))
     best_R = true_RD.min(1)
     at = {int(design): column for column, design in enumerate(order)}
     columns = [at[design] for design in ranked]
@@ -141,6 +144,12 @@ def _expected(
         "gain_high": high,
         "measured_gain": measured_gain,
     }
+
+
+def _floor_s(times: Times) -> NDArray[np.float64]:
+    """Return the time of designs at the peak rates of tensor cores and memory (D)."""
+    busy_D = np.maximum(times.unit_s[TENSOR], times.unit_s[MEMORY])
+    return PEAK * busy_D + times.unit_s[FIXED]
 
 
 def tile_classes(designs: Designs) -> NDArray[np.int64]:

@@ -13,7 +13,13 @@ from perfatlas.hardware import resolve_system
 from perfatlas.lab import tune
 from perfatlas.lab.harness import layer_cases
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import PerfatlasError, UnsupportedError, UsageError, resolve_name
+from perfatlas.quantities import (
+    PerfatlasError,
+    UnsupportedError,
+    UsageError,
+    counted,
+    resolve_name,
+)
 from perfatlas.scenario import operator_queries as queries
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of
@@ -32,6 +38,8 @@ INPUTS: Final[Mapping[str, type[Any]]] = {
 }
 MOST_SHAPES: Final = 256
 FIRST: Final = 1
+MANY: Final = 0.3  # share of designs within 5% above which a kernel is flat
+NEAR: Final = 1.05
 PRODUCTS: Final = ("gemm", "grouped_gemm")
 # Names of answers for those of designs
 NAMES: Final = {"bm": "tile_m", "bn": "tile_n", "bk": "tile_k"}
@@ -288,6 +296,10 @@ def _advice(tuning: tune.Tuning, default: Mapping[str, Any] | None, *, measured:
         return "price only: kernel tune measures on one GPU"
     if tuning.selection.legal == FIRST:
         return "nothing to tune: one design can be launched"
+    flat = tuning.selection.near >= MANY and tuning.selection.gain <= NEAR
+    if default is not None and tuning.selection.measured_gain is None and flat:
+        share = f"{tuning.selection.near:.0%}"
+        return f"do not tune: {share} of the designs, with the default, are within 5% of the first"
     if default is None or tuning.selection.measured_gain is None:
         return "measure the first 8 designs, with the libraries"
     if tuning.selection.is_flat:
@@ -313,7 +325,8 @@ def _designs(
 def _design_text(row: Mapping[str, Any]) -> str:
     """Return a design in words, such as 16 x 64 x 128, 4 warps, 3 stages."""
     sizes = " x ".join(str(row[name]) for name in ("bm", "bn", "bk") if name in row)
-    sizes += " rows" if "bm" in row and "bn" not in row else ""
+    if "bm" in row and "bn" not in row:
+        sizes = counted(int(row["bm"]), "row")
     names = {"group": "group", "splits": "splits", "programs": "programs"}
     words = [f"{row[key]} {name}" for key, name in names.items() if row.get(key, 1) != 1]
     words += [f"{row[name]} {name}" for name in ("warps", "stages") if name in row]
