@@ -49,6 +49,7 @@ TPU_CHIPS: Final = RESNET | {"system": "tpu_v7"}
 LOCKED: Final[Fields] = LLAMA | {"system": "h100_sxm"}
 LARGE: Final = LOCKED | {"isl": 2048, "osl": 2, "batch": 64, "clock_ratio": 1.3}
 DECODES: Final = LOCKED | {"isl": 128, "osl": 128, "batch": 512, "clock_ratio": 1.5}
+QUERY_PLAN: Final = Path(__file__).parents[2] / "examples/query_plan.toml"
 Examples = list[tuple[Fields, str]]
 LPU: Final = LLAMA | {"system": "lpu", "gpus": 64}
 TRAINIUM: Final = LLAMA | {"system": "trn2", "isl": 512, "osl": 64, "batch": 1}
@@ -72,6 +73,7 @@ CANDIDATES: Final[Examples] = [
     (LLAMA | {"system": "mi300x"}, "kernels of another vendor's GPUs"),
     (RESNET | {"model": "sdxl", "system": "tpu_v6e"}, "not validated"),
     (LLAMA | {"system": "gaudi3", "batch": 1}, "have batches of 75 and more"),
+    ({"model": str(QUERY_PLAN), "system": "h200_sxm"}, "the time is extrapolated"),
     (LARGE, "prefill steps would draw"),
     (DECODES, "decode steps would draw"),
     (PLAIN | {"system": "h200_sxm{node.nics=1}", "tp": 8, "pp": 2}, "unseen fabrics"),

@@ -18,6 +18,7 @@ from perfatlas.machines import DeviceColumns, device_peak, gather_operators
 from perfatlas.measurements.calibrations import find_schedule
 from perfatlas.operators import (
     ATTENTION_BACKWARD,
+    BOUND_COMPUTE,
     LibraryKernel,
     Streaming,
     Work,
@@ -302,6 +303,8 @@ class PricedQueries:
         changed = inputs.power_cap_w is not None or inputs.clock_ratio != 1.0
         zeros = inputs.input_distribution == energy.ZEROS
         if not isinstance(inputs, GemmInputs) or repeated is None or changed or zeros:
+            return ""
+        if self.prices.code_CO[c, 0] != BOUND_COMPUTE:  # a lower clock does not slow memory
             return ""
         energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
         power = energy.power_columns(self.devices, limits_w(self.inputs))

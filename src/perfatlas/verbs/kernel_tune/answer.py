@@ -51,11 +51,13 @@ OF_MODELS: Final = {
     "decode_attention": "attention",
     "norm": "norm",
 }
+FITTED: Final = (
+    "constants fitted to configurations that vLLM and SGLang ship for A100, H100 and MI300X, and to"
+    " measured layers of experts"
+)
 LOOP: Final = (
-    "times of a model of Triton's main loops, fitted to configurations that vLLM and SGLang ship"
-    " for A100, H100 and MI300X and to measured layers of experts: waves of blocks, occupancy, MMA"
-    " instructions by tile and format, conversions, shared memory, L2, memory and the latency of"
-    " loads over stages; clocks are constant"
+    "waves of blocks, occupancy, MMA instructions by tile and format, conversions, shared memory,"
+    " L2, memory and the latency of loads over stages; clocks are constant"
 )
 NOT_MEASURED: Final = (
     "not measured: ranks and regret are predictions; budget_s measures on this GPU"
@@ -357,7 +359,7 @@ def _answer(
         else "not compiled, as Triton is not installed: registers and shared memory are estimates"
     )
     gpus = next((one.device for one in found if one.device), "")
-    assumptions = [LOOP, compiled, f"measured on {gpus}" if gpus else NOT_MEASURED]
+    assumptions = [FITTED, LOOP, compiled, f"measured on {gpus}" if gpus else NOT_MEASURED]
     warnings = [f"not tuned: {text}" for text in left]
     wide = {one.question.kernel for one in found} - {"grouped_gemm"}
     if wide and not gpus:

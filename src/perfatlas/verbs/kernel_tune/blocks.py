@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report import charts, pages
 from perfatlas.report.text import format_value, printed_results
 
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
     Columns = dict[str, str | Callable[[Mapping[str, Any]], str]]
 
 VALUES: Final = ("time_s", "default_time_s", "gain", "library_time_s", "expected_regret")
-FIRST: Final = 8  # designs of a brief answer
+FIRST: Final = 5  # designs of a brief answer
+MOST_SHAPES: Final = 9
+BRIEF: Final = (
+    *("time_s", "measured_s", "default_time_s", "library_time_s", "gain", "gain_if_measured"),
+    *("limiting_unit", "next_unit", "legal_designs", "expected_regret", "regret_of_8"),
+)
 LOSS: Final = 1.02
 TITLES: Final = {  # of sizes of designs
     "tile_m": "m",
@@ -31,16 +37,18 @@ def tune_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     shown = {name: value for name, value in results.items() if not isinstance(value, list)}
     sections: list[pages.Section] = []
     if several:
-        sections.append(_shapes(results["shapes"]))
+        sections += _shapes(results["shapes"])
     sections += _designs(results["designs"], several=several)
     rejected: Columns = {"designs": lambda row: f"{row['designs']:,}", "rejected for": "reason"}
     table = pages.Table.of(results["rejected_designs"], rejected, ("rejected for",))
     sections.append(pages.Section(title="Rejected designs", blocks=[table], is_detail=True))
-    printed = printed_results(shown)
+    few = printed_results({name: value for name, value in shown.items() if name in BRIEF})
     return pages.answer_page(
         answer,
         [
-            pages.Section(blocks=[pages.Values(all=printed, brief=printed)], on="terminal"),
+            pages.Section(
+                blocks=[pages.Values(all=printed_results(shown), brief=few)], on="terminal"
+            ),
             *sections,
         ],
         lines=[] if several else _summary(results),
@@ -64,20 +72,33 @@ def _summary(results: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _shapes(rows: Sequence[Mapping[str, Any]]) -> pages.Section:
-    columns: Columns = {
+def _shapes(rows: Sequence[Mapping[str, Any]]) -> list[pages.Section]:
+    """Return all shapes, or in a brief text those that take longest."""
+    times: Columns = {
         "shape": "shape",
-        "kernel": "kernel",
         "default": lambda row: _time(row["default_time_s"]),
-        "first design": "design",
-        "time": lambda row: _time(row["measured_s"] or row["time_s"]),
+        "first": lambda row: _time(row["measured_s"] or row["time_s"]),
         "libraries": lambda row: _time(row["library_time_s"]),
         "gain": lambda row: "" if row["gain"] is None else f"{row['gain']:.2f}x",
-        "limiting unit": "limiting_unit",
-        "tuning_advice": "tuning_advice",
     }
-    texts = ("shape", "kernel", "first design", "limiting unit", "tuning_advice")
-    return pages.Section(title="Shapes", blocks=[pages.Table.of(rows, columns, texts)])
+    columns: Columns = {
+        **times,
+        "kernel": "kernel",
+        "first design": "design",
+        "limiting unit": "limiting_unit",
+        "advice": "tuning_advice",
+    }
+    texts = ("shape", "kernel", "first design", "limiting unit", "advice")
+    full = pages.Table.of(rows, columns, texts)
+    by_time = sorted(rows, key=lambda row: -row.get("count", 1) * row["time_s"])
+    few = pages.Table.of(by_time[:MOST_SHAPES], times, ("shape",))
+    left = len(rows) - MOST_SHAPES
+    more = [f"{counted(left, 'more shape')}: --verbose"] if left > 0 else []
+    return [
+        pages.Section(title="Shapes", blocks=[full], on="page"),
+        pages.Section(blocks=[few, *more], on="brief"),
+        pages.Section(blocks=[full], on="terminal", is_detail=True),
+    ]
 
 
 def _designs(rows: Sequence[Mapping[str, Any]], *, several: bool) -> list[pages.Section]:
