@@ -23,6 +23,7 @@ from perfatlas.quantities import (
 from perfatlas.scenario import operator_queries as queries
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.kernel_tune.metrics import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,8 +42,6 @@ FIRST: Final = 1
 MANY: Final = 0.3  # share of designs within 5% above which a kernel is flat
 NEAR: Final = 1.05
 PRODUCTS: Final = ("gemm", "grouped_gemm")
-# Names of answers for those of designs
-NAMES: Final = {"bm": "tile_m", "bn": "tile_n", "bk": "tile_k"}
 # Kernels for the operators of a model
 OF_MODELS: Final = {
     "gemm": "gemm",

@@ -9,6 +9,8 @@ from perfatlas.vocabulary.metrics import Metric, declare_metrics
 KERNELS: Final = tuple(
     f"kernel tune {name}" for name in ("gemm", "grouped_gemm", "attention", "norm", "all_reduce")
 )
+# Names of answers for those of designs
+NAMES: Final = {"bm": "tile_m", "bn": "tile_n", "bk": "tile_k"}
 TEXT: Final[dict[str, Any]] = {"holds": "text"}
 COUNT: Final[dict[str, Any]] = {"holds": "count"}
 TIME: Final[dict[str, Any]] = {"unit": "s"}
