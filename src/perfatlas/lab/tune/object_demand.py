@@ -199,16 +199,16 @@ def _steps_ahead(
 ) -> float:
     """Return the steps for which operands are on their way: copies ahead of the loop over its own.
 
-    Warps of another role copy as far ahead as shared memory has room for. What passes registers on
-    its way to shared memory is on its way for a step less.
+    Warps of another role copy as far ahead as shared memory holds. What passes registers on its
+    way to shared memory is on its way for a step less.
     """
     copies = [name for name in ("copy_to_shared", "tensor_copy") if main.work.get(name)]
     if copies:
         return float(min(rest.get(name, 0) // main.work[name] for name in copies))
     if kernel.setmaxnreg and step_bytes and kernel.instructions:
         kept = kernel.instructions.work.get("tensor_copy", 0) - step_bytes  # once, such as queries
-        room = (kernel.shared_memory_bytes or 0) - max(kept, 0)
-        return float(max(room // step_bytes - 1, 1))
+        stages = ((kernel.shared_memory_bytes or 0) - max(kept, 0)) // step_bytes
+        return float(max(stages - 1, 1))
     if main.work.get("global_load") and main.work.get("shared_store"):
         return float(max(rest.get("global_load", 0) // main.work["global_load"] - 1, 0))
     return 0.0 if main.mma else 1.0

@@ -41,7 +41,6 @@ class Tuning:
     chip: Chip
     priced: PricedDesigns
     selection: Selection
-    default: Mapping[str, int] | None
     default_name: str
     compiled: Mapping[int, CompiledDesign]  # by place of a design
     measured: Mapping[int, MeasuredTime]
@@ -170,7 +169,6 @@ def tune(
         chip=chip,
         priced=priced,
         selection=selection,
-        default=default,
         default_name=name,
         compiled=compiled,
         measured=measured,
