@@ -19,7 +19,7 @@ MEMORY: Final = ("memory",)
 BATCHING: Final = ("continuous batching",)
 POOLS: Final = ("disaggregated serving",)
 REQUESTS: Final = (*BATCHING, *POOLS)
-INTERVALS: Final = ("intervals of times per output token",)
+INTERVALS: Final = ("intervals of times",)
 
 
 @dataclass(frozen=True)

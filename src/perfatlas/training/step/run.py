@@ -150,13 +150,14 @@ def training_steps(
     flop_C, again_flop_C = _flop(question, costs)
     peak_C = _peak(question)
     own_s_C, input_s_EC = step_s_C - waterfall["input"], _input_s(question)
+    fast_s_C, slow_s_C = _with_hosts(question, stages, kernels_PCS, launched_PCS, busiest_C)
     # no step is shorter than its FLOP at the peak, however wide the interval is
     least_s_C = np.minimum((flop_C + again_flop_C) / (question.layouts.gpus * peak_C), step_s_C)
     return TrainingSteps(
         step_s_C=step_s_C,
         passes_s_C=passes_s_C,
-        low_s_C=np.maximum.reduce([own_s_C * low_C, least_s_C, input_s_EC[2]]),
-        high_s_C=np.maximum(own_s_C * high_C, input_s_EC[0]),
+        low_s_C=np.maximum.reduce([(own_s_C - fast_s_C) * low_C, least_s_C, input_s_EC[2]]),
+        high_s_C=np.maximum((own_s_C + slow_s_C) * high_C, input_s_EC[0]),
         waterfall=waterfall,
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
@@ -168,6 +169,28 @@ def training_steps(
         pipelines=pipelines,
         busiest_C=busiest_C,
     )
+
+
+def _with_hosts(
+    question: TrainingQuestion,
+    stages: StageColumns,
+    kernels_PCS: FloatArray,
+    launched_PCS: FloatArray,
+    busiest_C: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return what a step of a graph loses with fast launches and gains with slow ones (C,) [s]."""
+    none_C = np.zeros(question.layouts.size)
+    if question.graph is None:
+        return none_C, none_C
+    kernels_s_C, launched_s_C = (
+        _of_rank(question, stages, each_PCS.sum(axis=0), busiest_C)
+        for each_PCS in (kernels_PCS, launched_PCS)
+    )
+    factor = question.graph.host.launch_factor
+    fast_C, own_C, slow_C = (
+        np.maximum(launched_s_C * each, kernels_s_C) for each in (1.0 / factor, 1.0, factor)
+    )
+    return own_C - fast_C, slow_C - own_C
 
 
 def _with_waits(
