@@ -79,11 +79,21 @@ AMD_COLUMNS: Final = {
         "error": "signed",
         "inside_90": "in 90%",
     },
+    "devices": {
+        "device": "",
+        "metric": "",
+        "runs": "runs",
+        "median_error": "median",
+        "error": "signed",
+        "inside_90": "in 90%",
+        "rescaled_error": "rescaled",
+    },
 }
 AMD_TITLES: Final = {
     "products": "products of AMD GPUs, network left out of the fit",
     "experts": "experts of MI355X, width of the network left out of the fit",
     "services": "services on AMD GPUs, nothing fitted to them",
+    "devices": "the same by device, and with one factor of the other models",
 }
 
 _ERRORS: Final = {
@@ -91,6 +101,7 @@ _ERRORS: Final = {
     "median_error": "median",
     "error": "signed",
     "inside_90": "in 90%",
+    "rescaled_error": "rescaled",
     "roofline_share": "of roofline",
     "least_share": "least",
     "most_share": "most",
@@ -119,6 +130,7 @@ TPU_COLUMNS: Final = {
         "models": "models",
         "speed": "speed",
         "median_error": "median",
+        "rescaled_error": "rescaled",
         "baseline_error": "constant MFU",
         "inside_90": "in 90%",
         "fits": "fit in memory",
@@ -194,7 +206,7 @@ def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
     results = {
         "products": validate_amd(),
         "experts": expert_errors(),
-        "services": validate_services(),
+        **validate_services(),
     }
     return print_results("amd", results, AMD_COLUMNS, AMD_TITLES, json=json)
 

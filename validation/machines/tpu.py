@@ -29,7 +29,7 @@ from validation.machines.schedule_cells import rounded, schedule_cell, write_cel
 from validation.machines.tpu_runs import NAMES, RECIPES, published_runs
 from validation.machines.tpu_services import fitted_overhead_s, services, validate_tpu_services
 from validation.runs.model_spread import unfitted_model_interval
-from validation.scoring import read_data
+from validation.scoring import read_data, rescaled_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -308,6 +308,7 @@ def _of_generation(machine: str) -> dict[str, Any]:
         "runs": len(own),
         "models": len({row["model"] for row in own}),
         "median_error": float(np.median([abs(row["error"]) for row in own])),
+        "rescaled_error": rescaled_error(own, "network"),
         "baseline_error": float(np.median([abs(row["baseline_error"]) for row in own])),
         "inside_90": float(np.mean([row["inside_90"] for row in own])),
         "fits": sum(row["memory_bytes"] <= row["capacity_bytes"] for row in own),
