@@ -158,11 +158,12 @@ TPU_COLUMNS: Final = {
         "difference": "difference",
     },
     "services": {
-        "machine": "",
-        "model": "model",
+        "model": "",
+        "system": "system",
         "format": "format",
         "isl": "in",
         "osl": "out",
+        "concurrency": "requests",
         "measured_tokens_per_s": "published",
         "predicted_tokens_per_s": "predicted",
         "error": "error",
@@ -175,7 +176,7 @@ TPU_TITLES: Final = {
     "generations": "training steps on TPUs, model left out, and a constant MFU of the generation",
     "steps": "each step, with numbers and interval of the other models",
     "slices": "fall of MFU with slices [points]",
-    "services": "output tokens/s of a chip, nothing fitted to them",
+    "services": "output tokens/s of a chip, overhead of experts from other models",
     "declined": "published runs that are not compared",
 }
 

@@ -17,6 +17,7 @@ import numpy as np
 from perfatlas.files import content_hash
 from perfatlas.measurements.calibrations import (
     EFFICIENCY_KERNELS,
+    OVERHEAD_EXPERTS,
     Calibration,
     without_devices,
 )
@@ -26,7 +27,7 @@ from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import training_steps
 from validation.machines.schedule_cells import rounded, schedule_cell, write_cells
 from validation.machines.tpu_runs import NAMES, RECIPES, published_runs
-from validation.machines.tpu_services import validate_tpu_services
+from validation.machines.tpu_services import fitted_overhead_s, services, validate_tpu_services
 from validation.runs.model_spread import unfitted_model_interval
 from validation.scoring import read_data, rescaled_error
 
@@ -43,7 +44,8 @@ COVERED: Final = 0.9
 COMMAND: Final = "python -c 'from validation.machines import write_tpu; write_tpu()'"
 PROTOCOL: Final = (
     "published steps of MaxText on TPU v4 to v7 with the recipes of validation/data/tpu_runs.toml;"
-    " a speed of all generations and a random effect of each; errors are those of models left out"
+    " a speed of all generations and a random effect of each; errors are those of models left out;"
+    " overhead of experts: services of validation/data/tpu_services.toml"
 )
 
 
@@ -326,7 +328,10 @@ def cells() -> list[Calibration]:
             schedule_cell(
                 device,
                 "systolic",
-                {EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3)},
+                {
+                    EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3),
+                    OVERHEAD_EXPERTS: fitted_overhead_s(services()),
+                },
                 np.array([row["error"] for row in rows])[own].tolist(),
                 (low, high),
                 {
