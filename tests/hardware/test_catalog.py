@@ -65,13 +65,22 @@ def test_the_bf16_peak_is_units_times_clock_times_width(name: str) -> None:
     assert peaks.get("bf16", peaks.get("fp16")) == pytest.approx(product, rel=0.015)
 
 
-@pytest.mark.parametrize("name", sorted(set(NVIDIA) - {"h20"}))
+@pytest.mark.parametrize("name", sorted(set(NVIDIA) - {"h20", "rtx_4090"}))
 def test_the_fp32_peak_is_128_fma_per_sm_at_the_boost_clock(name: str) -> None:
     # H100: 132 x 128 x 2 x 1.98 GHz = 66.9e12; A100 has half the units
     chip = device(name)
     units = 64 if name == "a100_sxm" else 128
     product = chip.number("sm_count") * units * 2 * chip.boost_clock_hz
     assert chip.peak_flop_per_s["fp32"] == pytest.approx(product, rel=0.035)
+
+
+@pytest.mark.parametrize("name", ["rtx_3090", "rtx_4090", "rtx_5090"])
+def test_a_geforce_card_runs_above_the_boost_clock_of_its_datasheet(name: str) -> None:
+    chip = device(name)
+    assert chip.peak_clock_hz < chip.sustained_clock_hz < chip.boost_clock_hz
+    assert chip.peak_flop_per_s["fp32"] == pytest.approx(
+        chip.number("sm_count") * 128 * 2 * chip.peak_clock_hz, rel=0.01
+    )
 
 
 def test_the_exponential_rate_matches_the_published_totals() -> None:

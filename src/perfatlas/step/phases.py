@@ -190,9 +190,8 @@ def _launch_s(
     launched = layers if batches is None else layers * batches
     launched += sum(op.count for op in operators if op.name == f"{ENCODER}attention")
     launch_s = context.profile.host.prefill_launch_s(launched, launched_operators(operators))
-    if context.network.item and context.tier == "bound":  # an assumed time is no lower limit
-        return np.zeros_like(launch_s)
-    return launch_s
+    is_limit = context.tier == "bound"  # of which the speed of a host is none
+    return np.zeros_like(launch_s) if is_limit else launch_s
 
 
 def launched_operators(operators: Sequence[Operator]) -> Launches:
