@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.energy import PowerColumns
-    from perfatlas.engines import EngineProfile
+    from perfatlas.engines import EngineProfile, Launches
     from perfatlas.hardware import System
     from perfatlas.machines import Tier
     from perfatlas.networks import ModelFormats, Network
@@ -148,6 +148,17 @@ class StepContext:
     history_C: FloatArray | None = None
     # Images that are encoded per new token of a prompt (C,); None where requests have none
     images_per_token_C: FloatArray | None = None
+
+    def launch_s(self, layers: FloatArray | float, launches: Launches) -> FloatArray:
+        """Return the host time to launch the kernels of a step with prompts (C,) [s].
+
+        None in tier bound: the speed of a host is no lower limit.
+
+        Args:
+            launches: What it launches if no CUDA graph runs.
+        """
+        launch_s_C = self.profile.host.prefill_launch_s(layers, launches)
+        return np.zeros_like(launch_s_C) if self.tier == "bound" else launch_s_C
 
     def sequence_host_s(self) -> FloatArray | float:
         """Return the host time of each decoding sequence in a step, (C,) or one number [s]."""

@@ -189,9 +189,7 @@ def _launch_s(
     layers = float(context.network.num_layers)
     launched = layers if batches is None else layers * batches
     launched += sum(op.count for op in operators if op.name == f"{ENCODER}attention")
-    launch_s = context.profile.host.prefill_launch_s(launched, launched_operators(operators))
-    is_limit = context.tier == "bound"  # of which the speed of a host is none
-    return np.zeros_like(launch_s) if is_limit else launch_s
+    return context.launch_s(launched, launched_operators(operators))
 
 
 def launched_operators(operators: Sequence[Operator]) -> Launches:

@@ -126,7 +126,7 @@ def price_table(
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
     tables = _tabulate(parts, limits, None if reuse is None else reuse.tables)
     host, padded = context.profile.host, context.profile.scheduler.padded_tokens
-    launch_s = host.prefill_launch_s(context.network.num_layers, parts.prefill_launches)
+    launch_s = context.launch_s(context.network.num_layers, parts.prefill_launches)
     of_engine: dict[str, Any] = {
         "host_step": int(whole_ticks(host.step_s)),
         "host_sequence": int(whole_ticks(float(np.mean(context.sequence_host_s())))),
