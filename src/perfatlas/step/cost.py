@@ -94,7 +94,7 @@ class StepCost:
         return self.host_work_s_C
 
     def _with_host(self, factor: float) -> FloatArray:
-        """Return the time of the step if its host work takes so many times as long (C,) [s]."""
+        """Return the time of the step with its host work times a factor (C,) [s]."""
         if factor == 1.0:
             return self.total_s()
         hidden_s_C = np.where(self.host_s_C < self.host_work_s_C, self.sums.time_s, 0.0)
