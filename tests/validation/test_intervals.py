@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -19,9 +21,14 @@ def test_a_group_is_scored_by_the_constant_of_the_others() -> None:
     # by hand: a is 1 above the constant of b, which is 0 wide, and b is 1 below that of a: 20 x 1
     log_N, one_N = np.array([1.0, 1.0, 0.0]), np.ones(3)
     found = scores_beside_constant(log_N, (-2.0 * one_N, 2.0 * one_N), ["a", "a", "b"])
-    assert found == {"interval_score": 4.0, "constant_width_score": pytest.approx(20.0)}
+    # a with the factor 1 of b: 1/e - 1; b with that of a: e - 1
+    assert found == {
+        "interval_score": 4.0,
+        "constant_width_score": pytest.approx(20.0),
+        "rescaled_error": pytest.approx(1.0 - math.exp(-1.0)),
+    }
     alone = scores_beside_constant(log_N, (-2.0 * one_N, 2.0 * one_N), "aaa")
-    assert alone == {"interval_score": 4.0, "constant_width_score": None}
+    assert alone == {**dict.fromkeys(SCORES), "interval_score": 4.0}
 
 
 def test_rows_without_an_interval_are_not_scored() -> None:

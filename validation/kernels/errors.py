@@ -11,6 +11,7 @@ from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm, kernel_moe
 from validation.runs.shared_data import read_table, shared_folder
+from validation.scoring import rescaled_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -254,6 +255,7 @@ def _grouped(rows: Sequence[Row], *names: str) -> list[Row]:
             "rows": len(own),
             "bias": float(np.mean([np.log1p(row["error"]) for row in own])),
             "median_error": float(np.median([abs(row["error"]) for row in own])),
+            "rescaled_error": rescaled_error(own, "source"),
             "inside_90": float(np.mean([row["inside_90"] for row in own])),
         }
         for key, own in groups.items()

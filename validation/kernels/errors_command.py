@@ -14,6 +14,7 @@ SCORE: Final = {
     "bias": "bias",
     "median_error": "error",
     "inside_90": "in 90%",
+    "rescaled_error": "rescaled",
 }
 COLUMNS: Final = {
     "topics": {"topic": "topic", **SCORE},

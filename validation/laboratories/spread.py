@@ -127,8 +127,8 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
         what lies outside; smaller is better) of it and of an interval of constant width.
     """
     return [
-        {"source": source.source, "models": kind, **_row(source, kept_N, tails, plain)}
-        for source, kind, kept_N, tails, plain in _left_out(sources)
+        {"source": source.source, "models": kind, **_row(source, kept_N, tails, others)}
+        for source, kind, kept_N, tails, others in _left_out(sources)
     ]
 
 
@@ -138,21 +138,21 @@ def support_rows(sources: Sequence[SourceRuns]) -> list[Row]:
     The part of a source that is supported alike counts once, with `MIN_RUNS` runs or more.
     """
     found: dict[str, list[Row]] = {}
-    for source, _, kept_N, tails, plain in _left_out(sources):
+    for source, _, kept_N, tails, others in _left_out(sources):
         runs = measured_row([other for other in sources if other is not source])
         labels = zip(source.kinds, source.stacks, strict=True)
         words_N = np.array([run_support(runs, *label) for label in labels])
         for word in SUPPORT:
             part_N = kept_N & (words_N == word)
             if part_N.sum() >= MIN_RUNS:
-                found.setdefault(word, []).append(_row(source, part_N, tails, plain))
+                found.setdefault(word, []).append(_row(source, part_N, tails, others))
     return [{**pooled(found[word]), "source": word} for word in SUPPORT if word in found]
 
 
 def _left_out(
     sources: Sequence[SourceRuns],
-) -> Iterator[tuple[SourceRuns, str, NDArray[np.bool_], StepTails, Quantiles]]:
-    """Yield each source by kind, its runs, and the errors and the constant of all others."""
+) -> Iterator[tuple[SourceRuns, str, NDArray[np.bool_], StepTails, list[FloatArray]]]:
+    """Yield each source by kind, its runs, and the tails and the errors of all others of it."""
     known = [
         (source, kind, kept_N)
         for kind in KINDS
@@ -162,7 +162,7 @@ def _left_out(
     for source_runs, kind, kept_N in known:
         others = [(other, k, some_N) for other, k, some_N in known if other is not source_runs]
         tails = fitted_tails([_errors(*other) for other in others])[kind]
-        plain = tails_of([other.residuals()[some_N] for other, k, some_N in others if k == kind])
+        plain = [other.residuals()[some_N] for other, k, some_N in others if k == kind]
         yield source_runs, kind, kept_N, tails, plain
 
 
@@ -183,11 +183,12 @@ def _row(
     source: SourceRuns,
     kept_N: NDArray[np.bool_],
     tails: StepTails,
-    plain: Quantiles,
+    others: Sequence[FloatArray],
 ) -> Row:
     log_N = source.residuals()[kept_N]
     kernels = _limits(source, kept_N, StepTails())
     fitted = _limits(source, kept_N, tails)
+    factor = np.median([np.median(other_N) for other_N in others])
     return {
         "runs": int(kept_N.sum()),
         "median_error": float(np.median(np.abs(np.expm1(-log_N)))),
@@ -196,7 +197,8 @@ def _row(
         "inside_90": _coverage(log_N, fitted),
         "median_width": float(np.exp(np.median(fitted[1] - fitted[0]))),
         "interval_score": interval_score(log_N, *fitted),
-        "constant_width_score": interval_score(log_N, *plain),
+        "constant_width_score": interval_score(log_N, *tails_of(others)),
+        "rescaled_error": float(np.median(np.abs(np.expm1(factor - log_N)))),
     }
 
 

@@ -26,6 +26,7 @@ from validation.machines.schedules import DENSE_POINTS
 from validation.runs.model_spread import unfitted_model_interval
 from validation.runs.shared_data import read_table, shared_folder
 from validation.runs.twins import layers_of, twin_groups
+from validation.scoring import rescaled_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -377,6 +378,7 @@ def _errors(machine: str, result: str) -> dict[str, Any]:
         "median_error": float(np.median([abs(row["error"]) for row in own])),
         "error": float(np.median([row["error"] for row in own])),
         "inside_90": float(np.mean([row["inside_90"] for row in own])),
+        "rescaled_error": rescaled_error(own, "network"),
         "roofline_share": float(np.median(share_R)),
         "least_share": float(np.min(share_R)),
         "most_share": float(np.max(share_R)),

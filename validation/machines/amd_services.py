@@ -10,9 +10,10 @@ import numpy as np
 import perfatlas
 from perfatlas.quantities import InfeasibleError
 from validation.runs.shared_data import read_table, shared_folder
+from validation.scoring import rescaled_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FILE: Final = "machines/inference_measured.csv"
 DEVICES: Final = ("MI300X", "MI325X", "MI355X")
@@ -32,9 +33,9 @@ RATE: Final = "offline_output_tokens_per_s_total"
 REFUSED: Final = {("MI355X", "fp8")}
 
 
-def validate_services() -> list[dict[str, Any]]:
-    """Return the errors of published runs by device, source and network."""
-    groups: dict[tuple[str, str, str], list[tuple[float, bool]]] = {}
+def validate_services() -> dict[str, list[dict[str, Any]]]:
+    """Return the errors of published runs by device, source and model, and by device alone."""
+    rows = []
     for row in read_table(shared_folder() / FILE):
         asked = question_of(row)
         if asked is None:
@@ -47,20 +48,36 @@ def validate_services() -> list[dict[str, Any]]:
         name = "request_latency_s" if static else "output_tokens_per_s_per_gpu"
         measured = float(row["value"]) / (1.0 if static else float(row["chips"]))
         low, high = results[f"{name}_low"] or 0.0, results[f"{name}_high"] or np.inf
-        source = row["source"].split("/")[2].partition("@")[0]
-        found = groups.setdefault((row["machine"], source, str(asked["model"])), [])
-        found.append((results[name] / measured - 1.0, low <= measured <= high))
+        rows.append(
+            {
+                "device": row["machine"],
+                "source": row["source"].split("/")[2].partition("@")[0],
+                "model": str(asked["model"]),
+                "metric": name,
+                "error": results[name] / measured - 1.0,
+                "inside_90": low <= measured <= high,
+            }
+        )
+    return {
+        "services": _grouped(rows, "device", "source", "model"),
+        "devices": _grouped(rows, "device", "metric"),
+    }
+
+
+def _grouped(rows: Sequence[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
     return [
         {
-            "device": device,
-            "source": source,
-            "model": model,
-            "runs": len(found),
-            "median_error": float(np.median([abs(error) for error, _ in found])),
-            "error": float(np.median([error for error, _ in found])),
-            "inside_90": float(np.mean([inside for _, inside in found])),
+            **dict(zip(names, key, strict=True)),
+            "runs": len(own),
+            "median_error": float(np.median([abs(row["error"]) for row in own])),
+            "error": float(np.median([row["error"] for row in own])),
+            "inside_90": float(np.mean([row["inside_90"] for row in own])),
+            "rescaled_error": rescaled_error(own, "model"),
         }
-        for (device, source, model), found in sorted(groups.items())
+        for key, own in sorted(groups.items())
     ]
 
 

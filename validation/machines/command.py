@@ -79,11 +79,21 @@ AMD_COLUMNS: Final = {
         "error": "signed",
         "inside_90": "in 90%",
     },
+    "devices": {
+        "device": "",
+        "metric": "",
+        "runs": "runs",
+        "median_error": "median",
+        "error": "signed",
+        "inside_90": "in 90%",
+        "rescaled_error": "rescaled",
+    },
 }
 AMD_TITLES: Final = {
     "products": "products of AMD GPUs, network left out of the fit",
     "experts": "experts of MI355X, width of the network left out of the fit",
     "services": "services on AMD GPUs, nothing fitted to them",
+    "devices": "the same by device, and with one factor of the other models",
 }
 
 _ERRORS: Final = {
@@ -91,6 +101,7 @@ _ERRORS: Final = {
     "median_error": "median",
     "error": "signed",
     "inside_90": "in 90%",
+    "rescaled_error": "rescaled",
     "roofline_share": "of roofline",
     "least_share": "least",
     "most_share": "most",
@@ -119,6 +130,7 @@ TPU_COLUMNS: Final = {
         "models": "models",
         "speed": "speed",
         "median_error": "median",
+        "rescaled_error": "rescaled",
         "baseline_error": "constant MFU",
         "inside_90": "in 90%",
         "fits": "fit in memory",
@@ -146,11 +158,12 @@ TPU_COLUMNS: Final = {
         "difference": "difference",
     },
     "services": {
-        "machine": "",
-        "model": "model",
+        "model": "",
+        "system": "system",
         "format": "format",
         "isl": "in",
         "osl": "out",
+        "concurrency": "requests",
         "measured_tokens_per_s": "published",
         "predicted_tokens_per_s": "predicted",
         "error": "error",
@@ -163,7 +176,7 @@ TPU_TITLES: Final = {
     "generations": "training steps on TPUs, model left out, and a constant MFU of the generation",
     "steps": "each step, with numbers and interval of the other models",
     "slices": "fall of MFU with slices [points]",
-    "services": "output tokens/s of a chip, nothing fitted to them",
+    "services": "output tokens/s of a chip, overhead of experts from other models",
     "declined": "published runs that are not compared",
 }
 
@@ -193,7 +206,7 @@ def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
     results = {
         "products": validate_amd(),
         "experts": expert_errors(),
-        "services": validate_services(),
+        **validate_services(),
     }
     return print_results("amd", results, AMD_COLUMNS, AMD_TITLES, json=json)
 

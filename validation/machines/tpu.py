@@ -17,6 +17,7 @@ import numpy as np
 from perfatlas.files import content_hash
 from perfatlas.measurements.calibrations import (
     EFFICIENCY_KERNELS,
+    OVERHEAD_EXPERTS,
     Calibration,
     without_devices,
 )
@@ -26,9 +27,9 @@ from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import training_steps
 from validation.machines.schedule_cells import rounded, schedule_cell, write_cells
 from validation.machines.tpu_runs import NAMES, RECIPES, published_runs
-from validation.machines.tpu_services import validate_tpu_services
+from validation.machines.tpu_services import fitted_overhead_s, services, validate_tpu_services
 from validation.runs.model_spread import unfitted_model_interval
-from validation.scoring import read_data
+from validation.scoring import read_data, rescaled_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,8 @@ COVERED: Final = 0.9
 COMMAND: Final = "python -c 'from validation.machines import write_tpu; write_tpu()'"
 PROTOCOL: Final = (
     "published steps of MaxText on TPU v4 to v7 with the recipes of validation/data/tpu_runs.toml;"
-    " a speed of all generations and a random effect of each; errors are those of models left out"
+    " a speed of all generations and a random effect of each; errors are those of models left out;"
+    " overhead of experts: services of validation/data/tpu_services.toml"
 )
 
 
@@ -306,6 +308,7 @@ def _of_generation(machine: str) -> dict[str, Any]:
         "runs": len(own),
         "models": len({row["model"] for row in own}),
         "median_error": float(np.median([abs(row["error"]) for row in own])),
+        "rescaled_error": rescaled_error(own, "network"),
         "baseline_error": float(np.median([abs(row["baseline_error"]) for row in own])),
         "inside_90": float(np.mean([row["inside_90"] for row in own])),
         "fits": sum(row["memory_bytes"] <= row["capacity_bytes"] for row in own),
@@ -325,7 +328,10 @@ def cells() -> list[Calibration]:
             schedule_cell(
                 device,
                 "systolic",
-                {EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3)},
+                {
+                    EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3),
+                    OVERHEAD_EXPERTS: fitted_overhead_s(services()),
+                },
                 np.array([row["error"] for row in rows])[own].tolist(),
                 (low, high),
                 {

@@ -17,13 +17,16 @@ ERRORS: Final = {
     "p90": "p90",
     "bias": "bias",
     "inside": "in 90%",
+    "rescaled": "rescaled",
     "roofline": "roofline",
     "mean_mfu": "mean MFU",
     "power": "power",
     "memory": "memory",  # predicted over measured
 }
 CONVOLUTIONS: Final = {
-    name: text for name, text in ERRORS.items() if name not in ("pairs", "power", "memory")
+    name: text
+    for name, text in ERRORS.items()
+    if name not in ("pairs", "rescaled", "power", "memory")
 }
 COLUMNS: Final = {
     "sources": {"source": "", **ERRORS},

@@ -28,6 +28,7 @@ from validation.networks.published import (
     settings,
 )
 from validation.networks.training import training_answers, training_runs
+from validation.scoring import rescaled_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -344,7 +345,15 @@ def _table(rows: Sequence[dict[str, Any]], by: tuple[str, ...]) -> list[dict[str
 
 
 def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the errors of rows, one score for each network and GPU."""
+    """Return the errors of rows, one score for each network and GPU.
+
+    The factor of `rescaled` is that of the other networks, or of the other GPUs of one network.
+    """
+    several = len({row["network"] for row in rows}) > 1
+    log_R = -np.array([row["log_error"] for row in rows])
+    left_out = [row["network" if several else "gpu"] for row in rows]
+    for row, error in zip(rows, rescaled_errors(log_R, left_out).tolist(), strict=True):
+        row["rescaled"] = error
     pairs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         pairs[row["network"], row["gpu"]].append(row)
@@ -366,6 +375,7 @@ def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "inside": float(
             np.mean([np.mean([row["inside"] for row in pair]) for pair in pairs.values()]),
         ),
+        "rescaled": of("rescaled", np.median),
         "roofline": of("roofline", np.median),
         "mean_mfu": of("mean_mfu", np.median),
         "power": of("power", np.median),

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from validation.scoring.budgets import drifted, read_budgets
     from validation.scoring.data_files import data_path, data_rows, data_text, read_data
     from validation.scoring.intervals import (
-        SCORES, constant_limits, interval_score, scores_beside_constant,
+        SCORES, WIDTHS, constant_limits, interval_score, rescaled_error, rescaled_errors,
+        scores_beside_constant,
     )
     from validation.scoring.medians import (
         ROUNDING, Key, best_covered, goal_of, kernel_goals, median_row,

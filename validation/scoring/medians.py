@@ -10,7 +10,7 @@ from perfatlas import hardware
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import load_calibrations
 from validation.scoring.data_files import read_data
-from validation.scoring.intervals import SCORES
+from validation.scoring.intervals import WIDTHS
 from validation.scoring.score import DIGITS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MEANS: Final = (
     "p90_error",
     "bias",
     "inside_90",
-    *SCORES,
+    *WIDTHS,
     "half_width",
     "roofline_mape",
 )

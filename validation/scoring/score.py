@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.sampling import error_statistics
-from validation.scoring.intervals import SCORES, interval_score
+from validation.scoring.intervals import WIDTHS, interval_score
 from validation.scoring.protocols import FEW_ROWS, Kin, score_rows
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def score_cell(
 def _interval_figures(scored: Scored) -> dict[str, Any]:
     """Return coverage, score and half-width of the interval; None for none."""
     if scored.interval is None:
-        return dict.fromkeys(("inside_90", *SCORES, "half_width"))
+        return dict.fromkeys(("inside_90", *WIDTHS, "half_width"))
     low, high = scored.interval
     residual = np.log(scored.rows.measured_s / scored.predicted_s)
     return {

@@ -81,7 +81,7 @@ def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a figure or a name
         return f"{100 * math.expm1(value):+.0f}%"
     if name == "worst_error":
         return f"{100 * value:+.0f}%"
-    if name in ("median_error", "inside_90"):
+    if name in ("median_error", "inside_90", "rescaled_error"):
         return f"{100 * value:.0f}%"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH
-from validation.scoring import print_results
+from validation.scoring import SCORES, print_results
 
 COLUMNS: Final = {
     "sources": {
@@ -17,8 +17,7 @@ COLUMNS: Final = {
         "kernels_inside_90": "in kernels' 90%",
         "inside_90": "in 90%",
         "median_width": "high/low",
-        "interval_score": "score",
-        "constant_width_score": "constant",
+        **SCORES,
     },
     "releases": {
         "releases": "",

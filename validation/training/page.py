@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from validation.scoring import EMPTY_CELL, SCORES, data_text, table
+from validation.scoring import EMPTY_CELL, SCORES, WIDTHS, data_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,11 +137,15 @@ def _errors(rows: Sequence[Mapping[str, Any]]) -> str:
             f"{row['rows']}",
             *(f"{_shown(name, row[name]):.1%}" for name in ERRORS),
             f"{row['width']:.2f}",
-            *(EMPTY_CELL if row[name] is None else f"{row[name]:.2f}" for name in SCORES),
+            *(EMPTY_CELL if row[name] is None else _score(name, row[name]) for name in SCORES),
         ]
         for row in rows
     ]
     return table([*("" if name == "what" else name for name in names), *HEADINGS], cells)
+
+
+def _score(name: str, value: float) -> str:
+    return f"{value:.2f}" if name in WIDTHS else f"{value:.1%}"
 
 
 def _shown(name: str, value: float) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.training.profiles import resolve_training_engine, unseen_release
-from validation.scoring import SCORES, constant_limits, interval_score
+from validation.scoring import SCORES, WIDTHS, constant_limits, interval_score
 from validation.training.engines import unseen_engine
 from validation.training.fits import answer_together, is_fitted
 from validation.training.generations import fit_generations, generation_rows
@@ -107,7 +107,7 @@ def _scored(runs: Sequence[PublishedRun]) -> list[Row]:
 
 
 def _add_constant_scores(rows: Sequence[Row]) -> None:
-    """Add the score of an interval of one width, fitted to the fitted runs of engine and kind."""
+    """Add scores of one width and of one factor, fitted to the fitted runs of engine and kind."""
     for key in dict.fromkeys((row["engine"], row["kind"]) for row in rows):
         own = [row for row in rows if (row["engine"], row["kind"]) == key]
         known = np.array([-math.log1p(row["error"]) for row in own if row["fitted"]])
@@ -115,7 +115,9 @@ def _add_constant_scores(rows: Sequence[Row]) -> None:
             continue
         ends = constant_limits(known)
         for row in own:
-            row["constant_width_score"] = interval_score(-math.log1p(row["error"]), *ends)
+            log = -math.log1p(row["error"])
+            row["constant_width_score"] = interval_score(log, *ends)
+            row["rescaled_error"] = abs(math.expm1(float(np.median(known)) - log))
 
 
 def _asked(published: PublishedRun) -> TrainingQuestion:
@@ -192,7 +194,10 @@ def error_of(rows: Sequence[Row]) -> Row:
         "bias": float(np.mean([math.log1p(error) for error in errors])),
         "inside_90": float(np.mean([row["inside"] for row in rows])),
         "width": float(np.median([row["width"] for row in rows])),
-        **{name: _mean(row.get(name) for row in rows) for name in SCORES},
+        **{name: _mean(row.get(name) for row in rows) for name in WIDTHS},
+        "rescaled_error": None
+        if any(row.get("rescaled_error") is None for row in rows)
+        else float(np.median([row["rescaled_error"] for row in rows])),
     }
 
 

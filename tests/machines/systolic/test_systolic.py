@@ -15,7 +15,15 @@ from perfatlas.collectives.direct_links import axes_of_group
 from perfatlas.hardware import resolve_system, slice_of_pod, slice_shape
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
-from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Operator, Phase, Streaming
+from perfatlas.operators import (
+    BOUND_NAMES,
+    NAMED_BOUNDS,
+    Attention,
+    Gemm,
+    Operator,
+    Phase,
+    Streaming,
+)
 from perfatlas.quantities import InfeasibleError, UnsupportedError
 
 TPUS = ("tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7")
@@ -280,6 +288,42 @@ def test_few_rows_occupy_a_unit_that_changes_its_shape_for_fewer_clocks() -> Non
     rigid = "gaudi2{device.fewest_rows=256}"
     time_s, bound = price_s(replace(gemm(8, 8192, 8192), phase=Phase.DECODE), rigid)
     assert time_s == pytest.approx(2 * 256 * 8192**2 / 432e12, rel=2e-3)
+
+
+def test_keys_of_narrow_heads_load_in_as_many_clocks_as_heads_are_wide() -> None:
+    """v7 side 256: 2 x 64 x 4096 / 8 rows x 256 x (128 of keys + 256 of values) / 2307 TFLOP/s."""
+    decode = Attention(
+        name="attention",
+        phase=Phase.DECODE,
+        count=np.ones(1),
+        format="bf16",
+        batch=np.ones(1),
+        num_heads=np.full(1, 64.0),
+        num_kv_heads=np.full(1, 8.0),
+        head_dim=np.full(1, 128.0),
+        value_head_dim=np.full(1, 128.0),
+        window=np.zeros(1),
+        q_len=np.ones(1),
+        kv_len=np.full(1, 4096.0),
+        kv_bytes_per_element=1.0,
+    )
+    time_s, bound = price_s(decode, "tpu_v7")
+    assert time_s == pytest.approx(2 * 64 * 4096 / 8 * 256 * (128 + 256) / 2307e12)
+    assert bound == "compute"
+
+
+def test_a_layer_of_experts_takes_the_overhead_of_published_services() -> None:
+    """Qwen3.5-397B with 4 requests: 13.1 ms per token are published, 2.5 ms without overhead."""
+    fields: dict[str, Any] = {"model": "Qwen/Qwen3.5-397B-A17B", "system": "tpu7x-2x2x1"}
+    fields |= {"engine": "vllm_tpu", "format": "fp8", "kv_format": "fp8", "attention_dp": 4}
+    fields |= {"batch": 1, "isl": 922, "osl": 922}
+    found = find_schedule(resolve_system("tpu_v7").device)
+    assert found is not None
+    answer = perfatlas.estimate(**fields)
+    layers_s = 60 * found.calibration.parameters["overhead_experts_s"]
+    assert layers_s < answer.results["tpot_s"] < layers_s + 4e-3
+    assert answer.results["tpot_s_low"] < 13.1e-3 < answer.results["tpot_s_high"]
+    assert "two models on TPU v7" in " ".join(answer.evidence.assumptions)
 
 
 def test_direct_ports_send_shares_and_tori_of_chips_ring() -> None:

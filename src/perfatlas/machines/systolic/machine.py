@@ -42,23 +42,29 @@ NOTE: Final = (
     " what tiles of VMEM read again (bound: memory)"
 )
 # How much slower than predicted a step of a service may be, beside the error of training steps.
-# Source: assumption. Published times per output token of Llama-3.3-70B on v6e
-# (AI-Hypercomputer/tpu-recipes) are 1.9 and 2.3 times those of its bytes at the full bandwidth.
+# Source: published rates of services on TPUs (python -m validation tpu), up to 2.7 times lower.
 SERVED: Final = (Phase.PREFILL, Phase.DECODE)
-SLOWER_SERVICE: Final = 3.0
+SLOWER_SERVICE: Final = 2.5
+# The same of experts where no service was published. Source: assumption.
+SLOWER_EXPERTS: Final = 3.0
 # Of a device without a calibration: no loss.
 CONSTANTS: Final = {
     calibrations.EFFICIENCY_KERNELS: 1.0,
     calibrations.EFFICIENCY_PREFILL: 1.0,
     calibrations.SYNCHRONISATION: 0.0,
+    calibrations.OVERHEAD_EXPERTS: 0.0,
 }
 SERVICE_NOTE: Final = (
-    "steps of services on systolic machines are not validated: the speed of kernels is that of"
-    " published training steps, and the upper end of the interval three times as high; eight"
-    " published services of TPUs were 1.1 to 2.4 times slower than predicted"
+    "operators of services on TPUs are not validated: the speed of kernels is that of published"
+    " training steps, and the upper end of the interval 2.5 times as high; rates of 21 published"
+    " services of vLLM are predicted 0.8 to 1.6 times as high, of five of JetStream 1.5 to 2.7"
+)
+OVERHEAD_NOTE: Final = (
+    "systolic: a layer of routed experts takes {microseconds:.0f} µs beside its products, which"
+    " is fitted to published services of two models on TPU v7"
 )
 EXPERTS_NOTE: Final = (
-    "experts in services on systolic machines are not validated: published services are those of"
+    "experts in services on these machines are not validated: published services are those of"
     " dense models, and the upper end of experts is three times as high; published training steps"
     " of mixtures of experts on TPUs take 1.3 to 1.9 times as long as predicted"
 )
@@ -116,13 +122,13 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
     if not serves_O.any():
         fitted = _of_training(fitted)
     constants = [calibration_match.calibration.parameters for calibration_match in fitted.matches]
-    own_M3 = [
+    own_M4 = [
         tuple(constant.get(name, default) for name, default in CONSTANTS.items())
         for constant in constants
     ]
     # the last one without a calibration
-    all_D3 = np.array([*own_M3, tuple(CONSTANTS.values())])[fitted.match_D]
-    speed_C, prefill_C, point_s_C = all_D3[devices.index_C].T
+    all_D4 = np.array([*own_M4, tuple(CONSTANTS.values())])[fitted.match_D]
+    speed_C, prefill_C, point_s_C, routing_s_C = all_D4[devices.index_C].T
     prompts_O = np.array([operator.phase is Phase.PREFILL for operator in operators])
     units_CO = np.where(prompts_O, prefill_C[:, None], 1.0)
     matrix_s_CO, vector_s_CO = matrix_s_CO / units_CO, vector_s_CO / units_CO
@@ -131,13 +137,19 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
     padded_CO = (matrix_s_CO == slowest_CO) & (slowest_CO * units_CO > prices.bound_s_CO)
     code_CO = np.where(padded_CO, BOUND_PADDING, code_CO)
     points_O = np.array([contract.synchronisations(operator) for operator in operators])
-    waits_CO = point_s_C[:, None] * points_O
+    experts_O = np.array([operator.routed for operator in operators]) & serves_O
+    waits_CO = point_s_C[:, None] * points_O + routing_s_C[:, None] * experts_O
     running_CO = np.maximum(slowest_CO / speed_C[:, None], prices.bound_s_CO)
     code_CO = np.where(waits_CO > running_CO, BOUND_LATENCY, code_CO)
     unknown_CO = (point_s_C == 0.0)[:, None] & serves_O
-    experts_O = np.array([operator.routed for operator in operators]) & serves_O
+    unfitted_CO = (routing_s_C == 0.0)[:, None] & experts_O
     notes = [NOTE, *([SERVICE_NOTE] if unknown_CO.any() else [])]
-    notes += [EXPERTS_NOTE] if experts_O.any() else []
+    notes += [EXPERTS_NOTE] if unfitted_CO.any() else []
+    notes += [
+        OVERHEAD_NOTE.format(microseconds=1e6 * overhead_s)
+        for overhead_s in np.unique(routing_s_C[routing_s_C > 0.0])
+        if experts_O.any()
+    ]
     priced = contract.with_step_errors(
         with_fields(
             prices,
@@ -149,7 +161,8 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
         fitted,
         devices.index_C,
     )
-    slower_CO = np.where(unknown_CO | experts_O, SLOWER_SERVICE, 1.0)
+    slower_CO = np.where(unknown_CO, SLOWER_SERVICE, 1.0)
+    slower_CO = np.where(unfitted_CO, SLOWER_EXPERTS, slower_CO)
     return with_fields(priced, high_s_CO=priced.high_s_CO * slower_CO)
 
 
@@ -212,10 +225,10 @@ def product_flop(
     """Return the arithmetic of the matrix units for a product, with padding (C,) [FLOP].
 
     Weights are cut into squares of a matrix unit's side s, through which all rows pass. Rows are
-    padded to a register; a square takes s clocks to load, beside the square before it, so that it
-    is occupied for at least s rows:
+    padded to a register; a square takes a clock for each of its k rows of weights to load, beside
+    the square before it, so that it is occupied for at least as many rows:
 
-        2 max(rows, s) s^2 ceil(k / s) ceil(n / s)
+        2 max(rows, min(k, s)) s^2 ceil(k / s) ceil(n / s)
 
     Devices may state fewer rows, where units change their shape.
 
@@ -224,7 +237,7 @@ def product_flop(
     """
     side_C = devices.gather("matrix_side")
     packed = SUBLANES * WORD_BYTES / get_format(operator.format).activation_bytes
-    passing_C = np.maximum(np.ceil(rows / packed) * packed, _fewest_rows(devices))
+    passing_C = np.maximum(np.ceil(rows / packed) * packed, _fewest_rows(weights[0], devices))
     k_C, n_C = (np.ceil(weight / side_C) * side_C for weight in weights)
     flop_C: FloatArray = 2.0 * passing_C * k_C * n_C
     return flop_C
@@ -246,10 +259,10 @@ def _groups_flop(operator: Gemm, devices: contract.DeviceColumns) -> FloatArray:
     return np.minimum(separate_C, product_flop(rows, whole, operator, devices))
 
 
-def _fewest_rows(devices: contract.DeviceColumns) -> FloatArray:
-    """Return the rows for which a square of weights occupies a matrix unit (C,)."""
+def _fewest_rows(k: FloatArray, devices: contract.DeviceColumns) -> FloatArray:
+    """Return the rows for which a square of weights with k rows occupies a matrix unit (C,)."""
     stated_C = devices.gather("fewest_rows")
-    return np.where(stated_C > 0.0, stated_C, devices.gather("matrix_side"))
+    return np.where(stated_C > 0.0, stated_C, np.minimum(k, devices.gather("matrix_side")))
 
 
 def _read_again(operator: Gemm, vmem_C: FloatArray) -> FloatArray:
@@ -284,7 +297,11 @@ def _attention(
     """Return the arithmetic of attention (C,) [FLOP], and the operations of its softmax (C,).
 
     Keys and values are the weights of its products, through which the queries of all heads that
-    share them pass. Heads narrower than a matrix unit leave part of it idle.
+    share them pass. Heads narrower than a matrix unit leave part of it idle, and their keys are
+    loaded in as many clocks as heads are wide.
+
+    Limits: One sequence is one product. That values wait for no scores of their own sequence needs
+        a kernel that interleaves sequences; earlier ones take up to twice as long.
     """
     side_C = devices.gather("matrix_side")
     shared_C = operator.num_heads / operator.num_kv_heads
@@ -293,12 +310,13 @@ def _attention(
     pairs_C = operator.visible_pairs() + operator.q_len * diagonal_C
     pairs_C = np.minimum(pairs_C, operator.q_len * operator.kv_len)
     heads_C = operator.batch * operator.num_heads
-    rows_C = operator.q_len * shared_C
-    occupied_C = np.maximum(rows_C, _fewest_rows(devices))
-    fed_C = occupied_C / np.maximum(rows_C, 1.0)  # squares that few rows pass
-    widths = (operator.head_dim, operator.value_head_dim)
-    width_C = sum((np.ceil(width / side_C) * side_C for width in widths), np.zeros_like(side_C))
-    return 2.0 * heads_C * pairs_C * fed_C * width_C, heads_C * pairs_C * SCORE_OPERATIONS
+    rows_C = np.maximum(operator.q_len * shared_C, 1.0)
+    products = ((operator.head_dim, operator.head_dim), (operator.kv_len, operator.value_head_dim))
+    fed_C = np.zeros_like(side_C)  # width times rows that occupy a square, over those that pass
+    for k, width in products:
+        occupied_C = np.maximum(rows_C, _fewest_rows(k, devices))
+        fed_C += np.ceil(width / side_C) * side_C * occupied_C / rows_C
+    return 2.0 * heads_C * pairs_C * fed_C, heads_C * pairs_C * SCORE_OPERATIONS
 
 
 def _communication_share(devices: contract.DeviceColumns, multiprocessors: float) -> FloatArray:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     )
     from perfatlas.measurements.calibrations.releases import base_family, release_calibrations
     from perfatlas.measurements.calibrations.schedules import (
-        EFFICIENCY_KERNELS, EFFICIENCY_LINKS, EFFICIENCY_PREFILL, SYNCHRONISATION, Schedules,
-        find_schedule, find_schedules,
+        EFFICIENCY_KERNELS, EFFICIENCY_LINKS, EFFICIENCY_PREFILL, OVERHEAD_EXPERTS,
+        SYNCHRONISATION, Schedules, find_schedule, find_schedules,
     )
     from perfatlas.measurements.calibrations.transfer import (
         DIGITS, Pair, Pairs, Silicon, Transfers, catalog_silicon, donor_of, errors_apart,

@@ -20,6 +20,7 @@ ANY_FORMAT: Final = "any"
 SYNCHRONISATION: Final = "synchronisation_s"  # of a statically scheduled or systolic machine
 EFFICIENCY_KERNELS: Final = "efficiency_kernels"  # of a systolic machine: speed over its tiles
 EFFICIENCY_PREFILL: Final = "efficiency_prefill"  # of its units with the rows of prompts
+OVERHEAD_EXPERTS: Final = "overhead_experts_s"  # of a layer of routed experts in services
 EFFICIENCY_LINKS: Final = "efficiency_links"  # of its links over their closed forms
 
 
