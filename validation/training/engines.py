@@ -35,8 +35,7 @@ def lent_numbers(engines: Sequence[str]) -> dict[str, float]:
     """
     profiles = [resolve_training_engine(name) for name in engines]
     logs = {name: [math.log(getattr(profile, name)) for profile in profiles] for name in GEOMETRIC}
-    means = {name: math.exp(float(np.mean(logs[name]))) for name in GEOMETRIC}
-    return {**means, "jitter": float(np.mean([profile.jitter for profile in profiles]))}
+    return {name: math.exp(float(np.mean(logs[name]))) for name in GEOMETRIC}
 
 
 def unseen_engine() -> Row:

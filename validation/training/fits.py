@@ -30,7 +30,6 @@ NUMBERS: Final = (
     ("efficiency_routed_rows", True, (0.15, 1.2)),
     ("host_s_per_moe_layer", True, (0.0, 0.02)),
 )
-JITTER: Final = (0.0, 0.05)
 # What runs share that differ in scale alone.
 SCALED: Final = (
     *("stack", "model", "gpu", "seq_len", "precision", "micro_batch", "recompute", "zero_fsdp"),
@@ -41,7 +40,6 @@ TOLERANCE: Final = 0.01  # of the bounds
 UNFITTED: Final = {
     "speed_dense": 1.0,
     "speed_moe": 1.0,
-    "jitter": 0.0,
     "host_s_per_moe_layer": 0.0,
 }
 
@@ -49,10 +47,9 @@ UNFITTED: Final = {
 def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, Any]:
     """Return the numbers of a training engine and of its releases, fitted to published runs.
 
-    Each number makes the mean absolute logarithm of measured over predicted time least; `jitter`
-    that of runs which differ in scale alone, each relative to their mean. The speeds of releases
-    and `error_low` and `error_high`, of dense and of MoE models, follow from the rules in
-    `validation/data/training.toml`.
+    Each number makes the mean absolute logarithm of measured over predicted time least. The speeds
+    of releases and `error_low` and `error_high`, of dense and of MoE models, follow from the rules
+    in `validation/data/training.toml`.
 
     Args:
         without: GPUs, as the table of runs names them, whose runs are left out.
@@ -65,9 +62,6 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     own = [run for run in own if run.run["gpu"] not in without]
     early = [run for run in own if _is_early(run)]
     numbers: dict[str, Any] = dict(UNFITTED)
-    scaled = scaled_runs(early)
-    if scaled:
-        numbers["jitter"] = _jitter(scaled, numbers)
     for _ in range(ROUNDS):
         for number, moe, bounds in NUMBERS:
             part = [run for run in early if _is_moe(run) is moe]
@@ -155,21 +149,6 @@ def scaled_runs(runs: Sequence[PublishedRun]) -> list[list[PublishedRun]]:
         return [int(published_run.run["n_gpus"]) for published_run in group]
 
     return [group for group in groups.values() if max(gpus(group)) >= 4 * min(gpus(group))]
-
-
-def _jitter(groups: Sequence[Sequence[PublishedRun]], known: Mapping[str, Any]) -> float:
-    """Return the spread of ranks that best explains how groups of runs scale."""
-    runs = [published_run for group in groups for published_run in group]
-    ends = np.cumsum([len(group) for group in groups])[:-1]
-
-    def loss(value: float) -> float:
-        residual_R = residuals(runs, {**known, "jitter": value})
-        parts = np.split(residual_R, ends)
-        return float(np.abs(np.concatenate([part - part.mean() for part in parts])).mean())
-
-    tolerance = TOLERANCE * (JITTER[1] - JITTER[0])
-    found = minimize_scalar(loss, bounds=JITTER, method="bounded", options={"xatol": tolerance})
-    return float(f"{found.x:.3g}")
 
 
 def _release_speeds(

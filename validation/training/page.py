@@ -24,7 +24,6 @@ FITTED: Final = (
     ("efficiency_compute", "speed of kernels", 1.0),
     ("efficiency_routed_rows", "on routed rows", 1.0),
     ("host_s_per_moe_layer", "host per MoE layer [ms]", 1e3),
-    ("jitter", "jitter", 1.0),
 )
 ERRORS: Final = ("mape", "median_error", "bias", "inside_90")
 HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%", "high/low", *SCORES.values())

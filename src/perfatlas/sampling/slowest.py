@@ -98,8 +98,8 @@ def expected_slowdown(
     Raises:
         InvalidSpecError: The distribution is unknown, or a number is out of its range.
 
-    Limits: Ranks are independent. Slowness that a rank keeps over many steps is not jitter but a
-        straggler: it is a part of the fleet, and must not be counted in both.
+    Limits: Ranks are independent. GPUs that failures slow are stragglers of a fleet, and must not
+        be counted in both.
 
     Example:
         >>> import numpy as np

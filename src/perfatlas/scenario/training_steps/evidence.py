@@ -62,8 +62,8 @@ OF_DECODING: Final = (
     " input_rate states what a core was measured to do"
 )
 OF_SCALE: Final = (
-    "no fit of {engine} has a job of more than {gpus:,} GPUs: stragglers and network contention of"
-    " larger jobs are not modeled, and the slow end of the interval is wider by a factor of"
+    "no fit of {engine} has a job of more than {gpus:,} GPUs: failing GPUs and network contention"
+    " of larger jobs are not modeled, and the slow end of the interval is wider by a factor of"
     " {factor:.2f}"
 )
 OF_TABLES: Final = (

@@ -22,7 +22,7 @@ def scale_error(question: TrainingQuestion) -> FloatArray:
     """Return what ln(measured/predicted) may gain beyond the largest fitted job (C,).
 
     Source: `scale_growth` of validation.training.
-    Limits: The growth of jobs up to 2,304 GPUs, extrapolated; no model of stragglers.
+    Limits: The growth of jobs up to 2,304 GPUs, extrapolated; no model of contended networks.
     """
     engine, gpus_C = question.engine, question.layouts.gpus
     if not engine.largest_fitted_gpus:
@@ -35,6 +35,10 @@ def jitter_share(question: TrainingQuestion) -> FloatArray:
     """Return the wait for the slowest rank over the time of a mean one (C,).
 
     Ranks of one program on a slice of TPUs take equal times: there, domains wait for each other.
+
+    Source: `jitter` of the engine; for GPUs the spread of SGEMM over 392 V100 at their power limit.
+    Limits: GPUs that no power limit slows differ less: RTX 5000 by 0.5%, kernels limited by memory
+        by 0.1% (hal-uw/blox-pal, aggregated_data). GPUs that failures slow are part of a fleet.
     """
     engine, waiting_C = question.engine, question.layouts.gpus
     if engine.jitter_unit == DOMAIN:
