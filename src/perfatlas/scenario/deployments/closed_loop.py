@@ -58,7 +58,7 @@ SIMULATED_NOTE: Final = (
 
 SIMULTANEOUS_START_NOTE: Final = (
     "clients are spread evenly over their outputs; the intervals of TTFT and TPOT also hold clients"
-    " that start together and stay so, as in benchmarks with equal lengths (requests_per_client)"
+    " that start together, whose prompts this scheduler keeps together"
 )
 
 
@@ -119,8 +119,7 @@ def steady_state(
         found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
     together = None
     if price_ends(ready) and scenario.requests_per_client is None:
-        equal = sample is None and scenario.osl_spread == 0.0
-        together = _together(ready, resolved, equal=equal)
+        together = _together(ready, resolved)
     _add_ends(ready, (resolved, together), (window, percentile), (results, at_percentile))
     _widen(results)
     _widen(at_percentile)
@@ -190,16 +189,13 @@ def _add_ends(
             _span(found, end, _measured(moved, together, *measured))
 
 
-def _together(
-    ready: Service, resolved: ResolvedTraffic, *, equal: bool
-) -> ResolvedTraffic | None:
+def _together(ready: Service, resolved: ResolvedTraffic) -> ResolvedTraffic | None:
     """Return the requests of clients that start together, None where their phase is lost soon.
 
-    Requests of equal lengths that start together end together. Where lengths differ, a scheduler
-    that mixes prompts with decodes spreads the clients; one that runs prompts first does not.
+    A scheduler that mixes prompts with decodes spreads the clients; one that runs prompts first
+    keeps the prompts of all together, as long as their lengths are equal.
     """
-    mixes = ready.entry.question.profile.scheduler.mixes
-    if ready.named or resolved.concurrency < 2 or (mixes and not equal):
+    if ready.named or ready.entry.question.profile.scheduler.mixes or resolved.concurrency < 2:
         return None
     osl_N = np.full_like(resolved.requests.osl_N, resolved.requests.osl_N[-1])
     requests = plain_requests(all_at_once(osl_N.size), resolved.requests.isl_N, osl_N)
