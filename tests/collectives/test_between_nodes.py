@@ -57,7 +57,7 @@ def test_large_all_reduce_of_eight_nodes_by_hand() -> None:
 
 
 def test_small_all_reduces_between_nodes_take_the_hops_of_a_tree() -> None:
-    # two nodes of 8: the measured 15.7 us inside a node, which exceed 6.8 us + 2 x 7 x 0.6 us of LL,
+    # two nodes of 8: the measured 15.7 us inside a node, above 6.8 us + 2 x 7 x 0.6 us of LL,
     # and 2 x 5 us between them; an efa hop of 75 us replaces the 5 us
     inside = priced("h100_sxm", "all_reduce", 8.0, 8.0)[0]
     assert inside == pytest.approx(15.7e-6, rel=0.01)
