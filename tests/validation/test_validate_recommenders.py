@@ -51,9 +51,9 @@ def test_copies_are_off_by_what_their_warning_says() -> None:
         assert f"{-least:.0%} too slow to {most:.0%} too fast" in text
 
 
-def test_whole_tables_are_on_as_many_groups_as_divide_the_gpus() -> None:
-    plans = {(r.fields["gpus"], r.fields["ep"], r.fields["expert_tp"]) for r in _trained()}
-    assert plans == {(4, 4, 1), (8, 8, 1), (16, 16, 1)}
+def test_plans_of_tables_divide_the_gpus() -> None:
+    for fields in (run.fields for run in _trained()):
+        assert fields["ep"] * fields["expert_tp"] == fields["gpus"]
 
 
 def test_steps_are_off_by_what_their_warning_says() -> None:
@@ -64,8 +64,9 @@ def test_steps_are_off_by_what_their_warning_says() -> None:
         key = (run.device, run.fields["gpus"])
         errors.setdefault(key, []).append(found.items_per_s / run.items_per_s - 1.0)
     on_links = np.median([one for gpu in ("l40", "l40s") for one in errors[gpu, 8]])
-    few, many = (np.median(errors["b200_sxm", gpus]) for gpus in (8, 16))
-    assert f"{-few:.0%} too slow in the median on 8 B200 and {-many:.0%} on 16" in OF_RECOMMENDER
+    few = np.median(errors["b200_sxm", 8])
+    b200 = np.median(np.abs([*errors["b200_sxm", 8], *errors["b200_sxm", 16]]))
+    assert f"{b200:.0%} off in the median on B200" in OF_RECOMMENDER
     assert f"{-few:.0%} too slow on 8 B200, {-on_links:.0%} on L40 and L40S" in DIVIDED_TABLES
     pcie = [one for (gpu, _), some in errors.items() if gpu != "b200_sxm" for one in some]
-    assert f"{max(pcie):.0%} too fast to {-min(pcie):.0%} too slow" in OF_RECOMMENDER
+    assert f"{max(pcie):.0%} too fast (4 H100) to {-min(pcie):.0%} too slow" in OF_RECOMMENDER

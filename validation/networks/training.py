@@ -110,12 +110,22 @@ def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:
             "micro_batch": batch // gpus,
             "optimizer": network["optimizer"],
         }
-        if tables := resolve_model(network["model"]).network.tables:
-            whole = max(ways for ways in range(1, tables + 1) if gpus % ways == 0)
-            fields |= {"ep": whole, "expert_tp": gpus // whole}
+        if resolve_model(network["model"]).network.tables:
+            fields |= _fastest_plan(fields)
         speed = float(row["value"]) / gpus
         name = network["model"].partition("{")[0]
         yield Run(f"training, {network['source']}", name, device, speed, 0.0, fields)
+
+
+def _fastest_plan(fields: Mapping[str, Any]) -> dict[str, int]:
+    """Return the plan of tables that is predicted to be the fastest."""
+    gpus = fields["gpus"]
+    ways = [ways for ways in range(1, gpus + 1) if gpus % ways == 0]
+    plans = [{"ep": whole, "expert_tp": gpus // whole} for whole in ways]
+    rows = [{**fields, **plan} for plan in plans]
+    columns = train_columns({name: [row[name] for row in rows] for name in rows[0]})
+    speeds = [value or 0.0 for value in columns[ITEMS[0]]]
+    return plans[speeds.index(max(speeds))]
 
 
 def training_answers(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         DEGREES, PlanColumns, default_moe_split, gpus_of_sizes, plan_problems, plan_rules,
     )
     from perfatlas.parallelism.sharding import shard_operators, stage_layers, stage_share
-    from perfatlas.parallelism.tables import hold_tables
+    from perfatlas.parallelism.tables import copied_bytes, hold_tables
     from perfatlas.parallelism.weights import stage_weights_bytes
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from perfatlas.parallelism.plan import PlanColumns
 
 _MOVED: Final = ("cold_read_bytes", "write_bytes")  # of lookups, and of their sums
+# Smaller tables are copied to all ranks. Source: mlcommons/training_results_v5.1, GigaComputing,
+# dlrm_dcnv2, hugectr, config_G894-AD1_1x8x6912.sh: DP_SHARDING_THRESHOLD=0.008, in GiB.
+_COPIED_BYTES: Final = 0.008 * 2.0**30
 
 
 def place_tables(loads_LO: FloatArray, tables_O: FloatArray, groups: int) -> FloatArray:
@@ -86,7 +89,8 @@ def shard_tables(
         sharding, and the kernel that looks up several tables (FBGEMM, table-batched embedding);
         pytorch/torchrec, TwRwPooledEmbeddingSharding for both together.
     Limits: Indices are spread evenly over rows. Lengths of bags, the sorting of indices by rank and
-        copies around exchanges are left out; nothing overlaps with the dense layers.
+        copies around exchanges are left out; nothing overlaps with the dense layers. Tables of less
+        than 0.008 GiB are copied to all ranks, which look up their own items in them.
     """
     tables, sharing_C = _tables(operators), plan.attention_dp > 1
     if not tables or not bool(np.any(sharing_C)):
@@ -178,10 +182,21 @@ def _column(values: Sequence[FloatArray | float]) -> FloatArray:
     return np.stack(np.broadcast_arrays(*values))
 
 
+def copied_bytes(operators: Sequence[Operator]) -> FloatArray | float:
+    """Return the bytes of the tables that all ranks hold, though others are divided (C,)."""
+    divided = _tables(operators)
+    return sum(
+        operator.count * operator.table_rows * operator.row_bytes
+        for operator in operators
+        if isinstance(operator, Streaming) and operator.name not in divided
+    )
+
+
 def _tables(operators: Sequence[Operator]) -> dict[str, Streaming]:
     """Return the lookups whose tables are divided, by name."""
     return {
         operator.name: operator
         for operator in operators
-        if isinstance(operator, Streaming) and bool(np.any(operator.table_rows))
+        if isinstance(operator, Streaming)
+        and bool(np.any(operator.table_rows * operator.row_bytes >= _COPIED_BYTES))
     }

@@ -19,18 +19,19 @@ from perfatlas.quantities import InvalidSpecError
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 WIDTH, ITEMS = 16, 4
-# one table of 1000 rows with 5 ids, and two of 100 rows with one
+# one table of 10 million rows with 5 ids, and two of a million rows with one
+ROWS = 12_000_000
 BAGS: dict[str, Any] = {
     "name": "bags",
     "item": "sample",
-    "parameters": 1200 * WIDTH + 48 * 8,
+    "parameters": ROWS * WIDTH + 48 * 8,
     "operators": [
         {
             "kind": "embedding_bag",
             "rows": "5 * batch",
             "width": WIDTH,
             "samples": "batch",
-            "table_rows": 1000,
+            "table_rows": 10_000_000,
         },
         {
             "kind": "embedding_bag",
@@ -38,7 +39,7 @@ BAGS: dict[str, Any] = {
             "rows": "batch",
             "width": WIDTH,
             "samples": "batch",
-            "table_rows": 100,
+            "table_rows": 1_000_000,
         },
         {"kind": "linear", "m": "batch", "n": 8, "k": 48},
     ],
@@ -143,7 +144,8 @@ def test_weights_are_those_of_the_fullest_rank() -> None:
         for sizes in ((1, 1), (2, 1), (1, 2), (2, 2))
     }
     row = WIDTH * 2
-    assert held == {(1, 1): 1200 * row, (2, 1): 1000 * row, (1, 2): 600 * row, (2, 2): 500 * row}
+    shares = {(1, 1): 12, (2, 1): 10, (1, 2): 6, (2, 2): 5}
+    assert held == {sizes: share * 1_000_000 * row for sizes, share in shares.items()}
 
 
 def test_ranks_hold_the_sums_of_all_items() -> None:
@@ -222,13 +224,13 @@ def test_a_small_gpu_needs_divided_tables() -> None:
 def test_too_many_tables_are_refused() -> None:
     rows = [BAGS["operators"][0] | {"count": 10_001}]
     with pytest.raises(InvalidSpecError, match=r"10,001 .*table_rows"):
-        read_graph(BAGS | {"operators": rows, "parameters": 10**9}, "bags")
+        read_graph(BAGS | {"operators": rows, "parameters": 10**13}, "bags")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"table_rows": 10**9}, r"parameters = 19,584: tables .* 16,000,000,000, more than all"),
+        ({"table_rows": 10**9}, r"parameters = 192,000,384: .* 16,000,000,000, more than all"),
         ({"table_rows": "2 * half"}, r"embedding_bag: table_rows = 2 \* half depends on the batch"),
         ({"rows": 0}, "embedding_bag: rows = 0 is 0"),
     ],

@@ -101,7 +101,7 @@ OF_LENT_INT8: Final = (
 DIVIDED_TABLES: Final = (
     "attention_dp divides embedding tables over GPUs: ep by table, moe_tp by row; their lookups are"
     " one kernel, and nothing overlaps with their exchange. Passes over divided tables are compared"
-    " with no measurement; published training steps are predicted 21% too slow on 8 B200, 55% on"
+    " with no measurement; published training steps are predicted 3% too slow on 8 B200, 26% on"
     " L40 and L40S over PCIe (python -m validation networks)"
 )
 

@@ -71,9 +71,9 @@ OF_TABLES: Final = (
     " up, by row-wise Adagrad; sorting of ids is left out, and nothing overlaps with exchanges"
 )
 OF_RECOMMENDER: Final = (
-    "published steps of DLRM-DCNv2 are predicted 21% too slow in the median on 8 B200 and 36% on"
-    " 16; on PCIe from 119% too fast to 56% too slow. Their plans of tables are not those asked"
-    " here (python -m validation networks)"
+    "published steps of DLRM-DCNv2 are predicted 4% off in the median on B200 with the fastest plan"
+    " of tables, on PCIe from 190% too fast (4 H100) to 27% too slow"
+    " (python -m validation networks)"
 )
 # What measured steps are off (validation/pages/networks.md): errors of the speed of networks, and
 # memory of tensors over the measured one.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import Collective, Phase, Streaming
-from perfatlas.parallelism import hold_tables, shard_operators
+from perfatlas.operators import EMBEDDING_BAG, Collective, Phase, Streaming
+from perfatlas.parallelism import copied_bytes, hold_tables, shard_operators
 from perfatlas.training.work.communication import Exchange
 from perfatlas.training.work.operators import Part, Work, plan_of, tokens_of
 
@@ -38,17 +38,25 @@ def table_exchanges(work: Work, layouts: Layouts) -> Iterator[Exchange]:
     Args:
         layouts: The layouts (C,).
 
-    Source: Mudigere et al. 2022 (arXiv 2104.05158): gradients take the way of sums back.
+    Source: Mudigere et al. 2022 (arXiv 2104.05158): gradients take the way of sums back, and those
+        of tables that all ranks hold are reduced.
     Limits: Nothing runs beside them, where TorchRec's pipeline exchanges indices of the next batch.
     """
     if not work.network.tables:
         return
-    for sent in shard_operators(
-        _operators(work, layouts),
-        plan_of(work.network, layouts),
-        work.network,
-        balanced_tables=work.balanced_tables,
-    ):
+    whole, plan = _operators(work, layouts), plan_of(work.network, layouts)
+    if np.any(plan.attention_dp > 1.0):
+        yield Exchange(
+            name=f"{EMBEDDING_BAG}_all_reduce",
+            op="all_reduce",
+            bytes_C=copied_bytes(whole) + np.zeros_like(plan.tp),
+            ranks_C=plan.attention_dp,
+            stride_C=plan.tp,
+            segment=_SEGMENT,
+            part=Part.INPUT_GRADIENT,
+            kind="ep",
+        )
+    for sent in shard_operators(whole, plan, work.network, balanced_tables=work.balanced_tables):
         if not isinstance(sent, Collective):
             continue
         forward = Exchange(
