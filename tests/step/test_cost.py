@@ -13,6 +13,7 @@ from perfatlas.operators import Phase
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import StepContext, decode_step, prefill_step, prefill_work, rank_operators
+from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
 
 # Llama-3.1-8B: 32 layers of 4096, 32 query and 8 key-value heads of 128, 14336 wide, vocabulary
@@ -49,6 +50,19 @@ def test_a_step_leaves_groups_that_its_engine_refuses_to_the_library(tmp_path: P
     assert "h200_sxm/custom_all_reduce/vllm/bf16" in used[2]
     assert "h200_sxm/custom_all_reduce/vllm/bf16" not in used[3]
     assert "h200_sxm/all_reduce/nccl/bf16" in used[3]
+
+
+def test_all_reduces_of_a_step_wait_for_the_last_rank() -> None:
+    # 4 us x the expected maximum of n normal draws: 1 / sqrt(pi) = 0.5642 of two, 1.4236 of eight
+    for tp, wait_s in ((2, 2.257e-6), (8, 5.694e-6)):
+        asked = context("vllm", tp=tp, tier="physics")
+        step = decode_step(asked, np.ones(1), np.full(1, 1024.0))
+        place = [op.name for op in step.operators].index("output_projection_all_reduce")
+        alone = collective(
+            system="h200_sxm", op="all_reduce", bytes=8192, gpus=tp, kernel_family="vllm"
+        )
+        found_s = step.prices.time_s_CO[0, place]
+        assert found_s - alone.results["time_s"] == pytest.approx(wait_s, rel=1e-3)
 
 
 def test_products_of_a_prefill_chunk_by_hand() -> None:

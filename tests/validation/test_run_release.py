@@ -51,7 +51,7 @@ def test_equal_requests_stay_together_where_prompts_run_first() -> None:
     mixed = run_question(asked(backend="vllm", version="0.24", kind="other"), rules, served)
     plain = run_question(asked(backend="sglang", version="0.5.9", kind="other"), rules, {})
     assert [one["requests_per_client"] for one in (spread, mixed, plain)] == [None] * 3
-    assert plain["engine"] == "sglang"
+    assert plain["engine"] == "sglang@0.5.9"
 
 
 def asked(**fields: Any) -> ServingRun:  # noqa: ANN401 - fields of a run

@@ -35,16 +35,26 @@ COLUMNS: Final = {
         "median_width": "median width",
         "simple_covers": "simple covers",
     },
+    "formats": {
+        "what": "",
+        "pairs": "pairs",
+        "median_miss": "median miss",
+        "simple_miss": "of the mean",
+        "interval_score": "interval score",
+        "simple_score": "mean and spread",
+    },
     "declined": {"reason": "", "pairs": "pairs"},
 }
 TITLES: Final = {
     "summary": "90% intervals of published pairs from other families or models",
     "scores": "interval score beside mean and spread of the format and method",
+    "formats": "roundings of weights, activations and cache, with median distances",
     "declined": "published pairs that are not predicted",
 }
 COVERED: Final = (0.85, 0.95)
 MAX_DECLINED_SHARE: Final = 0.25
 MISSED: Final = 7
+MIN_PAIRS: Final = 7  # of a format that has a row
 PACKAGE: Final = Path(__file__).parents[2] / "src" / "perfatlas"
 RELATIVE_DIGITS: Final = 6
 
@@ -93,6 +103,10 @@ def summarize(scored: Sequence[Scored], left_out: Mapping[str, int]) -> dict[str
         _score(name, [row for row in rows if (row.pair.benchmark == PERPLEXITY) == is_ratio])
         for name, is_ratio in (("benchmarks [points]", False), ("perplexity [log ratio]", True))
     ]
+    groups: dict[str, list[Scored]] = {}
+    for row in (one for one in rows if one.simple is not None):
+        unit = " [log ratio]" if row.pair.benchmark == PERPLEXITY else ""
+        groups.setdefault(f"{', '.join(row.pair.roundings)}{unit}", []).append(row)
     met = COVERED[0] <= covered <= COVERED[1] and share <= MAX_DECLINED_SHARE
     return {
         "summary": [
@@ -101,6 +115,9 @@ def summarize(scored: Sequence[Scored], left_out: Mapping[str, int]) -> dict[str
             {"what": "within repeated evaluations", "pairs": within, "value": within / len(rows)},
         ],
         "scores": scores,
+        "formats": [
+            _score(name, some) for name, some in sorted(groups.items()) if len(some) >= MIN_PAIRS
+        ],
         "declined": [{"reason": why, "pairs": count} for why, count in declined.items()],
         "met": met and all(score["interval_score"] < score["simple_score"] for score in scores),
     }
@@ -114,9 +131,13 @@ def _score(what: str, rows: Sequence[Scored]) -> dict[str, Any]:
     ]
     simple = [interval_score(x, *ends) for (_, ends), x in zip(both, changes, strict=True)]
     inside = [ends[0] <= x <= ends[1] for (_, ends), x in zip(both, changes, strict=True)]
+    missed = [abs(scored.ends[1] - scored.pair.change) for scored, _ in both]
+    simply = [abs(mean(ends) - x) for (_, ends), x in zip(both, changes, strict=True)]
     return {
         "what": what,
         "pairs": len(both),
+        "median_miss": median(missed),
+        "simple_miss": median(simply),
         "interval_score": mean(ours),
         "simple_score": mean(simple),
         "median_width": _width(rows),

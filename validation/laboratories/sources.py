@@ -44,7 +44,7 @@ def tabulated_sources() -> list[SourceRuns]:
         MissingDependencyError: A file is missing.
         UnsupportedError: A file is not that of the rules.
     """
-    return [*_published_steps(), *_token_gaps(), *_offline_rates()]
+    return [*_published_steps(), *token_gaps(), *_offline_rates()]
 
 
 def _published_steps() -> list[SourceRuns]:
@@ -63,23 +63,28 @@ def _published_steps() -> list[SourceRuns]:
     return found
 
 
-def _token_gaps() -> list[SourceRuns]:
+def token_gaps() -> list[SourceRuns]:
     """Return median times between tokens, by device."""
     rules = read_data(RULES)["ml_energy"]
-    tokens = rules["max_num_batched_tokens"]["value"]
     rows = [row for row in _rows(rules) if row["task"] in _tasks()]
     found = []
     for gpu in rules["systems"]:
         own = [row for row in rows if row["gpu"] == gpu]
-        fields = [
-            scenario_of(row, rules["isl"])
-            | {"max_num_batched_tokens": tokens, "moe_format": None, "engine": rules["engine"]}
-            | _chosen_kernels(row, rules["kernels"].values())
-            for row in own
-        ]
+        fields = [gap_fields(row) for row in own]
         measured_s = np.array([1e-3 * float(row["itl_p50_ms"]) for row in own])
         found.append(predicted_runs(f"ML.ENERGY {gpu}", own, fields, measured_s, decode_times))
     return found
+
+
+def gap_fields(row: Mapping[str, str]) -> Fields:
+    """Return the scenario of a run whose times between tokens are published."""
+    rules = read_data(RULES)["ml_energy"]
+    fixed = {
+        "max_num_batched_tokens": rules["max_num_batched_tokens"]["value"],
+        "moe_format": None,
+        "engine": rules["engine"],
+    }
+    return scenario_of(row, rules["isl"]) | fixed | _chosen_kernels(row, rules["kernels"].values())
 
 
 def _chosen_kernels(row: Mapping[str, str], kernels: Iterable[Mapping[str, Any]]) -> Fields:

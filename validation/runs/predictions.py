@@ -82,7 +82,7 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
     question: Row = {
         "model": ask.model,
         "system": run.system,
-        "engine": run.backend,
+        "engine": engine_release(run, rules),
         "mode": "aggregated",
         "method": "formula",
         "tp": run.tp,
@@ -101,7 +101,8 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES, *SCHEDULED)),
     }
     if changes.get("as_served") or changes.get("as_launched"):
-        question |= _served(run, rules)
+        launch = rules.launch(run)
+        question |= {} if launch is None else launch.scheduled(run)
         if _stays_together(question, ratio):
             question |= _clients(run, rules)
     if changes.get("as_launched"):
@@ -118,13 +119,6 @@ def _stays_together(question: Row, ratio: float) -> bool:
     """
     mixes = resolve_engine(question["engine"]).scheduler.mixes or question["mixed_chunk"]
     return ratio == 1.0 and not mixes
-
-
-def _served(run: ServingRun, rules: ServingRules) -> Row:
-    """Return the release of the engine of a run, and the settings of its scheduler."""
-    launch = rules.launch(run)
-    settings = {} if launch is None else launch.scheduled(run)
-    return {"engine": engine_release(run, rules)} | settings
 
 
 def _clients(run: ServingRun, rules: ServingRules) -> Row:

@@ -252,7 +252,8 @@ def _sums_between_nodes_s(
         if not trees[-1]:
             inside_U, between_U = ranks_U - nodes_U, nodes_U - 1.0
         inside_us_U = np.where(inside_U > 0.0, hop_us_U, 0.0) * inside_U
-        hops_us_U = row["base_us"] + 2.0 * (inside_us_U + between_U * between_us_U)
+        node_us_U = np.maximum(row["base_us"] + 2.0 * inside_us_U, inner_s_U / MICROSECOND_S)
+        hops_us_U = node_us_U + 2.0 * between_U * between_us_U
         latency.append(hops_us_U * row.get("latency_times", 1.0))
         shares = row.get("by_size", [1.0])
         share_U = np.interp(doublings_U, np.arange(len(shares)), shares) * row["bandwidth"]

@@ -16,9 +16,11 @@ import numpy as np
 from perfatlas import collectives
 from perfatlas.energy import with_energy
 from perfatlas.files import shipped_table
+from perfatlas.hardware import DEFAULT_KIND
 from perfatlas.machines import gather_operators
 from perfatlas.operators import (
     BOUND_HOST,
+    BOUND_LATENCY,
     Attention,
     Collective,
     GroupedGemm,
@@ -36,6 +38,7 @@ from perfatlas.pricing import (
     select,
     take,
 )
+from perfatlas.sampling import expected_slowdown
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import (
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 
 
 _DATA: Final = "data/expert_tiles.toml"
+_WAIT: Final = "data/collectives/rank_wait.toml"
 
 
 def with_attention_speed(
@@ -117,7 +121,12 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
             implementation=_implementation(context),
         )
         places_R = (candidate_R, np.array(indexes)[which_R])
-        pieces.append((places_R, inverse_R, priced.prices))
+        moved = priced.prices
+        if op == "all_reduce" and context.tier != "bound":
+            gpu_S = np.array([system.device.kind == DEFAULT_KIND for system in placement.systems])
+            waits_U = np.where(gpu_S[system_R[first_U]], ranks_U, 1.0)
+            moved = with_rank_wait(moved, waits_U)
+        pieces.append((places_R, inverse_R, moved))
     prices = scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
     pause_s_O = np.array([link.pause_s for link in links])
     if not pause_s_O.any():
@@ -130,6 +139,28 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         code_CO=np.where(paused_CO, np.int8(BOUND_HOST), prices.code_CO),
         stream_O=np.where(pause_s_O > 0, np.int8(HOST), prices.stream_O),
         **{name: np.where(paused_CO, new, getattr(prices, name)) for name, new in values.items()},
+    )
+
+
+def with_rank_wait(prices: PricedOperators, ranks_U: FloatArray) -> PricedOperators:
+    """Return the prices of all-reduces inside a step, which end after the last rank (U, 1).
+
+    Args:
+        ranks_U: Ranks that wait for each other (U,).
+
+    Source: data/collectives/rank_wait.toml.
+
+    Limits: One normal distribution for all kernels, machines and engines; exchanges of experts and
+        single operators (`perfatlas collective`) have no wait.
+    """
+    deviation_s_U = np.full_like(ranks_U, shipped_table(_WAIT)["deviation_s"])
+    wait_U1 = expected_slowdown("normal", deviation_s_U, ranks_U.astype(np.int64))[:, None]
+    longer = {
+        name: getattr(prices, name) + wait_U1 for name in ("time_s_CO", "low_s_CO", "high_s_CO")
+    }
+    waits_U1 = 2.0 * wait_U1 > longer["time_s_CO"]
+    return with_fields(
+        prices, code_CO=np.where(waits_U1, np.int8(BOUND_LATENCY), prices.code_CO), **longer
     )
 
 
