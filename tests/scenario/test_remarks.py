@@ -95,7 +95,7 @@ CANDIDATES: Final[Examples] = [
     (RESNET | {"model": "whisper-large-v3", "system": "h100_sxm"}, "a batch starts and ends"),
     (FLUX | {"model": "sdxl"}, "the scheduler, the safety checker"),
     (TPU_CHIPS, "SDXL of MLPerf, the only published network"),
-    (RESNET | {"system": "h100_sxm"}, "those of language models: published networks"),
+    (RESNET | {"system": "h100_sxm"}, "fitted to language models: published networks"),
     (RESNET | {"system": "a100_sxm", "engine": "tensorrt", "format": "int8"}, "int8 products have"),
     (DEEPSEEK | GATHERED, "gathers the tokens of all 16 attention-DP ranks"),
     (PLAIN | {"isl": 200_000}, "exceeds the model's context length of 131072"),

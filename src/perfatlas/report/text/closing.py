@@ -62,6 +62,10 @@ COVERED: Final = {
     },
     "collective": "the 90% interval covers other machines, without other traffic",
 }
+CLIENTS_COVERED: Final = (
+    "the 90% interval covers errors of step times; clients are spread evenly, those of a benchmark"
+    " start together: --requests-per-client 10"
+)
 JOBS_COVERED: Final = "the 90% interval covers other machines, with no traffic but that of the jobs"
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
 STEPS_COVERED: Final = "the 90% interval has the errors of whole steps, not of single operators"
@@ -165,10 +169,14 @@ def _devices(calibrations: Calibrations) -> list[str]:
 def _covered(answer: Mapping[str, Any]) -> str | None:
     """Return what the interval covers, None if the command has none."""
     command = str(answer.get("command") or "").partition(" ")[0]
-    engine = str((answer.get("scenario") or {}).get("engine") or "").partition("@")[0]
+    asked = answer.get("scenario") or {}
+    engine = str(asked.get("engine") or "").partition("@")[0]
     if command == "estimate" and engine.lower() == "ideal":
         return KERNELS_COVERED
-    if command == "collective" and (answer.get("scenario") or {}).get("concurrent_jobs", 1) > 1:
+    together = asked.get("mode") != "aggregated" or asked.get("requests_per_client")
+    if command == "estimate" and not together and (asked.get("concurrency") or 1) > 1:
+        return CLIENTS_COVERED
+    if command == "collective" and asked.get("concurrent_jobs", 1) > 1:
         return JOBS_COVERED
     return COVERED.get(str(answer.get("command")), COVERED.get(command))
 

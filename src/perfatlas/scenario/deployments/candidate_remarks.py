@@ -39,9 +39,8 @@ UNSEEN_KINDS: Final = (
 SHARES: Final = "share a node with another"
 SPANS: Final = "span more nodes than its price assumes"
 OF_KERNELS: Final = (
-    "kernels have the parameters of those of language models: published networks are 13 to 24% off"
-    " in the median; recommenders, generated tokens and passes that wait for the host more"
-    " (python -m validation networks)"
+    "fitted to language models: published networks are 10 to 31% off in the median,"
+    " recommenders and generated tokens more (python -m validation networks)"
 )
 OF_TPUS: Final = (
     "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"

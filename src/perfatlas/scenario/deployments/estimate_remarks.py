@@ -281,8 +281,8 @@ def _wide(e: Estimated, phase: str) -> Remarks:
     return (
         wide_C,
         lambda c: (
-            f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels were"
-            " measured on another device or vary strongly, so measure before deciding"
+            f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}: kernels of another"
+            " device, or kernels or hosts that vary strongly; measure before deciding"
         ),
     )
 
