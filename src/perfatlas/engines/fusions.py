@@ -91,6 +91,8 @@ class GraphKernels:
     nhwc: str = ""
     # Most rows that an SM looks up per clock, by kind
     gathers_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    # Speed of kernels in a pass over their speed alone, by architecture, 1 elsewhere
+    pass_speed: Mapping[str, float] = field(default_factory=dict)
 
 
 FUSION: Final = Record(

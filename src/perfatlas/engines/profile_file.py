@@ -504,6 +504,9 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 "head_dims": field_readers.needed(
                     files.Array(of=field_readers.COUNT), *field_readers.OPERATORS
                 ),
+                "pass_speed": field_readers.perhaps(
+                    files.Named(of=files.Number(least=0.1, most=1.0)), *field_readers.OPERATORS
+                ),
                 "ref": field_readers.REF,
             },
             build=GraphKernels,

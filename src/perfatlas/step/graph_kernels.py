@@ -55,6 +55,8 @@ def with_graph_kernels(
     operators: Sequence[Operator],
     profile: EngineProfile,
     devices: DeviceColumns,
+    *,
+    alone: bool = False,
 ) -> PricedOperators:
     """Return prices with the times that the engine's norms, pooling and attention take.
 
@@ -62,6 +64,7 @@ def with_graph_kernels(
         operators: Operators of a step (O).
         profile: `graph_kernels` names its source.
         devices: Device of each candidate.
+        alone: Whether each runs again and again, and not in a pass.
 
     Limits: Rates are of all shapes. Rows of a graph that were not stated take no clocks of their
         own.
@@ -107,6 +110,10 @@ def with_graph_kernels(
             least_s_CO[:, index] = time_s_C * padded
     taken_CO = np.where(prices.time_s_CO > 0.0, prices.time_s_CO, 1.0)  # ranks of one exchange none
     slower_CO = np.fmax(least_s_CO / taken_CO, 1.0)
+    if not alone:
+        speed_S = np.array([kernels.pass_speed.get(d.architecture, 1.0) for d in devices.devices])
+        in_pass_O = np.array([operator.kind != "collective" for operator in operators])
+        slower_CO /= np.where(in_pass_O, speed_S[devices.index_C, None], 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
 
 

@@ -86,7 +86,7 @@ def own_kernels(
     first, tier = inputs[0], inputs[0].tier
     engine = eager_engine(first, devices.devices[0])
     if engine is not None:
-        return lambda prices, at: with_graph_kernels(prices, [operator], engine, at)
+        return lambda prices, at: with_graph_kernels(prices, [operator], engine, at, alone=True)
     if not isinstance(first, ConvInputs) or is_depthwise(first) or tier == "bound":
         return lambda prices, _: prices
     half = {"format": half_format(first.system)}
