@@ -74,8 +74,8 @@ def results(ask: Callable[..., Any], **fields: float) -> dict[str, Any]:
 def test_a_lock_widens_power_and_a_limit_widens_times(time: str) -> None:
     full = results(VERBS[time])
     locked = results(VERBS[time], clock_ratio=0.5)
-    lock_share, full_share = (one["power_w_low"] / one["power_w"] for one in (locked, full))
-    assert lock_share < full_share
+    lock_width, full_width = (one["power_w_high"] / one["power_w_low"] for one in (locked, full))
+    assert lock_width > full_width
     assert locked["power_w_high"] > 1.4 * locked["power_w"]
     limited = results(VERBS[time], power_cap_w=330.0)
     wide, narrow = (one[f"{time}_high"] / one[f"{time}_low"] for one in (limited, full))

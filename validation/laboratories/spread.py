@@ -29,7 +29,7 @@ TAILS: Final = (0.05, 0.95)
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 DEVIATIONS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of whole runs
 MIN_RUNS: Final = 5  # runs of a source that is scored or counted
-HELD: Final = 0.9  # share of the runs of a measured kind below the ordinary interval's upper end
+HELD: Final = 0.8  # share of the runs of a measured kind inside the ordinary interval
 DIGITS: Final = 3
 COMMAND: Final = "python -m validation sources"
 
@@ -276,7 +276,7 @@ def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails])
 
     A kind is what tells runs of an engine on an architecture apart, with `MIN_RUNS` runs or more.
     Plain transformers are none, as unseen kinds are never plain. It counts as measured where
-    `HELD` of its runs end within the ordinary interval or before.
+    `HELD` of its runs are in the ordinary interval.
 
     Args:
         ordinary: Errors of whole runs, dense and with experts.
@@ -288,13 +288,14 @@ def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails])
         logs = source.unexplained().tolist()
         for place, (stack, kind, parts, measured_s) in enumerate(labels):
             if parts:
-                run = logs[place], bool(measured_s <= ends[kind][1][place])
+                low_s, high_s = (end_N[place] for end_N in ends[kind])
+                run = logs[place], bool(low_s <= measured_s <= high_s)
                 errors.setdefault((*stack[:2], kind, *parts), []).append(run)
     known = {
         key: list(zip(*r, strict=True)) for key, r in sorted(errors.items()) if len(r) >= MIN_RUNS
     }
     limits = [tails_of([np.array(logs)]) for logs, _ in known.values()]
-    held = [key for key, (_, below) in known.items() if np.mean(below) >= HELD]
+    held = [key for key, (_, inside) in known.items() if np.mean(inside) >= HELD]
     measured: dict[str, dict[str, list[str]]] = {}
     for part, engine, architecture in sorted({(p, *key[:2]) for key in held for p in key[3:]}):
         measured.setdefault(part, {}).setdefault(engine, []).append(architecture)

@@ -44,9 +44,10 @@ COVERED: Final = 0.9
 COMMAND: Final = "python -c 'from validation.machines import write_tpu; write_tpu()'"
 PROTOCOL: Final = (
     "published steps of MaxText on TPU v4 to v7 with the recipes of validation/data/tpu_runs.toml;"
-    " a speed of all generations and a random effect of each; errors are those of models left out;"
-    " overhead of experts: services of validation/data/tpu_services.toml"
+    " a speed of all generations and a random effect of each; errors are those of models left out"
 )
+SERVES_EXPERTS: Final = "tpu_v7"  # the generation with published services of experts
+OVERHEAD_PROTOCOL: Final = "; overhead of experts: services of validation/data/tpu_services.toml"
 
 
 class Fit(NamedTuple):
@@ -324,20 +325,19 @@ def cells() -> list[Calibration]:
     found = []
     for machine, device in NAMES.items():
         own = np.array([row["machine"] == machine for row in rows])
+        serves = device == SERVES_EXPERTS
+        overhead = {OVERHEAD_EXPERTS: fitted_overhead_s(services())} if serves else {}
         found.append(
             schedule_cell(
                 device,
                 "systolic",
-                {
-                    EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3),
-                    OVERHEAD_EXPERTS: fitted_overhead_s(services()),
-                },
+                {EFFICIENCY_KERNELS: round(speed_of(fit, machine), 3), **overhead},
                 np.array([row["error"] for row in rows])[own].tolist(),
                 (low, high),
                 {
                     "bias": rounded(-float(residual_R[own].mean())),
                     "baselines": {"constant_median": _of_generation(machine)["baseline_error"]},
-                    "protocol": PROTOCOL,
+                    "protocol": PROTOCOL + (OVERHEAD_PROTOCOL if serves else ""),
                     "data_hash": content_hash(repr([row["measured_s"] for row in rows]))[:23],
                     "data_version": "published 2023 to 2026-08",
                     "command": COMMAND,

@@ -52,7 +52,7 @@ class HostTime:
     # Time to launch one operator of a step with prompts, if such steps run without any CUDA graph
     # [s]
     per_operator_prefill_s: float = 0.0
-    launch_factor: float = 1.0  # 90% interval: these times over and times this factor
+    host_factor: float = 1.0  # 90% interval: these times over and times this factor
     # Further time to launch the routing and the experts of one layer of such a step [s]
     per_expert_layer_prefill_s: float = 0.0
     penalties: bool = False  # Whether requests set sampling penalties

@@ -117,7 +117,9 @@ _HOST: Final = files.Record(
         "per_operator_prefill": field_readers.perhaps(
             field_readers.TIME, *field_readers.HOST, into="per_operator_prefill_s"
         ),
-        "launch_factor": field_readers.perhaps(files.Number(least=1.0), *field_readers.INTERVALS),
+        "host_factor": field_readers.perhaps(
+            files.Number(least=1.0, most=100.0), *field_readers.INTERVALS
+        ),
         "per_expert_layer_prefill": field_readers.perhaps(
             field_readers.TIME, *field_readers.HOST, into="per_expert_layer_prefill_s"
         ),

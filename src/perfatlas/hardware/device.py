@@ -67,6 +67,12 @@ class Device:
     # have a default
     further: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def peak_ratio(self) -> float:
+        """Highest clock over that of the datasheet's peak where kernels run above it, else 1."""
+        exceeds = self.sustained_clock_hz > self.peak_clock_hz
+        return self.boost_clock_hz / self.peak_clock_hz if exceeds else 1.0
+
     def __hash__(self) -> int:
         """Return a hash of the numbers that users change, so that results can be cached."""
         return hash(

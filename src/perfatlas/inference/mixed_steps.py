@@ -76,7 +76,8 @@ class MixedStep:
     def least_s(self) -> FloatArray:
         """Return the roofline time (C,) [s]."""
         chunk_s, decode_s = (
-            step.least_s() - step.exposed_host_s() for step in (self.chunk, self.decode)
+            np.maximum(step.least_s() - step.exposed_host_s(), 0.0)
+            for step in (self.chunk, self.decode)
         )
         return chunk_s + self.alone.time * decode_s + self.exposed_host_s()
 

@@ -276,6 +276,6 @@ def compose_streams(step: PricedStep, profile: EngineProfile) -> StepCost:
         hidden_s_CO=prices.time_s_CO * (1.0 - share_CO),
         host_s_C=host_s_C,
         host_work_s_C=step.step.host_s_C,
-        launch_factor=profile.host.launch_factor,
+        host_factor=profile.host.host_factor if profile.host.overlapped else 1.0,
         clock=StepClock.sustained(host_s_C),
     )

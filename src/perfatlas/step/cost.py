@@ -61,7 +61,8 @@ class StepCost:
     host_s_C: FloatArray  # Host time exposed by the step (C,) [s]
     host_work_s_C: FloatArray  # Host time of the step, of which `host_s_C` is exposed (C,) [s]
     clock: StepClock
-    launch_factor: float = 1.0  # 90% interval of host work: over and times this factor
+    # 90% interval of host work that the GPU overlaps: over and times this factor
+    host_factor: float = 1.0
     # Sums over all operators where they are known, None to add them up
     priced_sums: OperatorSums | None = None
 
@@ -93,31 +94,36 @@ class StepCost:
         """Return the host time, exposed or not (C,) [s]."""
         return self.host_work_s_C
 
-    def _with_host(self, factor: float) -> FloatArray:
-        """Return the time of the step with its host work times a factor (C,) [s]."""
-        if factor == 1.0:
-            return self.total_s()
-        hidden_s_C = np.where(self.host_s_C < self.host_work_s_C, self.sums.time_s, 0.0)
-        exposed_s_C = np.maximum(factor * self.host_work_s_C - hidden_s_C, 0.0)
-        return self.sums.time_s + exposed_s_C
+    def _gpu_ends_s(self) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the 90% interval by errors of kernels, host time as it is (C,) [s]."""
+        total_s = self.total_s()
+        width = self.clock.time_width
+        below_s = np.hypot(self.sums.below_s, -np.expm1(-width) * total_s)
+        return total_s - below_s, total_s + np.hypot(self.sums.above_s, np.expm1(width) * total_s)
 
     def low_s(self) -> FloatArray:
         """Return the lower end of the 90% interval by errors of kernels and the host (C,) [s]."""
-        faster_s = -np.expm1(-self.clock.time_width) * self.total_s()
-        return self._with_host(1.0 / self.launch_factor) - np.hypot(self.sums.below_s, faster_s)
+        gpu_s = self._gpu_ends_s()[0]
+        if self.host_factor == 1.0:
+            return gpu_s
+        return np.maximum(gpu_s - self.host_s_C, self.host_work_s_C / self.host_factor)
 
     def least_s(self) -> FloatArray:
         """Return the roofline time of the step at the highest clock of its interval (C,) [s]."""
         rise_C = np.maximum(
             np.exp(-self.clock.time_width), self.clock.ratio
         )  # to the sustained one
-        host_s_C = self._with_host(1.0 / self.launch_factor) - self.sums.time_s
-        return self.sums.bound_s * rise_C + host_s_C
+        bound_s = self.sums.bound_s * rise_C
+        if self.host_factor == 1.0:
+            return bound_s + self.host_s_C
+        return np.maximum(bound_s, self.host_work_s_C / self.host_factor)
 
     def high_s(self) -> FloatArray:
         """Return the upper end of the 90% interval by errors of kernels and the host (C,) [s]."""
-        slower_s = np.expm1(self.clock.time_width) * self.total_s()
-        return self._with_host(self.launch_factor) + np.hypot(self.sums.above_s, slower_s)
+        gpu_s = self._gpu_ends_s()[1]
+        if self.host_factor == 1.0:
+            return gpu_s
+        return np.maximum(gpu_s, self.host_work_s_C * self.host_factor)
 
     def clock_width(self) -> FloatArray:
         """Return the half-width of ln(time) by the clock that a power limit leaves (C,)."""
@@ -193,7 +199,7 @@ class StepCost:
             hidden_s_CO=self.hidden_s_CO[index],
             host_s_C=self.host_s_C[index],
             host_work_s_C=self.host_work_s_C[index],
-            launch_factor=self.launch_factor,
+            host_factor=self.host_factor,
             clock=type(self.clock)(*(column[index] for column in self.clock)),
             priced_sums=type(self.sums)(*(column[index] for column in self.sums)),
         )

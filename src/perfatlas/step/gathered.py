@@ -122,7 +122,7 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         )
         places_R = (candidate_R, np.array(indexes)[which_R])
         moved = priced.prices
-        if op == "all_reduce" and context.tier != "bound":
+        if op != "send_recv" and context.tier != "bound":
             gpu_S = np.array([system.device.kind == DEFAULT_KIND for system in placement.systems])
             waits_U = np.where(gpu_S[system_R[first_U]], ranks_U, 1.0)
             moved = with_rank_wait(moved, waits_U)
@@ -143,15 +143,16 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
 
 
 def with_rank_wait(prices: PricedOperators, ranks_U: FloatArray) -> PricedOperators:
-    """Return the prices of all-reduces inside a step, which end after the last rank (U, 1).
+    """Return the prices of collectives inside a step, which end after the last rank (U, 1).
 
     Args:
         ranks_U: Ranks that wait for each other (U,).
 
     Source: data/collectives/rank_wait.toml.
 
-    Limits: One normal distribution for all kernels, machines and engines; exchanges of experts and
-        single operators (`perfatlas collective`) have no wait.
+    Limits: One normal distribution for all kernels, machines and engines, which the fits by number
+        of GPUs (0 to 20 us) hardly support; its spread is that of whole runs. It is fitted to
+        all-reduces alone. Single operators (`perfatlas collective`) have none.
     """
     deviation_s_U = np.full_like(ranks_U, shipped_table(_WAIT)["deviation_s"])
     wait_U1 = expected_slowdown("normal", deviation_s_U, ranks_U.astype(np.int64))[:, None]

@@ -42,11 +42,10 @@ NOTE: Final = (
     " what tiles of VMEM read again (bound: memory)"
 )
 # How much slower than predicted a step of a service may be, beside the error of training steps.
-# Source: published rates of services on TPUs (python -m validation tpu), up to 2.7 times lower.
+# Source: assumption, before services were compared; published rates (python -m validation tpu) are
+# up to 2.7 times lower.
 SERVED: Final = (Phase.PREFILL, Phase.DECODE)
-SLOWER_SERVICE: Final = 2.5
-# The same of experts where no service was published. Source: assumption.
-SLOWER_EXPERTS: Final = 3.0
+SLOWER_SERVICE: Final = 3.0
 # Of a device without a calibration: no loss.
 CONSTANTS: Final = {
     calibrations.EFFICIENCY_KERNELS: 1.0,
@@ -56,7 +55,7 @@ CONSTANTS: Final = {
 }
 SERVICE_NOTE: Final = (
     "operators of services on TPUs are not validated: the speed of kernels is that of published"
-    " training steps, and the upper end of the interval 2.5 times as high; rates of 21 published"
+    " training steps, and the upper end of the interval three times as high; rates of 21 published"
     " services of vLLM are predicted 0.8 to 1.6 times as high, of five of JetStream 1.5 to 2.7"
 )
 OVERHEAD_NOTE: Final = (
@@ -64,8 +63,8 @@ OVERHEAD_NOTE: Final = (
     " is fitted to published services of two models on TPU v7"
 )
 EXPERTS_NOTE: Final = (
-    "experts in services on these machines are not validated: published services are those of"
-    " dense models, and the upper end of experts is three times as high; published training steps"
+    "experts in services on these machines are not validated: no published service of theirs runs"
+    " experts, and the upper end of experts is three times as high; published training steps"
     " of mixtures of experts on TPUs take 1.3 to 1.9 times as long as predicted"
 )
 # Rows of a vector register of 32-bit elements; narrower elements are packed below each other.
@@ -145,11 +144,8 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
     unfitted_CO = (routing_s_C == 0.0)[:, None] & experts_O
     notes = [NOTE, *([SERVICE_NOTE] if unknown_CO.any() else [])]
     notes += [EXPERTS_NOTE] if unfitted_CO.any() else []
-    notes += [
-        OVERHEAD_NOTE.format(microseconds=1e6 * overhead_s)
-        for overhead_s in np.unique(routing_s_C[routing_s_C > 0.0])
-        if experts_O.any()
-    ]
+    fitted_s = np.unique(routing_s_C[routing_s_C > 0.0]) if experts_O.any() else ()
+    notes += [OVERHEAD_NOTE.format(microseconds=1e6 * overhead_s) for overhead_s in fitted_s]
     priced = contract.with_step_errors(
         with_fields(
             prices,
@@ -161,8 +157,7 @@ def tiled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> Pri
         fitted,
         devices.index_C,
     )
-    slower_CO = np.where(unknown_CO, SLOWER_SERVICE, 1.0)
-    slower_CO = np.where(unfitted_CO, SLOWER_EXPERTS, slower_CO)
+    slower_CO = np.where(unknown_CO | unfitted_CO, SLOWER_SERVICE, 1.0)
     return with_fields(priced, high_s_CO=priced.high_s_CO * slower_CO)
 
 

@@ -39,7 +39,7 @@ UNSEEN_KINDS: Final = (
 SHARES: Final = "share a node with another"
 SPANS: Final = "span more nodes than its price assumes"
 OF_KERNELS: Final = (
-    "fitted to language models: published networks are 10 to 31% off in the median,"
+    "fitted to language models: published networks are 11 to 24% off in the median,"
     " recommenders and generated tokens more (python -m validation networks)"
 )
 OF_TPUS: Final = (
@@ -61,14 +61,14 @@ OF_GENERATION: Final = (
 )
 OF_RANKS: Final = (
     "cp divides the tokens of the denoiser (Ulysses); encoders and decoder run whole on every GPU."
-    " Published runs on 2 to 8 GPUs are predicted 13 to 30% too fast in the median, small batches"
-    " more than twice (python -m validation networks)"
+    " Published runs on 2 to 8 GPUs are predicted 7.5% (H100) and 5.5% (B200) off in the median,"
+    " small batches up to 1.6 times too fast (python -m validation networks)"
 )
 OF_RINGS: Final = (
     "cp divides the tokens of the denoiser: keys and values rotate among ring_degree GPUs, which"
     " exchange heads with the others; encoders and decoder run whole on every GPU. Published runs"
-    " with a ring on 2 to 8 GPUs are predicted 26.4% (H100) and 30.7% (B200) too fast in the"
-    " median, small batches up to 3.2 times (python -m validation networks)"
+    " with a ring on 2 to 8 GPUs are predicted 12.4% (H100) and 11.1% (B200) off in the median,"
+    " small batches up to 1.8 times too fast (python -m validation networks)"
 )
 OF_GUIDANCE: Final = (
     "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"

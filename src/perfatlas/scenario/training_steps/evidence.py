@@ -78,12 +78,12 @@ OF_RECOMMENDER: Final = (
 # What measured steps are off (validation/pages/networks.md): errors of the speed of networks, and
 # memory of tensors over the measured one.
 OF_EAGER: Final = (
-    "speeds of measured eager steps that the GPU limits are 27.8% (H100) and 14.9% (H200) off in"
+    "speeds of measured eager steps that the GPU limits are 16.5% (H100) and 7.4% (H200) off in"
     " the median of networks (python -m validation networks)"
 )
 OF_COMPILED: Final = (
-    "speeds of compiled steps measured on H100 are 24.9% off in the median of 4 networks;"
-    " ResNet-50 takes 68 to 90% longer (python -m validation networks)"
+    "speeds of compiled steps measured on H100 are 9.2% off in the median of 4 networks;"
+    " ResNet-50 takes 46 to 66% longer (python -m validation networks)"
 )
 OF_TPUS: Final = (
     "training steps of graphs on TPUs are compared with no measurement; kernels have the speed of"
@@ -91,15 +91,15 @@ OF_TPUS: Final = (
 )
 OF_OTHERS: Final = (
     "rates of eager kernels are those of Hopper per SM and clock, which no step on {architecture}"
-    " has set: published steps on RTX 3090 are 25.7% off in the median, ResNets up to 40% too slow,"
-    " and 61.1% are inside the 90% interval (python -m validation networks)"
+    " has set: published steps on RTX 3090 are 19.7% off in the median, ResNets up to 34% too slow,"
+    " and 72.2% are inside the 90% interval (python -m validation networks)"
 )
 OF_MEMORY: Final = (
     "tensors are predicted to take 1.07 times the measured memory in the median, 0.76 (T5) to 1.30"
     " times (PixArt)"
 )
 OF_HOST: Final = (
-    "the step may wait for the host, which launches {kernels:,.0f} kernels in {us:g} us each,"
+    "the step may wait for the host, which runs {kernels:,.0f} operators in {us:g} us each,"
     " {low:g} to {high:g} in the interval: measure on your own host"
 )
 TPU: Final = "tpu"
@@ -236,7 +236,7 @@ def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[s
         return [()] * question.layouts.size
     compiled = bool(question.graph.fusions)
     host = question.graph.host
-    each_us, factor = host.per_operator_prefill_s * 1e6, host.launch_factor
+    each_us, factor = host.per_operator_prefill_s * 1e6, host.host_factor
     limits = {"us": each_us, "low": each_us / factor, "high": each_us * factor}
     count_U = np.sum([row.operator.count for row in steps.costs.rows], axis=0)
     batches_C = question.layouts.micro_batches

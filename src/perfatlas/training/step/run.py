@@ -150,9 +150,11 @@ def training_steps(
     flop_C, again_flop_C = _flop(question, costs)
     peak_C = _peak(question)
     own_s_C, input_s_EC = step_s_C - waterfall["input"], _input_s(question)
-    fast_s_C, slow_s_C = _with_hosts(question, stages, kernels_PCS, launched_PCS, busiest_C)
+    fast_s_C, slow_s_C = _host_spread(question, stages, kernels_PCS, launched_PCS, busiest_C)
     # no step is shorter than its FLOP at the peak, however wide the interval is
-    least_s_C = np.minimum((flop_C + again_flop_C) / (question.layouts.gpus * peak_C), step_s_C)
+    ratio_C = np.array([system.device.peak_ratio for system in question.systems])[question.index_C]
+    most_C = question.layouts.gpus * peak_C * ratio_C
+    least_s_C = np.minimum((flop_C + again_flop_C) / most_C, step_s_C)
     return TrainingSteps(
         step_s_C=step_s_C,
         passes_s_C=passes_s_C,
@@ -171,24 +173,26 @@ def training_steps(
     )
 
 
-def _with_hosts(
+def _host_spread(
     question: TrainingQuestion,
     stages: StageColumns,
     kernels_PCS: FloatArray,
     launched_PCS: FloatArray,
     busiest_C: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what a step of a graph loses with fast launches and gains with slow ones (C,) [s]."""
-    none_C = np.zeros(question.layouts.size)
+    """Return what a step of a graph gains with fast launches and loses with slow ones (C,) [s]."""
     if question.graph is None:
+        none_C = np.zeros(question.layouts.size)
         return none_C, none_C
-    kernels_s_C, launched_s_C = (
-        _of_rank(question, stages, each_PCS.sum(axis=0), busiest_C)
-        for each_PCS in (kernels_PCS, launched_PCS)
-    )
-    factor = question.graph.host.launch_factor
+    factor = question.graph.host.host_factor
     fast_C, own_C, slow_C = (
-        np.maximum(launched_s_C * each, kernels_s_C) for each in (1.0 / factor, 1.0, factor)
+        _of_rank(
+            question,
+            stages,
+            launch_waits_s(question, kernels_PCS, launched_PCS * each).sum(axis=0),
+            busiest_C,
+        )
+        for each in (1.0 / factor, 1.0, factor)
     )
     return own_C - fast_C, slow_C - own_C
 

@@ -26,7 +26,7 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
 
     Weights and KV cache are read once from device memory, and activations too where they do not
     fit the caches; all bytes pass these, at the highest clock. Arithmetic runs at the dense peak
-    of the format, or at that of a sustained clock above the one of the datasheet's peak.
+    of the format, at the highest clock where kernels run above the clock of the datasheet's peak.
 
     Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, extended by cache residency.
 
@@ -73,12 +73,6 @@ def bound_at_clock(
     return _roofline(operators, devices, full.flop_CO, memory_s_CO, ratio_CO)
 
 
-def _above_peak(devices: DeviceColumns) -> FloatArray:
-    """Return the clock at which kernels run over that of the datasheet's peak, at least 1 (C,)."""
-    running_C = devices.gather("sustained_clock_hz") / devices.gather("peak_clock_hz")
-    return np.maximum(running_C, 1.0)
-
-
 def _memory_s(
     devices: DeviceColumns, memory_bytes_CO: FloatArray, chip_bytes_CO: FloatArray
 ) -> FloatArray:
@@ -103,7 +97,8 @@ def _roofline(
     if computing.size:
         formats = [operators[index].compute_format for index in computing.tolist()]
         peak_CX = np.stack([devices.peak_flop_per_s(name) for name in formats], axis=1)
-        peak_CX *= _above_peak(devices)[:, None]
+        ratio_D = np.array([device.peak_ratio for device in devices.devices])
+        peak_CX *= ratio_D[devices.index_C, None]
         if ratio_CO is not None:
             peak_CX = peak_CX * ratio_CO[:, computing]
         compute_s_CX, memory_s_CX = flop_CO[:, computing] / peak_CX, bound_CO[:, computing]
