@@ -128,7 +128,7 @@ def test_a_graph_prices_a_softmax_as_its_verb(tmp_path: Path) -> None:
     graph = perfatlas.estimate(model=str(path), system="h100_sxm", engine="pytorch", batch=1)
     (row,) = [one for one in graph.breakdown if one["stream"] == "compute"]
     alone = perfatlas.kernel_op("softmax", system="h100_sxm", tokens=16384, width=8192).results
-    assert alone["time_s"] == pytest.approx(row["time_s"])
+    assert alone["time_s"] == pytest.approx(0.87 * row["time_s"])  # pass_speed of Hopper
 
 
 def test_rows_that_are_looked_up_again_pass_the_cache() -> None:

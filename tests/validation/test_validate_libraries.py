@@ -18,7 +18,7 @@ BUDGETS: Final = {
     "gemm_fp64": 0.08,
     "hash_join": 0.08,
     "lu": 0.31,
-    "radix_sort": 0.22,
+    "radix_sort": 0.34,  # the RTX 3090, at the clock at which it is seen
     "reduce": 0.16,
     "scan": 0.31,
     "stencil": 0.48,

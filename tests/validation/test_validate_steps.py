@@ -234,6 +234,6 @@ def test_predictions_stand_beside_their_measurement() -> None:
     rows = predict_runs(asked, rules)
     assert rows[0]["tpot_error"] == pytest.approx(rows[0]["tpot_s"] / 0.01 - 1.0)
     assert rows[0]["isl"] == 1024  # measured; half of it was asked
-    assert rows[0]["tpot_s"] < predict_runs(asked, rules, {"length_ratio": 1.0})[0]["tpot_s"]
+    assert rows[0]["ttft_s"] < predict_runs(asked, rules, {"length_ratio": 1.0})[0]["ttft_s"]
     assert rows[1]["tpot_s"] is None
     assert "h1000" in rows[1]["error"]

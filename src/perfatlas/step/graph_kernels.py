@@ -112,7 +112,7 @@ def with_graph_kernels(
     slower_CO = np.fmax(least_s_CO / taken_CO, 1.0)
     if not alone:
         speed_S = np.array([kernels.pass_speed.get(d.architecture, 1.0) for d in devices.devices])
-        in_pass_O = np.array([operator.kind != "collective" for operator in operators])
+        in_pass_O = np.array([isinstance(op, (Attention, Gemm, Streaming)) for op in operators])
         slower_CO /= np.where(in_pass_O, speed_S[devices.index_C, None], 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
 

@@ -39,7 +39,7 @@ UNSEEN_KINDS: Final = (
 SHARES: Final = "share a node with another"
 SPANS: Final = "span more nodes than its price assumes"
 OF_KERNELS: Final = (
-    "fitted to language models: published networks are 11 to 24% off in the median,"
+    "fitted to language models: published networks are 14 to 24% off in the median,"
     " recommenders and generated tokens more (python -m validation networks)"
 )
 OF_TPUS: Final = (
@@ -100,7 +100,7 @@ OF_LENT_INT8: Final = (
 DIVIDED_TABLES: Final = (
     "attention_dp divides embedding tables over GPUs: ep by table, moe_tp by row; their lookups are"
     " one kernel, and nothing overlaps with their exchange. Passes over divided tables are compared"
-    " with no measurement; published training steps are predicted 3% too slow on 8 B200, 26% on"
+    " with no measurement; published training steps are predicted 12% too slow on 8 B200, 26% on"
     " L40 and L40S over PCIe (python -m validation networks)"
 )
 
