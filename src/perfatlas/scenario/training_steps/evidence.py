@@ -71,8 +71,8 @@ OF_TABLES: Final = (
     " up, by row-wise Adagrad; sorting of ids is left out, and nothing overlaps with exchanges"
 )
 OF_RECOMMENDER: Final = (
-    "published steps of DLRM-DCNv2 are predicted 12% off in the median on B200 with the fastest plan"
-    " of tables, on PCIe from 168% too fast (4 H100) to 27% too slow"
+    "published steps of DLRM-DCNv2 are predicted 12% off in the median on B200 with the fastest"
+    " plan of tables, on PCIe from 168% too fast (4 H100) to 27% too slow"
     " (python -m validation networks)"
 )
 # What measured steps are off (validation/pages/networks.md): errors of the speed of networks, and
