@@ -196,10 +196,13 @@ def test_host_work_shows_where_it_is_longer() -> None:
     host, prices = one.profile.host, support.table(one).prices
     none = np.zeros(1, np.int64)
     loads = StepLoads(none + 3, none + 3, none + 4, none, none + 1, none)
-    work_s = host.step_s + 4 * host.per_sequence_s + 32 * host.per_layer_prefill_s
-    assert step_s(prices, loads)[0] == pytest.approx(work_s)
+    work_s = host.step_s + 4 * host.per_sequence_s  # tier bound counts no launches
+    hidden_s = step_s(prices, loads)[0]
+    assert hidden_s > work_s
     added = prices._replace(host_overlapped=False)
-    assert step_s(added, loads)[0] > work_s
+    assert step_s(added, loads)[0] == pytest.approx(hidden_s + work_s)
+    longer = prices._replace(host_step=prices.host_step + 10**10)  # 10 ms
+    assert step_s(longer, loads)[0] == pytest.approx(work_s + 0.01)
     assert case("ideal")[1].prices.host_step == 0
 
 

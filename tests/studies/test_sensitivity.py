@@ -100,7 +100,7 @@ def test_improving_the_bottleneck_moves_it() -> None:
     rows = [
         row
         for row in studies.next_bottlenecks(
-            studies.scaled_scenario(read_scenario(SCENARIOS["static"]))
+            studies.scaled_scenario(read_scenario({**SCENARIOS["static"], "tp": 2}))
         )
         if row["metric"] == "tpot_s"
     ]

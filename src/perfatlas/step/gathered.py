@@ -124,8 +124,10 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         moved = priced.prices
         if op != "send_recv" and context.tier != "bound":
             gpu_S = np.array([system.device.kind == DEFAULT_KIND for system in placement.systems])
-            waits_U = np.where(gpu_S[system_R[first_U]], ranks_U, 1.0)
-            moved = with_rank_wait(moved, waits_U)
+            ratio_S = [s.device.further.get("overhead_ratio", 1.0) for s in placement.systems]
+            system_U = system_R[first_U]
+            waits_U = np.where(gpu_S[system_U], ranks_U, 1.0)
+            moved = with_rank_wait(moved, waits_U, np.array(ratio_S)[system_U])
         pieces.append((places_R, inverse_R, moved))
     prices = scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
     pause_s_O = np.array([link.pause_s for link in links])
@@ -142,11 +144,14 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
     )
 
 
-def with_rank_wait(prices: PricedOperators, ranks_U: FloatArray) -> PricedOperators:
+def with_rank_wait(
+    prices: PricedOperators, ranks_U: FloatArray, ratio_U: FloatArray
+) -> PricedOperators:
     """Return the prices of collectives inside a step, which end after the last rank (U, 1).
 
     Args:
         ranks_U: Ranks that wait for each other (U,).
+        ratio_U: Fixed times of the device over those of its calibrations (U,).
 
     Source: data/collectives/rank_wait.toml.
 
@@ -154,7 +159,7 @@ def with_rank_wait(prices: PricedOperators, ranks_U: FloatArray) -> PricedOperat
         of GPUs (0 to 20 us) hardly support; its spread is that of whole runs. It is fitted to
         all-reduces alone. Single operators (`perfatlas collective`) have none.
     """
-    deviation_s_U = np.full_like(ranks_U, shipped_table(_WAIT)["deviation_s"])
+    deviation_s_U = ratio_U * shipped_table(_WAIT)["deviation_s"]
     wait_U1 = expected_slowdown("normal", deviation_s_U, ranks_U.astype(np.int64))[:, None]
     longer = {
         name: getattr(prices, name) + wait_U1 for name in ("time_s_CO", "low_s_CO", "high_s_CO")
