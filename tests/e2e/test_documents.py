@@ -237,7 +237,7 @@ def test_missed_goals_have_the_figures_of_their_pages() -> None:
         for line in goals.partition("\n## ")[0].splitlines()
         if line.startswith("| ") and "](" in line
     ]
-    assert len(rows) == 17
+    assert len(rows) == 16
     for goal, reached, page, *_ in rows:
         found = LINK.search(page)
         assert found is not None, goal
