@@ -47,12 +47,12 @@ def test_kinds_are_what_layers_have_beside_full_attention(
 
 
 def test_steps_of_an_unseen_kind_take_up_to_the_slowest_known_kind() -> None:
-    """By hand: exp(1.843) = 6.32 times as long, or exp(-0.41) = 0.66 times."""
+    """By hand: exp(1.843) = 6.32 times as long, or exp(-0.44) = 0.64 times."""
     assert (unseen_kinds().low, unseen_kinds().high) == (-0.44, 1.843)
     results = static(HYBRID, engine="vllm").results
     assert results["tpot_s_high"] == pytest.approx(6.3155 * results["tpot_s"], rel=1e-3)
     assert results["ttft_s_high"] == pytest.approx(6.3155 * results["ttft_s"], rel=2e-2)
-    assert results["tpot_s_low"] < 0.70 * results["tpot_s"]  # 0.66, or its roofline
+    assert results["tpot_s_low"] < 0.70 * results["tpot_s"]  # 0.64, or its roofline
 
 
 @pytest.mark.parametrize(

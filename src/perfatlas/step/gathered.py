@@ -38,7 +38,6 @@ from perfatlas.pricing import (
     select,
     take,
 )
-from perfatlas.sampling import expected_slowdown
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.fusion import contiguous_experts
 from perfatlas.step.graph_kernels import (
@@ -159,11 +158,12 @@ def with_rank_wait(
         of GPUs (0 to 20 us) hardly support; its spread is that of whole runs. It is fitted to
         all-reduces alone. Single operators (`perfatlas collective`) have none.
     """
+    from perfatlas.sampling import expected_slowdown  # one rank waits for none
+
     deviation_s_U = ratio_U * shipped_table(_WAIT)["deviation_s"]
     wait_U1 = expected_slowdown("normal", deviation_s_U, ranks_U.astype(np.int64))[:, None]
-    longer = {
-        name: getattr(prices, name) + wait_U1 for name in ("time_s_CO", "low_s_CO", "high_s_CO")
-    }
+    times = ("time_s_CO", "low_s_CO", "high_s_CO")
+    longer = {name: getattr(prices, name) + wait_U1 for name in times}
     waits_U1 = 2.0 * wait_U1 > longer["time_s_CO"]
     return with_fields(
         prices, code_CO=np.where(waits_U1, np.int8(BOUND_LATENCY), prices.code_CO), **longer
